@@ -1,0 +1,155 @@
+//! Exponential backoff with jitter.
+
+use core::time::Duration;
+
+use crate::rng::Rng;
+use crate::time::Instant;
+
+/// How delays grow.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::BackoffConfig;
+///
+/// let config = BackoffConfig::default();
+/// assert_eq!(config.initial, Duration::from_millis(800));
+/// assert_eq!(config.cap, Duration::from_secs(30));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BackoffConfig {
+    /// The first delay before jitter.
+    pub initial: Duration,
+    /// By how much each delay is longer than the one before.
+    pub factor: f64,
+    /// The longest delay before jitter.
+    pub cap: Duration,
+    /// How much is added at random, as a part of the delay: 1.0 gives a delay in [d, 2d).
+    pub jitter: f64,
+    /// Begins anew at the first delay that is later than this after the last new beginning, whatever happened since.
+    /// That is client-go's rule; `None` (the default) leaves it to [`Backoff::reset`].
+    pub reset_interval: Option<Duration>,
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(800),
+            factor: 2.0,
+            cap: Duration::from_secs(30),
+            jitter: 1.0,
+            reset_interval: None,
+        }
+    }
+}
+
+/// One sequence of growing delays.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    config: BackoffConfig,
+    next: Duration,
+    began: Option<Instant>,
+}
+
+impl Backoff {
+    /// Makes a sequence that starts at the configuration's first delay.
+    #[must_use]
+    pub const fn new(config: BackoffConfig) -> Self {
+        Self {
+            config,
+            next: config.initial,
+            began: None,
+        }
+    }
+
+    /// Begins anew: the next delay is the first one again.
+    pub const fn reset(&mut self) {
+        self.next = self.config.initial;
+    }
+
+    /// Returns the next delay, jitter included, and lets the one after it grow up to `cap` or the configured cap,
+    /// whichever is longer.
+    pub(crate) fn step(&mut self, now: Instant, rng: &mut Rng, cap: Duration) -> Duration {
+        if let Some(interval) = self.config.reset_interval {
+            let began = *self.began.get_or_insert(now);
+            if now - began > interval {
+                self.began = Some(now);
+                self.reset();
+            }
+        }
+        let cap = cap.max(self.config.cap);
+        let delay = self.next.min(cap);
+        self.next = scale(delay, self.config.factor).min(cap);
+        delay + rng_part(rng, scale(delay, self.config.jitter))
+    }
+}
+
+/// A part of `whole`, below it.
+fn rng_part(rng: &mut Rng, whole: Duration) -> Duration {
+    Duration::from_micros(rng.below(u64::try_from(whole.as_micros()).unwrap_or(u64::MAX)))
+}
+
+fn scale(duration: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn delays_double_up_to_the_cap_and_jitter_adds_at_most_as_much() {
+        let mut backoff = Backoff::new(BackoffConfig::default());
+        let mut rng = Rng::new(3);
+        for base in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            let base = Duration::from_millis(base);
+            let delay = backoff.step(at(0), &mut rng, Duration::ZERO);
+            assert!(delay >= base && delay < base * 2, "{delay:?} for {base:?}");
+        }
+        backoff.reset();
+        assert!(backoff.step(at(0), &mut rng, Duration::ZERO) < Duration::from_millis(1600));
+    }
+
+    #[test]
+    fn the_saw_tooth_of_client_go_begins_anew_after_two_minutes() {
+        let config = BackoffConfig {
+            reset_interval: Some(Duration::from_secs(120)),
+            jitter: 0.0,
+            ..Default::default()
+        };
+        let mut backoff = Backoff::new(config);
+        let mut rng = Rng::new(3);
+        for _ in 0..10 {
+            backoff.step(at(1), &mut rng, Duration::ZERO);
+        }
+        assert_eq!(
+            backoff.step(at(121), &mut rng, Duration::ZERO),
+            Duration::from_secs(30)
+        );
+        assert_eq!(
+            backoff.step(at(122), &mut rng, Duration::ZERO),
+            Duration::from_millis(800)
+        );
+    }
+
+    #[test]
+    fn a_higher_cap_can_be_asked_for() {
+        let mut backoff = Backoff::new(BackoffConfig {
+            jitter: 0.0,
+            ..Default::default()
+        });
+        let mut rng = Rng::new(3);
+        let last = (0..20)
+            .map(|_| backoff.step(at(0), &mut rng, Duration::from_secs(300)))
+            .last();
+        assert_eq!(last, Some(Duration::from_secs(300)));
+        assert_eq!(
+            backoff.step(at(0), &mut rng, Duration::ZERO),
+            Duration::from_secs(30)
+        );
+    }
+}

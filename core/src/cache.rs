@@ -1,0 +1,756 @@
+//! The cache: DeltaFIFO, Indexer and resync over one table of keys.
+
+mod walk;
+
+use core::fmt;
+
+use walk::{Walk, WalkKind};
+
+use crate::delta::{Delta, DeltaKind, Last, Payload};
+use crate::fifo::{Mode, Queue};
+use crate::indexer::{Held, IndexError, Store, Values};
+use crate::key::KeyError;
+use crate::object::Cached;
+use crate::reflector::Change;
+use crate::storage::{DeltaList, Few, SlotId, Storage};
+use crate::table::Table;
+use crate::version::ResourceVersion;
+
+/// How a [`Cache`] tells what it learns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CacheConfig {
+    /// Whether an object that comes again at the same version, in a list or a watch, is told as a replay. client-go
+    /// does so while resync is off.
+    pub tell_unchanged: bool,
+    /// Whether an object that comes back with another uid is told as a deletion and an addition. client-go tells it
+    /// as an update.
+    pub tell_recreated: bool,
+    /// How deltas of one key gather until they are popped.
+    pub mode: Mode,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            tell_unchanged: false,
+            tell_recreated: true,
+            mode: Mode::All,
+        }
+    }
+}
+
+impl CacheConfig {
+    /// Behaves as client-go does.
+    #[must_use]
+    pub const fn client_go() -> Self {
+        Self {
+            tell_unchanged: true,
+            tell_recreated: false,
+            mode: Mode::All,
+        }
+    }
+}
+
+/// A local copy of a resource: takes deltas, keeps the state, and tells what changed.
+///
+/// What comes in is queued as deltas; [`Cache::pop`] applies one and lends what is to be told. Before the first
+/// complete list objects enter silently, and are told when it is complete. A relist tells changes as they come, and
+/// deletions at its end.
+///
+/// A cache has one or more sources: the list and watch of a namespace, or of a shard. What one source does not name is
+/// gone only where that source brought it, and the cache is synced when all its sources are.
+///
+/// ```
+/// use informer_core::{Cache, CacheConfig, Change, Heap, Notification, Object, ResourceVersion, Uid};
+///
+/// type Pod = Object<&'static str, Box<str>>;
+/// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
+/// pods.begin(0);
+/// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "running");
+/// pods.upsert(0, Change::Listed, "prod/web", pod, Vec::new())?;
+/// assert!(pods.pop().is_none(), "nothing is told before the list is complete");
+///
+/// pods.complete(0, ResourceVersion::new("7"));
+/// assert!(matches!(pods.pop(), Some(Notification::Added { is_in_initial_list: true, .. })));
+/// assert!(matches!(pods.pop(), Some(Notification::Synced)));
+/// assert!(pods.is_synced());
+/// assert_eq!(pods.get("prod/web").map(|pod| *pod.value()), Some("running"));
+/// # Ok::<(), informer_core::KeyError>(())
+/// ```
+pub struct Cache<T, S: Storage> {
+    table: Table<Held<T>, S>,
+    queue: Queue<Incoming<T, S>, S>,
+    store: Store<T, S>,
+    sources: S::Few<Source<S::Text>>,
+    walks: S::Few<Walk<S::Text>>,
+    config: CacheConfig,
+    epoch: u32,
+    passes: u32,
+    synced: bool,
+    len: usize,
+    /// What the last notification lends that is no longer in the table.
+    stash: Stash<T, S>,
+    /// The second half of a deletion and an addition.
+    follows: Option<Tell>,
+}
+
+/// What a cache has to tell. Everything is lent until the next call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notification<'a, T, X> {
+    /// There is a new object.
+    Added {
+        /// Its key.
+        key: &'a X,
+        /// The object.
+        object: &'a T,
+        /// Whether it belongs to the first state.
+        is_in_initial_list: bool,
+    },
+    /// An object changed.
+    Updated {
+        /// Its key.
+        key: &'a X,
+        /// What it was.
+        old: &'a T,
+        /// What it is.
+        object: &'a T,
+    },
+    /// An object is as it was: a resync, or a relist that is to be told.
+    Replayed {
+        /// Its key.
+        key: &'a X,
+        /// The object.
+        object: &'a T,
+        /// The resync pass, see [`Cache::resync`]; `None` where a server sent the same state again.
+        pass: Option<u32>,
+    },
+    /// An object is gone.
+    Deleted {
+        /// Its key.
+        key: &'a X,
+        /// The object as the deletion carried it, or its last known state.
+        object: &'a T,
+        /// Whether nobody saw it go, so that there may have been changes before that are not known.
+        final_state_unknown: bool,
+    },
+    /// All sources have shown a complete list, and all of it was told.
+    Synced,
+}
+
+struct Incoming<T, S: Storage> {
+    object: T,
+    source: u16,
+    values: Values<S>,
+}
+
+struct Source<X> {
+    /// The epoch of the list that is under way, or was last.
+    epoch: u32,
+    /// Counts lists; one begun again is the same.
+    relist: u32,
+    in_list: bool,
+    /// A complete list was told.
+    told: bool,
+    /// Something was refused for want of room since the list began.
+    refused: bool,
+    /// Something that was refused is missing.
+    incomplete: bool,
+    /// There is room again for it.
+    wants_relist: bool,
+    version: ResourceVersion<X>,
+    /// The version reached when the queue is empty.
+    arriving: Option<ResourceVersion<X>>,
+}
+
+impl<X> Default for Source<X> {
+    fn default() -> Self {
+        Self {
+            epoch: 0,
+            relist: 0,
+            in_list: false,
+            told: false,
+            refused: false,
+            incomplete: false,
+            wants_relist: false,
+            version: ResourceVersion::default(),
+            arriving: None,
+        }
+    }
+}
+
+struct Stash<T, S: Storage> {
+    key: Option<S::Text>,
+    object: Option<T>,
+}
+
+/// A notification before anything is lent.
+#[derive(Clone, Copy)]
+enum Tell {
+    Added { id: SlotId, initial: bool },
+    Updated { id: SlotId },
+    Replayed { id: SlotId, pass: Option<u32> },
+    Deleted { unknown: bool },
+    Synced,
+}
+
+enum Step {
+    Tell(Tell),
+    Again,
+    Nothing,
+}
+
+impl<T: Cached, S: Storage> Cache<T, S> {
+    /// Makes an empty cache of so many sources. The seed goes into its hashes.
+    #[must_use]
+    pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
+        let mut few = S::Few::default();
+        for _ in 0..sources.max(1) {
+            // Where there is no room for a source, what it brings is refused.
+            let _ = few.push(Source::default());
+        }
+        Self {
+            table: Table::new(seed),
+            queue: Queue::new(config.mode),
+            store: Store::new(),
+            sources: few,
+            walks: S::Few::default(),
+            config,
+            epoch: 0,
+            passes: 0,
+            synced: false,
+            len: 0,
+            stash: Stash {
+                key: None,
+                object: None,
+            },
+            follows: None,
+        }
+    }
+
+    /// Begins a complete picture of a source; one that is begun again before it is complete is the same picture.
+    pub fn begin(&mut self, source: u16) {
+        self.epoch = self.epoch.wrapping_add(1);
+        let epoch = self.epoch;
+        if let Some(source) = self.source_mut(source) {
+            source.epoch = epoch;
+            source.refused = false;
+            source.wants_relist = false;
+            if !source.in_list {
+                source.in_list = true;
+                source.relist = source.relist.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Queues an object that a list named or a watch brought, with the values that index functions outside of the
+    /// cache gave it.
+    ///
+    /// # Errors
+    /// An object for which there is no room is refused, and the cache is then incomplete until a list fits.
+    pub fn upsert(
+        &mut self,
+        source: u16,
+        change: Change,
+        key: &str,
+        object: T,
+        values: Values<S>,
+    ) -> Result<(), KeyError> {
+        let epoch = self.source(source).map_or(0, |source| source.epoch);
+        let id = match self.table.find_or_insert(key) {
+            Ok(id) => id,
+            Err(why) => {
+                self.refuse(source);
+                return Err(why.into());
+            }
+        };
+        let stored = self.is_stored(id);
+        if let Some(slot) = self.table.get_mut(id) {
+            slot.epoch = epoch;
+        }
+        let kind = match change {
+            Change::Added => DeltaKind::Added,
+            Change::Listed => DeltaKind::Replaced,
+            Change::Modified | Change::Deleted => DeltaKind::Updated,
+        };
+        let delta = Delta::new(
+            kind,
+            Payload::Object(Incoming {
+                object,
+                source,
+                values,
+            }),
+        );
+        self.queue
+            .enqueue(&mut self.table, id, delta, stored)
+            .inspect_err(|_| self.refuse(source))
+    }
+
+    /// Queues the deletion of an object that a watch brought; `object` is the one in the event, where it could be
+    /// decoded. What the cache does not have, or has from another source, is ignored.
+    pub fn delete(&mut self, source: u16, key: &str, object: Option<T>) {
+        let Some(id) = self.table.find(key) else {
+            return;
+        };
+        if self.owner(id) != Some(source) {
+            return;
+        }
+        let payload = match object {
+            Some(object) => Payload::Object(Incoming {
+                object,
+                source,
+                values: Values::<S>::default(),
+            }),
+            None => Payload::Tombstone(Last::Stored),
+        };
+        self.enqueue_deletion(id, payload);
+    }
+
+    /// Keeps what is there of an object whose new state could not be used, and marks it as stale.
+    pub fn keep(&mut self, source: u16, key: &str) {
+        let epoch = self.source(source).map_or(0, |source| source.epoch);
+        if let Some(slot) = self.table.find(key).and_then(|id| self.table.get_mut(id)) {
+            slot.epoch = epoch;
+            if let Some(held) = &mut slot.object {
+                held.stale = true;
+            }
+        }
+    }
+
+    /// Completes the picture of a source that began: what it did not name is gone.
+    pub fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+        let bound = self.table.bound();
+        let Some(state) = self.source_mut(source) else {
+            return;
+        };
+        state.in_list = false;
+        let (epoch, relist) = (state.epoch, state.relist);
+        let kind = WalkKind::Sweep {
+            source,
+            epoch,
+            relist,
+            version,
+        };
+        // As many walks fit as there are sources.
+        let _ = self.walks.push(Walk::new(kind, bound));
+    }
+
+    /// Takes note of the version that a source has reached when all that was queued is applied.
+    pub fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+        let idle = self.is_idle();
+        if let Some(source) = self.source_mut(source) {
+            if idle {
+                source.version = version;
+            } else {
+                source.arriving = Some(version);
+            }
+        }
+    }
+
+    /// Begins a resync: replays every object, without asking the API server. Returns the number that
+    /// [`Notification::Replayed`] will carry, by which the caller knows for whom it is.
+    pub fn resync(&mut self) -> u32 {
+        self.passes = self.passes.wrapping_add(1);
+        let kind = WalkKind::Resync { pass: self.passes };
+        // Where there is no room for another pass, so many are under way that none is missed.
+        let _ = self.walks.push(Walk::new(kind, self.table.bound()));
+        self.passes
+    }
+
+    /// Applies what is queued up to the next thing to tell, and lends that; `None` when there is nothing more to do.
+    pub fn pop(&mut self) -> Option<Notification<'_, T, S::Text>> {
+        self.stash = Stash {
+            key: None,
+            object: None,
+        };
+        let tell = match self.follows.take() {
+            Some(tell) => tell,
+            None => loop {
+                match self.step() {
+                    Step::Tell(tell) => break tell,
+                    Step::Again => {}
+                    Step::Nothing => return None,
+                }
+            },
+        };
+        self.lend(tell)
+    }
+
+    /// Tells whether everything that came in was applied and told.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.len() == 0 && self.walks.as_slice().is_empty() && self.follows.is_none()
+    }
+
+    /// Tells whether every source has shown a complete list, and there was room for all of it.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced && !self.is_incomplete()
+    }
+
+    /// Tells whether an object was refused for want of room.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.sources
+            .as_slice()
+            .iter()
+            .any(|source| source.incomplete)
+    }
+
+    /// Tells, once, that there is room again for what was refused of a source: it is time to list.
+    pub fn take_wants_relist(&mut self, source: u16) -> bool {
+        self.source_mut(source)
+            .is_some_and(|source| core::mem::take(&mut source.wants_relist))
+    }
+
+    /// Tells whether another delta can be queued: where not, reading has to wait for [`Cache::pop`].
+    #[must_use]
+    pub fn wants_read(&self) -> bool {
+        self.queue.has_room()
+    }
+
+    /// Returns the version that a source has reached and that the cache shows.
+    #[must_use]
+    pub fn version(&self, source: u16) -> Option<&ResourceVersion<S::Text>> {
+        self.source(source).map(|source| &source.version)
+    }
+
+    /// Returns the object with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.table.object(key).map(|held| &held.object)
+    }
+
+    /// Returns the object with this key, with the key as it is stored.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<(&S::Text, &T)> {
+        let slot = self.table.get(self.table.find(key)?)?;
+        Some((&slot.key, &slot.object.as_ref()?.object))
+    }
+
+    /// Returns all objects with their keys, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&S::Text, &T)> {
+        self.table
+            .objects()
+            .map(|(_, key, held)| (key, &held.object))
+    }
+
+    /// Returns the objects that were told, with their keys: those with which somebody who joins now has to begin.
+    pub fn told(&self) -> impl Iterator<Item = (&S::Text, &T)> {
+        self.table
+            .objects()
+            .filter(|(id, _, held)| self.is_told(*id, held.source))
+            .map(|(_, key, held)| (key, &held.object))
+    }
+
+    /// Returns the keys whose latest state could not be used.
+    pub fn stale_keys(&self) -> impl Iterator<Item = &S::Text> {
+        self.table
+            .objects()
+            .filter(|(_, _, held)| held.stale)
+            .map(|(_, key, _)| key)
+    }
+
+    /// Returns how many objects there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Tells whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an index whose values are computed here, by `f`.
+    ///
+    /// # Errors
+    /// A name that is taken, or for which there is no room, adds nothing.
+    ///
+    /// # Panics
+    /// Where the function panics.
+    pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
+        self.store
+            .add(name, Some(f))
+            .map(|index| self.store.backfill(&self.table, index))
+    }
+
+    /// Computes the values of an object in the indexes whose functions are here.
+    ///
+    /// # Panics
+    /// Where an index function panics.
+    #[must_use]
+    pub fn index_values_of(&self, key: &str, object: &T) -> Values<S> {
+        self.store.values(key, object)
+    }
+
+    /// Adds an index whose values come with [`Cache::upsert`] under the number that is returned. What is there already
+    /// has no values until [`Cache::add_values`].
+    ///
+    /// # Errors
+    /// A name that is taken, or for which there is no room, adds nothing.
+    pub fn declare_index(&mut self, name: &str) -> Result<u16, IndexError> {
+        self.store.add(name, None)
+    }
+
+    /// Gives an object the values of an index that was declared after it came.
+    pub fn add_values<'v>(
+        &mut self,
+        key: &str,
+        index: u16,
+        values: impl IntoIterator<Item = &'v str>,
+    ) {
+        if let Some(id) = self.table.find(key) {
+            values
+                .into_iter()
+                .for_each(|value| self.store.add_value(id, index, value));
+        }
+    }
+
+    /// Returns the objects that have `value` in an index, with their keys.
+    ///
+    /// # Errors
+    /// An index that does not exist is an error; a value that nobody has is not.
+    pub fn by_index(
+        &self,
+        name: &str,
+        value: &str,
+    ) -> Result<impl Iterator<Item = (&S::Text, &T)>, IndexError> {
+        let index = self.store.number(name)?;
+        Ok(self
+            .store
+            .select(&self.table, index, value)
+            .map(|(key, held)| (key, &held.object)))
+    }
+
+    /// Calls `f` with each value that any object has in an index, once each.
+    pub fn index_values(&self, name: &str, mut f: impl FnMut(&str)) {
+        if let Ok(index) = self.store.number(name) {
+            self.store.each_index_value(&self.table, index, &mut f);
+        }
+    }
+
+    /// One step: a delta of the queue, or, where that is empty, one slot of a walk.
+    fn step(&mut self) -> Step {
+        if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
+            // Merged deltas can come to nothing.
+            let step = deltas
+                .pop_oldest()
+                .map_or(Step::Again, |delta| self.apply(id, delta));
+            self.put_back(id, deltas);
+            return step;
+        }
+        self.arrive();
+        self.walk()
+    }
+
+    /// Applies one delta.
+    fn apply(&mut self, id: SlotId, delta: Delta<Incoming<T, S>>) -> Step {
+        match (delta.kind, delta.payload) {
+            (DeltaKind::Deleted, Payload::Object(incoming)) => {
+                self.apply_deletion(id, Some(incoming.object))
+            }
+            (DeltaKind::Deleted, _) => self.apply_deletion(id, None),
+            (_, Payload::Object(incoming)) => self.apply_upsert(id, incoming),
+            (_, Payload::Stored | Payload::Tombstone(_)) => Step::Again,
+        }
+    }
+
+    fn apply_upsert(&mut self, id: SlotId, incoming: Incoming<T, S>) -> Step {
+        let Incoming {
+            object,
+            source,
+            values,
+        } = incoming;
+        let told = self.is_told(id, source);
+        let changed = self.source(source).map_or(0, |source| source.relist);
+        let Some(slot) = self.table.get_mut(id) else {
+            return Step::Again;
+        };
+        if let Some(held) = &mut slot.object
+            && held.object.same_version(&object)
+            && !held.object.is_another(&object)
+        {
+            // The same state again. In a list its replay, where it is wanted, comes with the sweep.
+            held.stale = false;
+            held.source = source;
+            let replay = self.config.tell_unchanged && told && !self.in_list(source);
+            return if replay {
+                Step::Tell(Tell::Replayed { id, pass: None })
+            } else {
+                Step::Again
+            };
+        }
+        let held = Held {
+            object,
+            source,
+            stale: false,
+            changed,
+        };
+        let Some(old) = self.store.put(&mut self.table, id, held, values) else {
+            self.len += 1;
+            return if told {
+                Step::Tell(Tell::Added { id, initial: false })
+            } else {
+                Step::Again
+            };
+        };
+        if !told {
+            return Step::Again;
+        }
+        let recreated = self
+            .table
+            .get(id)
+            .and_then(|slot| slot.object.as_ref())
+            .is_some_and(|held| held.object.is_another(&old.object));
+        self.stash.object = Some(old.object);
+        if recreated && self.config.tell_recreated {
+            self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
+            self.follows = Some(Tell::Added { id, initial: false });
+            return Step::Tell(Tell::Deleted { unknown: true });
+        }
+        Step::Tell(Tell::Updated { id })
+    }
+
+    fn apply_deletion(&mut self, id: SlotId, last: Option<T>) -> Step {
+        let Some(held) = self.store.remove(&mut self.table, id) else {
+            return Step::Again;
+        };
+        self.len -= 1;
+        self.made_room();
+        let told = self.is_told(id, held.source);
+        let unknown = last.is_none();
+        self.stash.object = Some(last.unwrap_or(held.object));
+        self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
+        if told {
+            Step::Tell(Tell::Deleted { unknown })
+        } else {
+            Step::Again
+        }
+    }
+
+    /// Puts back the deltas of a key that are still to be applied, and frees what nobody needs.
+    fn put_back(&mut self, id: SlotId, deltas: S::Deltas<Incoming<T, S>>) {
+        if deltas.as_slice().is_empty() {
+            self.table.free_if_idle(id);
+        } else {
+            self.queue.push_front(&mut self.table, id, deltas);
+        }
+    }
+
+    fn lend(&self, tell: Tell) -> Option<Notification<'_, T, S::Text>> {
+        let at = |id| {
+            let slot = self.table.get(id)?;
+            Some((&slot.key, &slot.object.as_ref()?.object))
+        };
+        Some(match tell {
+            Tell::Added { id, initial } => {
+                let (key, object) = at(id)?;
+                Notification::Added {
+                    key,
+                    object,
+                    is_in_initial_list: initial,
+                }
+            }
+            Tell::Updated { id } => {
+                let (key, object) = at(id)?;
+                Notification::Updated {
+                    key,
+                    old: self.stash.object.as_ref()?,
+                    object,
+                }
+            }
+            Tell::Replayed { id, pass } => {
+                let (key, object) = at(id)?;
+                Notification::Replayed { key, object, pass }
+            }
+            Tell::Deleted { unknown } => Notification::Deleted {
+                key: self.stash.key.as_ref()?,
+                object: self.stash.object.as_ref()?,
+                final_state_unknown: unknown,
+            },
+            Tell::Synced => Notification::Synced,
+        })
+    }
+
+    fn enqueue_deletion(&mut self, id: SlotId, payload: Payload<Incoming<T, S>>) {
+        let stored = self.is_stored(id);
+        let delta = Delta::new(DeltaKind::Deleted, payload);
+        // Where the queue is full the object stays, and the source is listed again when there is room.
+        if self
+            .queue
+            .enqueue(&mut self.table, id, delta, stored)
+            .is_err()
+            && let Some(source) = self.owner(id)
+        {
+            self.refuse(source);
+        }
+    }
+
+    fn refuse(&mut self, source: u16) {
+        if let Some(source) = self.source_mut(source) {
+            source.refused = true;
+            source.incomplete = true;
+        }
+    }
+
+    fn made_room(&mut self) {
+        for source in self.sources.as_mut_slice() {
+            source.wants_relist |= source.incomplete && !source.in_list;
+        }
+    }
+
+    /// The source of the newest state of a key, queued or stored.
+    fn owner(&self, id: SlotId) -> Option<u16> {
+        let queued = self
+            .queue
+            .deltas(&self.table, id)
+            .iter()
+            .rev()
+            .find_map(|delta| match &delta.payload {
+                Payload::Object(incoming) => Some(incoming.source),
+                Payload::Stored | Payload::Tombstone(_) => None,
+            });
+        queued.or_else(|| Some(self.table.get(id)?.object.as_ref()?.source))
+    }
+
+    fn is_stored(&self, id: SlotId) -> bool {
+        self.table.get(id).is_some_and(|slot| slot.object.is_some())
+    }
+
+    fn source(&self, source: u16) -> Option<&Source<S::Text>> {
+        self.sources.as_slice().get(usize::from(source))
+    }
+
+    fn source_mut(&mut self, source: u16) -> Option<&mut Source<S::Text>> {
+        self.sources.as_mut_slice().get_mut(usize::from(source))
+    }
+
+    fn in_list(&self, source: u16) -> bool {
+        self.source(source).is_some_and(|source| source.in_list)
+    }
+
+    /// With the queue empty, the version of what was in it is reached.
+    fn arrive(&mut self) {
+        // A sweep ends at the version of its list, and what came after it is reached after it.
+        if self.walks.as_slice().iter().any(|walk| !walk.is_resync()) {
+            return;
+        }
+        for source in self.sources.as_mut_slice() {
+            if let Some(version) = source.arriving.take() {
+                source.version = version;
+            }
+        }
+    }
+}
+
+impl<T, S: Storage> fmt::Debug for Cache<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("len", &self.len)
+            .field("synced", &self.synced)
+            .finish_non_exhaustive()
+    }
+}

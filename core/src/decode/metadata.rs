@@ -1,0 +1,104 @@
+//! Objects of which only the metadata is kept.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::convert::Infallible;
+use core::fmt;
+
+use super::{Accept, Decode, RawObject, View};
+use crate::json::{JsonStr, Members, as_str, value_at};
+
+/// Keeps the metadata of each object without its managedFields, and asks the server for no more than metadata.
+///
+/// The server may send whole objects all the same (an old or an aggregated one does); they are cut down here.
+///
+/// ```
+/// use informer_core::{Decode, Meta, RawObject};
+///
+/// let json = br#"{"metadata":{"name":"web","managedFields":[{}],"labels":{"app":"web"}},"spec":{}}"#;
+/// let kept = Meta.decode(&RawObject::parse(json)).unwrap();
+/// assert_eq!(kept.json(), br#"{"name":"web","labels":{"app":"web"}}"#);
+/// assert_eq!(kept.label("app").map(|v| v.to_string()).as_deref(), Some("web"));
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Meta;
+
+impl Decode for Meta {
+    type Value = Metadata;
+    type Error = Infallible;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Metadata, Infallible> {
+        Ok(Metadata(without_managed_fields(
+            raw.metadata().unwrap_or(b"{}"),
+        )))
+    }
+
+    fn fingerprint(&self) -> u64 {
+        0x6d65_7461
+    }
+
+    fn accept(&self) -> Accept {
+        Accept {
+            list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+            watch: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        }
+    }
+}
+
+/// The metadata of an object: the JSON of `metadata`, without managedFields.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Metadata(Box<[u8]>);
+
+impl Metadata {
+    /// Returns the JSON of the metadata.
+    #[must_use]
+    pub const fn json(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the JSON of one of its members, such as `ownerReferences`.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
+        value_at(&self.0, path)
+    }
+
+    /// Returns the value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<JsonStr<'_>> {
+        self.at(&["labels", key]).and_then(as_str)
+    }
+}
+
+impl View for Metadata {
+    fn labels_json(&self) -> Option<&[u8]> {
+        self.at(&["labels"])
+    }
+}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
+    }
+}
+
+fn without_managed_fields(metadata: &[u8]) -> Box<[u8]> {
+    let kept = || Members::new(metadata).filter(|(name, _)| !name.eq_str("managedFields"));
+    // The sum of quoted names, values, colons, commas and braces, so that nothing is allocated twice.
+    let len = kept()
+        .map(|(name, value)| name.raw().len() + value.len() + 4)
+        .sum::<usize>()
+        + 2;
+    let mut out = Vec::with_capacity(len);
+    out.push(b'{');
+    for (i, (name, value)) in kept().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.push(b'"');
+        out.extend_from_slice(name.raw());
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(value);
+    }
+    out.push(b'}');
+    out.into_boxed_slice()
+}

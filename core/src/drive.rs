@@ -1,0 +1,360 @@
+//! The driver: the one loop that joins a reflector to a transport, a clock and a cache.
+
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+
+use crate::reflector::{Frame, Output, Reflector, RequestId, Target};
+use crate::report::{Phase, Problem, Report};
+use crate::storage::Storage;
+use crate::time::{Instant, earliest};
+use crate::transport::{Body, End, Failure, FailureKind, Get, Timer, Transport};
+use crate::version::ResourceVersion;
+use crate::wire::FrameBuffer;
+
+/// Takes what a driver finds: decodes it, applies it to a cache, and tells of it.
+pub trait Sink<X> {
+    /// Takes a frame. It may be gathered until [`Sink::flush`].
+    fn frame(&mut self, now: Instant, frame: Frame<'_, X>);
+
+    /// Applies what was gathered; `version` is what the reflector has reached with it.
+    fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
+
+    /// Takes a report.
+    fn report(&mut self, now: Instant, report: Report<'_>);
+
+    /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Waits for something the user wants.
+    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command>;
+
+    /// When [`Sink::handle_timeout`] has something to do; `None` is never.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Does what is due, such as a resync.
+    fn handle_timeout(&mut self, now: Instant);
+}
+
+/// What a user may want of a running driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// End.
+    Stop,
+    /// List again, after the delay for runs.
+    Relist,
+    /// Look at the deadline again.
+    Wake,
+}
+
+/// Runs a reflector until it is stopped: sends what it asks for, hands what comes to it, and its frames to the sink.
+///
+/// The future is as cancel-safe as the transport: dropping it ends everything that is under way.
+pub async fn drive<R, S, T, C, K>(
+    reflector: &mut Reflector<R, S>,
+    transport: &mut T,
+    timer: &mut C,
+    sink: &mut K,
+) where
+    R: Target,
+    S: Storage,
+    T: Transport,
+    C: Timer,
+    K: Sink<S::Text>,
+{
+    let mut body: Option<(RequestId, T::Body)> = None;
+    let mut send: Option<Pending<S>> = None;
+    loop {
+        let mut step = advance(reflector, timer.now(), sink);
+        send = step.send.take().or(send);
+        if step.cancelled || send.is_some() {
+            body = None;
+        }
+        if reflector.is_stopped() {
+            return;
+        }
+        if let Some(pending) = send.take() {
+            let sending = pending.send(transport);
+            match exchange(reflector, timer, sink, sending, &mut step).await {
+                Some(Ok((head, new))) => {
+                    reflector.handle_head(timer.now(), pending.id, head);
+                    body = Some((pending.id, new));
+                }
+                Some(Err(failure)) => {
+                    reflector.handle_end(timer.now(), pending.id, End::Failed(failure))
+                }
+                None => {}
+            }
+            send = step.send.take();
+        } else if let Some((id, reading)) = &mut body {
+            let id = *id;
+            let read = read(reflector, timer, sink, id, reading, &mut step).await;
+            send = step.send.take();
+            match read {
+                Some(true) => {}
+                Some(false) | None => body = None,
+            }
+        } else {
+            // A pause.
+            match wake::<core::convert::Infallible, _, _, _>(
+                timer,
+                sink,
+                core::future::pending(),
+                step.deadline,
+            )
+            .await
+            {
+                Wake::Command(command) => obey(reflector, timer.now(), command),
+                Wake::Timer => {}
+                Wake::Io(never) => match never {},
+            }
+        }
+    }
+}
+
+/// A request that is to be sent.
+struct Pending<S: Storage> {
+    id: RequestId,
+    watch: bool,
+    accept: &'static str,
+    target: S::Line,
+}
+
+impl<S: Storage> Pending<S> {
+    async fn send<T: Transport>(
+        &self,
+        transport: &mut T,
+    ) -> Result<(crate::transport::Head, T::Body), Failure> {
+        // Only whole `&str`s are written into it.
+        let target = core::str::from_utf8(self.target.as_slice()).unwrap_or_default();
+        let get = Get::new(target).accept(self.accept).watch(self.watch);
+        transport
+            .send(get)
+            .await
+            .map_err(|error| Failure::of(&error))
+    }
+}
+
+/// What the reflector wants after something happened.
+struct Step<S: Storage> {
+    send: Option<Pending<S>>,
+    cancelled: bool,
+    deadline: Option<Instant>,
+}
+
+/// Lets time pass and takes what the reflector has to say, up to its wait.
+fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
+    reflector: &mut Reflector<R, S>,
+    now: Instant,
+    sink: &mut K,
+) -> Step<S> {
+    if sink.deadline().is_some_and(|deadline| now >= deadline) {
+        sink.handle_timeout(now);
+    }
+    let mut step = Step {
+        send: None,
+        cancelled: false,
+        deadline: None,
+    };
+    loop {
+        match reflector.poll_output(now) {
+            Output::Report(report) => sink.report(now, report),
+            Output::Cancel(_) => step.cancelled = true,
+            Output::Send(request) => {
+                let mut target = Line::<S>(S::Line::default());
+                if request.write_target(&mut target).is_err() {
+                    let id = request.id();
+                    sink.report(now, Report::about(Phase::List, Problem::RequestTooLong));
+                    reflector.handle_end(now, id, End::Failed(Failure::new(FailureKind::Other)));
+                    continue;
+                }
+                step.send = Some(Pending {
+                    id: request.id(),
+                    watch: request.verb().is_watch(),
+                    accept: request.accept(),
+                    target: target.0,
+                });
+            }
+            Output::Wait(deadline) => {
+                step.deadline = earliest(deadline, sink.deadline());
+                return step;
+            }
+        }
+    }
+}
+
+fn obey<R: Target, S: Storage>(reflector: &mut Reflector<R, S>, now: Instant, command: Command) {
+    match command {
+        Command::Stop => reflector.stop(),
+        Command::Relist => reflector.relist(now),
+        Command::Wake => {}
+    }
+}
+
+/// Waits for a request's answer. `None` where it was abandoned.
+async fn exchange<R, S, C, K, O>(
+    reflector: &mut Reflector<R, S>,
+    timer: &mut C,
+    sink: &mut K,
+    sending: impl Future<Output = O>,
+    step: &mut Step<S>,
+) -> Option<O>
+where
+    R: Target,
+    S: Storage,
+    C: Timer,
+    K: Sink<S::Text>,
+{
+    let mut sending = pin!(sending);
+    loop {
+        match wake(timer, sink, sending.as_mut(), step.deadline).await {
+            Wake::Io(answer) => return Some(answer),
+            Wake::Command(command) => obey(reflector, timer.now(), command),
+            Wake::Timer => {}
+        }
+        *step = advance(reflector, timer.now(), sink);
+        if step.cancelled || reflector.is_stopped() {
+            return None;
+        }
+    }
+}
+
+/// Reads one chunk of a body and hands on what is in it. `Some(false)` at the body's end, `None` where it was
+/// abandoned.
+async fn read<R, S, C, K, B>(
+    reflector: &mut Reflector<R, S>,
+    timer: &mut C,
+    sink: &mut K,
+    id: RequestId,
+    body: &mut B,
+    step: &mut Step<S>,
+) -> Option<bool>
+where
+    R: Target,
+    S: Storage,
+    C: Timer,
+    K: Sink<S::Text>,
+    B: Body,
+{
+    let mut chunk = match exchange(reflector, timer, sink, body.chunk(), step).await? {
+        Ok(Some(chunk)) => chunk,
+        Ok(None) => {
+            reflector.handle_end(timer.now(), id, End::Clean);
+            return Some(false);
+        }
+        Err(error) => {
+            reflector.handle_end(timer.now(), id, End::Failed(Failure::of(&error)));
+            return Some(false);
+        }
+    };
+    let mut now = timer.now();
+    loop {
+        let held_back = {
+            let Some(frame) = reflector.next_frame(now, id, &mut chunk) else {
+                break;
+            };
+            match frame {
+                Frame::Report(report) => sink.report(now, report),
+                Frame::Begin
+                | Frame::Object(_)
+                | Frame::Bookmark { .. }
+                | Frame::Complete { .. }
+                | Frame::Internal => {
+                    sink.frame(now, frame);
+                }
+            }
+            poll_fn(|cx| Poll::Ready(sink.poll_ready(cx).is_pending())).await
+        };
+        if held_back {
+            wait_for_room(reflector, timer, sink).await;
+            now = timer.now();
+            reflector.excuse_silence(now);
+            if reflector.is_stopped() {
+                return None;
+            }
+        }
+    }
+    sink.flush(now, reflector.version());
+    Some(true)
+}
+
+async fn wait_for_room<R, S, C, K>(reflector: &mut Reflector<R, S>, timer: &mut C, sink: &mut K)
+where
+    R: Target,
+    S: Storage,
+    C: Timer,
+    K: Sink<S::Text>,
+{
+    sink.flush(timer.now(), reflector.version());
+    loop {
+        let waited = poll_fn(|cx| match sink.poll_ready(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => sink.poll_command(cx).map(Some),
+        });
+        match waited.await {
+            None => return,
+            Some(Command::Stop) => return reflector.stop(),
+            Some(command) => obey(reflector, timer.now(), command),
+        }
+    }
+}
+
+/// What woke the driver.
+enum Wake<O> {
+    Io(O),
+    Timer,
+    Command(Command),
+}
+
+/// Waits for the first of three. The timer is set only where there is something to wait for.
+async fn wake<O, C, X, K>(
+    timer: &mut C,
+    sink: &mut K,
+    io: impl Future<Output = O>,
+    deadline: Option<Instant>,
+) -> Wake<O>
+where
+    C: Timer,
+    K: Sink<X>,
+{
+    let mut io = pin!(io);
+    if let Some(ready) = poll_fn(|cx| Poll::Ready(poll_two(cx, sink, io.as_mut()))).await {
+        return ready;
+    }
+    let Some(deadline) = deadline else {
+        return poll_fn(|cx| poll_two(cx, sink, io.as_mut()).map_or(Poll::Pending, Poll::Ready))
+            .await;
+    };
+    // The clock is compared by the caller: a sleep may end early or late.
+    let mut sleep = pin!(timer.sleep_until(deadline));
+    poll_fn(|cx| match poll_two(cx, sink, io.as_mut()) {
+        Some(ready) => Poll::Ready(ready),
+        None => sleep.as_mut().poll(cx).map(|()| Wake::Timer),
+    })
+    .await
+}
+
+fn poll_two<O, X>(
+    cx: &mut Context<'_>,
+    sink: &mut impl Sink<X>,
+    io: Pin<&mut impl Future<Output = O>>,
+) -> Option<Wake<O>> {
+    if let Poll::Ready(command) = sink.poll_command(cx) {
+        return Some(Wake::Command(command));
+    }
+    match io.poll(cx) {
+        Poll::Ready(output) => Some(Wake::Io(output)),
+        Poll::Pending => None,
+    }
+}
+
+/// Writes text into a buffer of a fixed or growing size.
+struct Line<S: Storage>(S::Line);
+
+impl<S: Storage> core::fmt::Write for Line<S> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0
+            .extend(text.as_bytes())
+            .map_err(|()| core::fmt::Error)
+    }
+}

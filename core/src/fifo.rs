@@ -1,0 +1,666 @@
+//! The DeltaFIFO: for each key the deltas that wait, keys in the order in which they were queued.
+
+use core::fmt;
+
+use crate::delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
+use crate::key::{KeyBuf, KeyError, KeyFn, Keyed, store_key};
+use crate::storage::{DeltaList, SlotId, Slots, Storage};
+use crate::table::{NoSlot, Table};
+
+/// The store that a queue's consumer keeps, as far as the queue has to know it.
+pub trait KnownObjects {
+    /// Tells whether the store has this key.
+    fn contains_key(&self, key: &str) -> bool;
+    /// Calls `f` with every key.
+    fn for_each_key(&self, f: &mut dyn FnMut(&str));
+}
+
+/// A queue of changes by key, with client-go's contract.
+///
+/// A key is queued once; its deltas gather until it is popped. Two deletions in a row collapse into the better one.
+/// [`DeltaFifo::replace`] makes deletions for what a list no longer names, [`DeltaFifo::resync`] replays what the
+/// consumer's store holds. The queue does not know that store; where client-go gives it one (known objects) it is an
+/// argument here. Nothing is ever cloned: a resync and a tombstone name the object in the store.
+///
+/// ```
+/// use core::fmt::{self, Write};
+/// use informer_core::{DeltaFifo, DeltaKind, Heap, Keyed};
+///
+/// struct Pod(&'static str);
+/// impl Keyed for Pod {
+///     fn write_key(&self, out: &mut dyn Write) -> fmt::Result { out.write_str(self.0) }
+/// }
+///
+/// let mut fifo: DeltaFifo<Pod, Heap> = DeltaFifo::new();
+/// fifo.add(Pod("prod/web"))?;
+/// fifo.update(Pod("prod/web"))?;
+/// let popped = fifo.pop()?;
+/// assert_eq!(popped.deltas.key().as_ref(), "prod/web");
+/// assert_eq!(popped.deltas.map(|d| d.kind).collect::<Vec<_>>(), [DeltaKind::Added, DeltaKind::Updated]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DeltaFifo<T, S: Storage> {
+    table: Table<(), S>,
+    queue: Queue<T, S>,
+    key_fn: KeyFn<T>,
+}
+
+/// What [`DeltaFifo::pop`] gives.
+#[non_exhaustive]
+pub struct Popped<T, S: Storage> {
+    /// The key, and what happened to it, oldest first.
+    pub deltas: Deltas<T, S>,
+    /// Whether it belongs to the initial population: the queue was not yet synced.
+    pub is_in_initial_list: bool,
+}
+
+impl<T: fmt::Debug, S: Storage> fmt::Debug for Popped<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Popped")
+            .field("deltas", &self.deltas)
+            .field("is_in_initial_list", &self.is_in_initial_list)
+            .finish()
+    }
+}
+
+/// Why nothing was popped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PopError {
+    /// Nothing is queued.
+    Empty,
+    /// Nothing is queued, and the queue was closed: client-go's `ErrFIFOClosed`.
+    Closed,
+}
+
+impl fmt::Display for PopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the queue is empty",
+            Self::Closed => "the queue is closed",
+        })
+    }
+}
+
+impl core::error::Error for PopError {}
+
+/// Something whose key can be asked for.
+#[derive(Debug)]
+pub enum KeyOf<'a, T, S: Storage> {
+    /// An object: what the key function says.
+    Object(&'a T),
+    /// A tombstone: its own key.
+    Tombstone(&'a Tombstone<'a, T>),
+    /// Deltas: the key under which they were popped, while there is one left.
+    Deltas(&'a Deltas<T, S>),
+}
+
+impl<T: Keyed, S: Storage> DeltaFifo<T, S> {
+    /// Makes an empty queue that keeps every delta, in order.
+    #[must_use]
+    pub fn new() -> Self
+    where
+        S::Deltas<T>: Unbounded,
+    {
+        Self::with_key_fn(T::write_key, Mode::All)
+    }
+
+    /// Makes an empty queue that merges what waits for a key to at most a deletion and what comes after it.
+    ///
+    /// Changes in a row become the last one; a deletion of what was never popped leaves nothing, where the consumer's
+    /// store does not have the key.
+    #[must_use]
+    pub fn merged() -> Self {
+        Self::with_key_fn(T::write_key, Mode::Merged)
+    }
+}
+
+impl<T: Keyed, S: Storage> Default for DeltaFifo<T, S> {
+    fn default() -> Self {
+        Self::with_key_fn(
+            T::write_key,
+            if S::Deltas::<T>::KEEPS_ALL {
+                Mode::All
+            } else {
+                Mode::Merged
+            },
+        )
+    }
+}
+
+/// A list of deltas that can keep all of them.
+pub trait Unbounded {}
+
+#[cfg(feature = "alloc")]
+impl<T> Unbounded for crate::storage::HeapDeltas<T> {}
+
+impl<T, S: Storage> DeltaFifo<T, S> {
+    /// Makes an empty queue with a key function of one's own.
+    #[must_use]
+    pub fn with_key_fn(key_fn: KeyFn<T>, mode: Mode) -> Self {
+        Self {
+            table: Table::new(0),
+            queue: Queue::new(mode),
+            key_fn,
+        }
+    }
+
+    /// Chooses what a [`DeltaFifo::replace`] queues: `Replaced` (true) or `Sync` (false, the default, as in client-go).
+    pub const fn set_emit_replaced(&mut self, emit: bool) {
+        self.queue.emit_replaced = emit;
+    }
+
+    /// Queues the addition of an object.
+    ///
+    /// # Errors
+    /// An object without a usable key is not queued.
+    pub fn add(&mut self, object: T) -> Result<(), KeyError> {
+        self.queue.touch();
+        self.enqueue(DeltaKind::Added, object)
+    }
+
+    /// Queues a change of an object.
+    ///
+    /// # Errors
+    /// An object without a usable key is not queued.
+    pub fn update(&mut self, object: T) -> Result<(), KeyError> {
+        self.queue.touch();
+        self.enqueue(DeltaKind::Updated, object)
+    }
+
+    /// Queues the deletion of an object. What neither the queue nor `known` has is ignored.
+    ///
+    /// # Errors
+    /// An object without a usable key is not queued.
+    pub fn delete(&mut self, object: T, known: Option<&dyn KnownObjects>) -> Result<(), KeyError> {
+        let key = KeyBuf::of(self.key_fn, &object)?;
+        self.delete_key(key.as_str(), Payload::Object(object), known)
+    }
+
+    /// Queues the deletion of an object whose final state is unknown, under the tombstone's key.
+    ///
+    /// # Errors
+    /// A key that the storage cannot take is not queued.
+    pub fn delete_tombstone(
+        &mut self,
+        tombstone: Tombstone<'_, T>,
+        known: Option<&dyn KnownObjects>,
+    ) -> Result<(), KeyError> {
+        let last = tombstone.last.map_or(Last::Unknown, Last::Object);
+        self.delete_key(tombstone.key, Payload::Tombstone(last), known)
+    }
+
+    fn delete_key(
+        &mut self,
+        key: &str,
+        payload: Payload<T>,
+        known: Option<&dyn KnownObjects>,
+    ) -> Result<(), KeyError> {
+        self.queue.touch();
+        let stored = known.map(|known| known.contains_key(key));
+        let id = match (self.table.find(key), stored) {
+            (Some(id), _) => id,
+            (None, Some(true)) => self.table.find_or_insert(key)?,
+            (None, None | Some(false)) => return Ok(()),
+        };
+        self.queue.enqueue(
+            &mut self.table,
+            id,
+            Delta::new(DeltaKind::Deleted, payload),
+            stored.unwrap_or(true),
+        )
+    }
+
+    /// Makes the queue show a complete list: queues each item, and a deletion with unknown final state for each key
+    /// that is queued or known and that the list does not name.
+    ///
+    /// # Errors
+    /// An item without a usable key ends it; what came before stays queued, and no deletion is made.
+    pub fn replace(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        known: Option<&dyn KnownObjects>,
+    ) -> Result<(), KeyError> {
+        let epoch = self.queue.begin_replace();
+        for item in items {
+            let key = KeyBuf::of(self.key_fn, &item)?;
+            let id = self.table.find_or_insert(key.as_str())?;
+            self.queue.replace_item(&mut self.table, id, epoch, item)?;
+        }
+        let mut deletions = self.queue.delete_unlisted(&mut self.table, epoch, known);
+        let (table, queue) = (&mut self.table, &mut self.queue);
+        let mut result = Ok(());
+        if let Some(known) = known {
+            known.for_each_key(&mut |key| {
+                if result.is_ok() && table.find(key).is_none() {
+                    deletions += 1;
+                    result = table
+                        .find_or_insert(key)
+                        .map_err(KeyError::from)
+                        .and_then(|id| {
+                            queue.enqueue(
+                                table,
+                                id,
+                                Delta::new(DeltaKind::Deleted, Payload::Tombstone(Last::Stored)),
+                                true,
+                            )
+                        });
+                }
+            });
+        }
+        self.queue.end_replace(deletions);
+        result
+    }
+
+    /// Queues a `Sync` for each known key that has nothing queued. It asks no API server.
+    ///
+    /// # Errors
+    /// A key for which the storage has no room ends it.
+    pub fn resync(&mut self, known: &dyn KnownObjects) -> Result<(), KeyError> {
+        let (table, queue) = (&mut self.table, &mut self.queue);
+        let mut result = Ok(());
+        known.for_each_key(&mut |key| {
+            if result.is_ok() && table.find(key).is_none() {
+                result = table
+                    .find_or_insert(key)
+                    .map_err(KeyError::from)
+                    .and_then(|id| {
+                        queue.enqueue(
+                            table,
+                            id,
+                            Delta::new(DeltaKind::Sync, Payload::Stored),
+                            true,
+                        )
+                    });
+            }
+        });
+        result
+    }
+
+    /// Takes the key that was queued first, with all its deltas.
+    ///
+    /// # Errors
+    /// Says whether there will be more when there is nothing.
+    pub fn pop(&mut self) -> Result<Popped<T, S>, PopError> {
+        while let Some((id, list, is_in_initial_list)) = self.queue.pop(&mut self.table) {
+            let Some(key) = self.table.free_if_idle(id) else {
+                continue;
+            };
+            // Merged deltas can come to nothing.
+            if !list.as_slice().is_empty() {
+                return Ok(Popped {
+                    deltas: Deltas::new(key, list),
+                    is_in_initial_list,
+                });
+            }
+        }
+        Err(if self.queue.closed {
+            PopError::Closed
+        } else {
+            PopError::Empty
+        })
+    }
+
+    /// Returns the key of an object, a tombstone or deltas.
+    ///
+    /// # Errors
+    /// What has no usable key is an error.
+    pub fn key_of(&self, of: KeyOf<'_, T, S>) -> Result<S::Text, KeyError> {
+        match of {
+            KeyOf::Object(object) => store_key::<S>(KeyBuf::of(self.key_fn, object)?.as_str()),
+            KeyOf::Tombstone(tombstone) => store_key::<S>(tombstone.key),
+            KeyOf::Deltas(deltas) => deltas
+                .newest()
+                .map(|_| deltas.key().clone())
+                .ok_or(KeyError::NoDeltas),
+        }
+    }
+
+    /// Returns the deltas that wait for a key, oldest first.
+    #[must_use]
+    pub fn pending(&self, key: &str) -> &[Delta<T>] {
+        self.table
+            .find(key)
+            .map(|id| self.queue.deltas(&self.table, id))
+            .unwrap_or_default()
+    }
+
+    /// Calls `f` with each queued key, the one to be popped first at the front.
+    pub fn for_each_queued(&self, mut f: impl FnMut(&str)) {
+        let mut at = self.queue.head;
+        while let Some(entry) = self.queue.entries.get(at) {
+            if let Some(slot) = self.table.get(entry.slot) {
+                f(slot.key.as_ref());
+            }
+            at = entry.next;
+        }
+    }
+
+    /// Returns how many keys are queued.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Tells whether nothing is queued.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells whether the first list, or the first change where there was one before any list, has been popped.
+    #[must_use]
+    pub const fn has_synced(&self) -> bool {
+        self.queue.has_synced()
+    }
+
+    /// Closes the queue: what is queued can still be popped, and after it [`PopError::Closed`] is the answer.
+    pub const fn close(&mut self) {
+        self.queue.closed = true;
+    }
+
+    /// Tells whether the queue was closed.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.queue.closed
+    }
+
+    fn enqueue(&mut self, kind: DeltaKind, object: T) -> Result<(), KeyError> {
+        let key = KeyBuf::of(self.key_fn, &object)?;
+        let id = self.table.find_or_insert(key.as_str())?;
+        self.queue.enqueue(
+            &mut self.table,
+            id,
+            Delta::new(kind, Payload::Object(object)),
+            true,
+        )
+    }
+}
+
+impl<T, S: Storage> fmt::Debug for DeltaFifo<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaFifo")
+            .field("len", &self.len())
+            .field("has_synced", &self.has_synced())
+            .field("closed", &self.queue.closed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<NoSlot> for KeyError {
+    fn from(why: NoSlot) -> Self {
+        match why {
+            NoSlot::Full => Self::Full,
+            NoSlot::KeyTooLong => Self::TooLong,
+        }
+    }
+}
+
+/// How deltas of one key gather.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Every delta is kept, in order, as client-go does.
+    All,
+    /// At most a deletion and what comes after it.
+    Merged,
+}
+
+/// The queue itself, over a table that may be shared with a store.
+pub(crate) struct Queue<T, S: Storage> {
+    entries: S::Slots<Entry<T, S>>,
+    head: SlotId,
+    tail: SlotId,
+    mode: Mode,
+    pub(crate) emit_replaced: bool,
+    populated: bool,
+    initial: usize,
+    listed: usize,
+    epoch: u32,
+    pub(crate) closed: bool,
+}
+
+struct Entry<T, S: Storage> {
+    slot: SlotId,
+    next: SlotId,
+    deltas: S::Deltas<T>,
+}
+
+impl<T, S: Storage> Queue<T, S> {
+    pub(crate) fn new(mode: Mode) -> Self {
+        let mode = if S::Deltas::<T>::KEEPS_ALL {
+            mode
+        } else {
+            Mode::Merged
+        };
+        Self {
+            entries: Default::default(),
+            head: SlotId::NONE,
+            tail: SlotId::NONE,
+            mode,
+            emit_replaced: false,
+            populated: false,
+            initial: 0,
+            listed: 0,
+            epoch: 0,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.entries.has_room()
+    }
+
+    pub(crate) const fn has_synced(&self) -> bool {
+        self.populated && self.initial == 0
+    }
+
+    /// The first change of any kind makes the queue populated.
+    pub(crate) const fn touch(&mut self) {
+        self.populated = true;
+    }
+
+    pub(crate) fn deltas<O>(&self, table: &Table<O, S>, id: SlotId) -> &[Delta<T>] {
+        let entry = table
+            .get(id)
+            .and_then(|slot| self.entries.get(slot.pending));
+        entry
+            .map(|entry| entry.deltas.as_slice())
+            .unwrap_or_default()
+    }
+
+    /// Adds a delta to a key. `stored` says whether the consumer's store has the key.
+    pub(crate) fn enqueue<O>(
+        &mut self,
+        table: &mut Table<O, S>,
+        id: SlotId,
+        delta: Delta<T>,
+        stored: bool,
+    ) -> Result<(), KeyError> {
+        let Some(slot) = table.get_mut(id) else {
+            return Ok(());
+        };
+        if let Some(entry) = self.entries.get_mut(slot.pending) {
+            gather::<T, S>(self.mode, &mut entry.deltas, delta, stored);
+            return Ok(());
+        }
+        let mut deltas = S::Deltas::default();
+        deltas.push(delta);
+        let Ok(new) = self.entries.insert(Entry {
+            slot: id,
+            next: SlotId::NONE,
+            deltas,
+        }) else {
+            table.free_if_idle(id);
+            return Err(KeyError::Full);
+        };
+        slot.pending = new;
+        match self.entries.get_mut(self.tail) {
+            Some(tail) => tail.next = new,
+            None => self.head = new,
+        }
+        self.tail = new;
+        Ok(())
+    }
+
+    /// Takes the first key with its deltas; says whether it belongs to the initial population.
+    pub(crate) fn pop<O>(
+        &mut self,
+        table: &mut Table<O, S>,
+    ) -> Option<(SlotId, S::Deltas<T>, bool)> {
+        let is_initial = !self.has_synced();
+        let entry = self.entries.remove(self.head)?;
+        self.head = entry.next;
+        if entry.next == SlotId::NONE {
+            self.tail = SlotId::NONE;
+        }
+        self.initial = self.initial.saturating_sub(1);
+        if let Some(slot) = table.get_mut(entry.slot) {
+            slot.pending = SlotId::NONE;
+        }
+        Some((entry.slot, entry.deltas, is_initial))
+    }
+
+    /// Puts back what is left of a key that was popped, at the front.
+    pub(crate) fn push_front<O>(
+        &mut self,
+        table: &mut Table<O, S>,
+        id: SlotId,
+        deltas: S::Deltas<T>,
+    ) {
+        let Some(slot) = table.get_mut(id) else {
+            return;
+        };
+        // The entry that was popped has left its place free.
+        let Ok(new) = self.entries.insert(Entry {
+            slot: id,
+            next: self.head,
+            deltas,
+        }) else {
+            return;
+        };
+        slot.pending = new;
+        self.head = new;
+        if self.tail == SlotId::NONE {
+            self.tail = new;
+        }
+    }
+
+    pub(crate) const fn begin_replace(&mut self) -> u32 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.listed = 0;
+        self.epoch
+    }
+
+    pub(crate) fn replace_item<O>(
+        &mut self,
+        table: &mut Table<O, S>,
+        id: SlotId,
+        epoch: u32,
+        item: T,
+    ) -> Result<(), KeyError> {
+        let kind = if self.emit_replaced {
+            DeltaKind::Replaced
+        } else {
+            DeltaKind::Sync
+        };
+        self.enqueue(table, id, Delta::new(kind, Payload::Object(item)), true)?;
+        if let Some(slot) = table.get_mut(id) {
+            self.listed += usize::from(slot.epoch != epoch);
+            slot.epoch = epoch;
+        }
+        Ok(())
+    }
+
+    /// Queues a deletion for each queued key that the list did not name; returns how many there were.
+    fn delete_unlisted<O>(
+        &mut self,
+        table: &mut Table<O, S>,
+        epoch: u32,
+        known: Option<&dyn KnownObjects>,
+    ) -> usize {
+        let mut deletions = 0;
+        for index in 0..table.bound() {
+            let id = SlotId::from_index(index);
+            let Some(slot) = table.get(id) else { continue };
+            if slot.epoch == epoch || slot.pending == SlotId::NONE {
+                continue;
+            }
+            deletions += 1;
+            let stored = known.is_none_or(|known| known.contains_key(slot.key.as_ref()));
+            let deltas = self.deltas(table, id);
+            // A deletion that already waits is at least as good as a tombstone: both name the same last state.
+            if deltas
+                .last()
+                .is_none_or(|newest| newest.kind != DeltaKind::Deleted)
+            {
+                let delta = Delta::new(DeltaKind::Deleted, Payload::Tombstone(Last::Stored));
+                // The key has an entry in the queue, so there is room for the delta.
+                let _ = self.enqueue(table, id, delta, stored);
+            }
+        }
+        deletions
+    }
+
+    const fn end_replace(&mut self, deletions: usize) {
+        if !self.populated {
+            self.populated = true;
+            self.initial = self.listed + deletions;
+        }
+    }
+}
+
+/// Adds a delta to those that wait, by the rules of the mode.
+fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>, stored: bool) {
+    let is_deletion = delta.kind == DeltaKind::Deleted;
+    let newest_is_deletion = deltas
+        .as_slice()
+        .last()
+        .is_some_and(|d| d.kind == DeltaKind::Deleted);
+    if is_deletion && newest_is_deletion {
+        // Two deletions in a row are one: the real one is better than a tombstone, the older better than the newer.
+        if deltas.as_slice().last().is_some_and(Delta::is_tombstone) {
+            deltas.pop_newest();
+            deltas.push(delta);
+        }
+        return;
+    }
+    if mode == Mode::All || newest_is_deletion || deltas.as_slice().is_empty() {
+        deltas.push(delta);
+        return;
+    }
+    // Merged, and the newest one is a change that nobody has seen.
+    if is_deletion {
+        merge_deletion::<T, S>(deltas, delta, stored);
+        return;
+    }
+    let older = deltas.pop_newest();
+    let kind = match (older.map(|d| d.kind), delta.kind) {
+        (Some(DeltaKind::Added), _) => DeltaKind::Added,
+        (Some(kind), DeltaKind::Sync) if matches!(delta.payload, Payload::Stored) => kind,
+        (_, kind) => kind,
+    };
+    deltas.push(Delta::new(kind, delta.payload));
+}
+
+/// A deletion meets a change that nobody has seen: what the consumer has must go, what it never had leaves no trace.
+fn merge_deletion<T, S: Storage>(deltas: &mut S::Deltas<T>, delta: Delta<T>, stored: bool) {
+    let unseen = deltas.pop_newest();
+    let deletes_already = deltas
+        .as_slice()
+        .last()
+        .is_some_and(|d| d.kind == DeltaKind::Deleted);
+    if deletes_already || !stored {
+        return;
+    }
+    // The tombstone's last state was the change that is dropped here, and not what the store has.
+    let delta = match (delta.payload, unseen.map(|d| d.payload)) {
+        (Payload::Tombstone(Last::Stored), Some(Payload::Object(object))) => {
+            Delta::new(DeltaKind::Deleted, Payload::Tombstone(Last::Object(object)))
+        }
+        (payload, _) => Delta::new(DeltaKind::Deleted, payload),
+    };
+    deltas.push(delta);
+}

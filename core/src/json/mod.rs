@@ -1,0 +1,13 @@
+//! JSON without building it: a resumable scanner for bytes as they arrive, and cheap views of bytes already scanned.
+//!
+//! - [`scan`]: validates a stream split at any place, and finds where values begin and end.
+//! - [`text`]: what is between the quotes of a string.
+//! - [`members`]: the members of one object, the elements of one array.
+
+pub mod members;
+pub mod scan;
+pub mod text;
+
+pub use members::{Elements, Members, as_str, as_u64, value_at};
+pub use scan::{DEPTH_LIMIT, ScanError, ScanErrorKind, Scanner, Step};
+pub use text::JsonStr;

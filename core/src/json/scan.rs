@@ -1,0 +1,1027 @@
+//! A resumable scanner that validates JSON as it arrives.
+//!
+//! The input may be split at any byte. Nothing is buffered: all that is kept between two pieces of input is a state,
+//! the depth, and one bit a level that tells objects from arrays.
+
+use core::fmt;
+
+/// The deepest nesting that is validated; deeper levels are only counted.
+pub const DEPTH_LIMIT: u32 = 128;
+
+/// A push scanner that validates RFC 8259 JSON, for input split at any byte.
+///
+/// It reads any number of values one after another, with or without whitespace between them. There are two ways to
+/// move it: [`step`](Self::step) stops wherever something begins or ends, and [`skip_value`](Self::skip_value) runs
+/// to the end of a value.
+///
+/// It checks structure, numbers, literals and escapes, but not that strings are UTF-8:
+/// [`saw_non_ascii`](Self::saw_non_ascii) tells whether that is left to check.
+///
+/// Below [`DEPTH_LIMIT`] levels it only counts brackets and skips strings, and [`too_deep`](Self::too_deep) tells so.
+///
+/// After an error the scanner is of no more use.
+#[derive(Debug, Clone)]
+pub struct Scanner {
+    state: State,
+    /// Number of containers open.
+    depth: u32,
+    /// A bit for each open container up to the limit, the innermost lowest; set for objects.
+    kinds: u128,
+    /// Bytes consumed since the start.
+    offset: u64,
+    /// What is still to come of the literal that has begun.
+    literal: &'static [u8],
+    /// Whether the string that has begun is a key.
+    in_key: bool,
+    non_ascii: bool,
+    too_deep: bool,
+}
+
+impl Scanner {
+    /// Creates a scanner that waits for the first byte of a value.
+    pub const fn new() -> Self {
+        Self {
+            state: State::Value,
+            depth: 0,
+            kinds: 0,
+            offset: 0,
+            literal: &[],
+            in_key: false,
+            non_ascii: false,
+            too_deep: false,
+        }
+    }
+
+    /// Moves to the next place where something begins or ends, from `input[*at]` on.
+    ///
+    /// Consumes what precedes it (whitespace, commas, colons, the text of a key) and advances `at`. A
+    /// [`Step::Value`] is to be followed by [`enter`](Self::enter) or [`skip_value`](Self::skip_value), until the
+    /// latter returns true; another step would report the same value again.
+    ///
+    /// # Errors
+    ///
+    /// When the input is not JSON.
+    pub fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
+        self.run::<true>(input, at, 0)
+    }
+
+    /// Runs to the end of the value that [`step`](Self::step) has found, or of the one that comes next.
+    ///
+    /// `floor` is the depth around the value. Returns whether the value has ended; if not, all of the input was
+    /// consumed and the call is to be repeated with more. A number ends only with the byte after it, which is not
+    /// consumed.
+    ///
+    /// # Errors
+    ///
+    /// When the input is not JSON.
+    pub fn skip_value(
+        &mut self,
+        input: &[u8],
+        at: &mut usize,
+        floor: u32,
+    ) -> Result<bool, ScanError> {
+        Ok(self.run::<false>(input, at, floor)? != Step::More)
+    }
+
+    /// Goes into the container whose first byte [`Step::Value`] has reported, and consumes that byte.
+    ///
+    /// Does nothing with the first byte of anything else.
+    pub fn enter(&mut self, first: u8, at: &mut usize) {
+        if !matches!(first, b'{' | b'[') || self.depth >= DEPTH_LIMIT {
+            return;
+        }
+        let object = first == b'{';
+        self.kinds = self.kinds << 1 | u128::from(object);
+        self.depth += 1;
+        self.state = if object {
+            State::KeyOrEnd
+        } else {
+            State::ValueOrEnd
+        };
+        self.offset += 1;
+        *at += 1;
+    }
+
+    /// Forgets what [`saw_non_ascii`](Self::saw_non_ascii) and [`too_deep`](Self::too_deep) tell.
+    pub fn clear_marks(&mut self) {
+        self.non_ascii = false;
+        self.too_deep = false;
+    }
+
+    /// Returns the number of containers that are open.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Returns the number of bytes consumed since the start.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns whether there may have been a byte outside of ASCII since the marks were cleared.
+    ///
+    /// True is a hint (strings are looked at in blocks, which may reach past their end), false is certain.
+    pub fn saw_non_ascii(&self) -> bool {
+        self.non_ascii
+    }
+
+    /// Returns whether nesting went over [`DEPTH_LIMIT`] since the marks were cleared.
+    pub fn too_deep(&self) -> bool {
+        self.too_deep
+    }
+
+    /// The one state machine, for both ways to move.
+    ///
+    /// With `STEPS` it stops at every [`Step`], otherwise only when a value has ended at a depth of `floor`. What it
+    /// works on is in local variables, because the stores would dominate otherwise.
+    #[inline]
+    fn run<const STEPS: bool>(
+        &mut self,
+        input: &[u8],
+        at: &mut usize,
+        floor: u32,
+    ) -> Result<Step, ScanError> {
+        let start = *at;
+        let mut i = start;
+        let mut state = self.state;
+        let mut depth = self.depth;
+        let mut kinds = self.kinds;
+        let mut wide = self.non_ascii;
+
+        // A value has ended. At the top there is no comma to wait for.
+        macro_rules! ended {
+            ($step:expr, $stop:expr) => {
+                state = if depth == 0 {
+                    State::Value
+                } else {
+                    State::AfterValue
+                };
+                if $stop || (!STEPS && depth <= floor) {
+                    break Ok($step);
+                }
+            };
+        }
+        // What comes next nearly always is looked at without going round the loop; here, after a value in a container.
+        macro_rules! comma {
+            () => {
+                if !STEPS && input.get(i) == Some(&b',') {
+                    i += 1;
+                    state = if kinds & 1 == 1 {
+                        State::Key
+                    } else {
+                        State::Value
+                    };
+                }
+            };
+        }
+        macro_rules! close {
+            () => {
+                i += 1;
+                depth -= 1;
+                kinds >>= 1;
+                ended!(Step::Closed, STEPS);
+                comma!();
+            };
+        }
+        // The text of a string and its closing quote.
+        macro_rules! string {
+            () => {
+                let end = scan_text(input, i, &mut wide);
+                i = end.at;
+                match end.how {
+                    TextEnd::Quote if depth > DEPTH_LIMIT => state = State::Deep,
+                    TextEnd::Quote => {
+                        ended!(Step::Closed, false);
+                        comma!();
+                    }
+                    TextEnd::Pause(inside) => {
+                        self.in_key = false;
+                        state = inside;
+                    }
+                    TextEnd::Bad(kind) => break Err(kind),
+                }
+            };
+        }
+        macro_rules! key {
+            () => {
+                let end = scan_text(input, i, &mut wide);
+                i = end.at;
+                match end.how {
+                    TextEnd::Quote => {
+                        state = State::Colon;
+                        if STEPS {
+                            break Ok(Step::KeyEnd);
+                        }
+                        if input.get(i) == Some(&b':') {
+                            i += 1;
+                            state = State::Value;
+                            if input.get(i) == Some(&b'"') {
+                                i += 1;
+                                string!();
+                            }
+                        }
+                    }
+                    TextEnd::Pause(inside) => {
+                        self.in_key = true;
+                        state = inside;
+                    }
+                    TextEnd::Bad(kind) => break Err(kind),
+                }
+            };
+        }
+
+        let outcome = loop {
+            let Some(&byte) = input.get(i) else {
+                break Ok(Step::More);
+            };
+            match state {
+                State::Key | State::KeyOrEnd => match byte {
+                    b'"' => {
+                        i += 1;
+                        if STEPS {
+                            self.in_key = true;
+                            state = State::Text;
+                            break Ok(Step::KeyStart);
+                        }
+                        key!();
+                    }
+                    b'}' if state == State::KeyOrEnd => {
+                        close!();
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Colon => match byte {
+                    b':' => {
+                        i += 1;
+                        state = State::Value;
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Value | State::ValueOrEnd => {
+                    if STEPS && !matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b']') {
+                        if !begins_value(byte) {
+                            break Err(ScanErrorKind::UnexpectedByte(byte));
+                        }
+                        break Ok(Step::Value(byte));
+                    }
+                    match byte {
+                        b'"' => {
+                            i += 1;
+                            string!();
+                        }
+                        b'{' | b'[' => {
+                            i += 1;
+                            depth += 1;
+                            let object = byte == b'{';
+                            if depth > DEPTH_LIMIT {
+                                self.too_deep = true;
+                                state = State::Deep;
+                            } else {
+                                kinds = kinds << 1 | u128::from(object);
+                                state = if object {
+                                    State::KeyOrEnd
+                                } else {
+                                    State::ValueOrEnd
+                                };
+                            }
+                        }
+                        b']' if state == State::ValueOrEnd => {
+                            close!();
+                        }
+                        b'0'..=b'9' | b'-' => {
+                            i += 1;
+                            state = match byte {
+                                b'-' => State::Minus,
+                                b'0' => State::Zero,
+                                _ => State::Integer,
+                            };
+                        }
+                        b't' | b'f' | b'n' => {
+                            i += 1;
+                            self.literal = match byte {
+                                b't' => b"rue",
+                                b'f' => b"alse",
+                                _ => b"ull",
+                            };
+                            state = State::Literal;
+                        }
+                        b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                        _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                    }
+                }
+                State::AfterValue => match byte {
+                    b',' => {
+                        i += 1;
+                        state = if kinds & 1 == 1 {
+                            State::Key
+                        } else {
+                            State::Value
+                        };
+                    }
+                    b'}' | b']' if (byte == b'}') == (kinds & 1 == 1) => {
+                        close!();
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Text if self.in_key => {
+                    key!();
+                }
+                State::Text => {
+                    string!();
+                }
+                State::Escape => match byte {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                        i += 1;
+                        state = State::Text;
+                    }
+                    b'u' => {
+                        i += 1;
+                        state = State::Hex(4);
+                    }
+                    _ => break Err(ScanErrorKind::BadEscape(byte)),
+                },
+                State::Hex(left) => {
+                    if !byte.is_ascii_hexdigit() {
+                        break Err(ScanErrorKind::BadEscape(byte));
+                    }
+                    i += 1;
+                    state = if left > 1 {
+                        State::Hex(left - 1)
+                    } else {
+                        State::Text
+                    };
+                }
+                State::Literal => match self.literal {
+                    [next, rest @ ..] if *next == byte => {
+                        i += 1;
+                        self.literal = rest;
+                        if rest.is_empty() {
+                            ended!(Step::Closed, false);
+                        }
+                    }
+                    _ => break Err(ScanErrorKind::BadLiteral(byte)),
+                },
+                State::Minus
+                | State::Zero
+                | State::Integer
+                | State::Point
+                | State::Fraction
+                | State::ExponentMark
+                | State::ExponentSign
+                | State::Exponent => match state.after_number_byte(byte) {
+                    Some(next) => {
+                        i += 1;
+                        state = next;
+                    }
+                    None if state.may_end_number() => {
+                        ended!(Step::Closed, false);
+                    }
+                    None => break Err(ScanErrorKind::BadNumber(byte)),
+                },
+                State::Deep => {
+                    i += 1;
+                    match byte {
+                        b'"' => {
+                            string!();
+                        }
+                        b'{' | b'[' => match depth.checked_add(1) {
+                            Some(more) => depth = more,
+                            None => break Err(ScanErrorKind::TooDeep),
+                        },
+                        b'}' | b']' => {
+                            depth -= 1;
+                            if depth <= DEPTH_LIMIT {
+                                ended!(Step::Closed, false);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        };
+
+        let consumed = self.offset + (i - start) as u64;
+        self.state = state;
+        self.depth = depth;
+        self.kinds = kinds;
+        self.non_ascii = wide;
+        self.offset = consumed;
+        *at = i;
+        outcome.map_err(|kind| ScanError {
+            offset: consumed,
+            kind,
+        })
+    }
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where [`Scanner::step`] has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// All of the input is consumed.
+    More,
+    /// A key begins; its opening quote is consumed.
+    KeyStart,
+    /// A key has ended; its closing quote is consumed.
+    KeyEnd,
+    /// A value begins with this byte, which is not consumed.
+    Value(u8),
+    /// A container has ended; its closing bracket is consumed.
+    Closed,
+}
+
+/// Input that is not JSON, or not the JSON that was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanError {
+    /// Where it was noticed, in bytes since the start.
+    pub offset: u64,
+    /// What was wrong.
+    pub kind: ScanErrorKind,
+}
+
+impl fmt::Display for ScanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.kind, self.offset)
+    }
+}
+
+impl core::error::Error for ScanError {}
+
+/// What was wrong with the input; bytes are the offending ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScanErrorKind {
+    /// A byte that cannot stand there.
+    UnexpectedByte(u8),
+    /// A control character inside of a string, where it must be escaped.
+    ControlInString(u8),
+    /// A backslash followed by something that is no escape.
+    BadEscape(u8),
+    /// A number that is none.
+    BadNumber(u8),
+    /// Neither `true` nor `false` nor `null`.
+    BadLiteral(u8),
+    /// More open brackets than can be counted.
+    TooDeep,
+    /// The whole is not an object.
+    NotAnObject(u8),
+    /// The `items` of a list are neither an array nor null.
+    ItemsNotAnArray(u8),
+    /// Something follows the end of a list.
+    TrailingData(u8),
+    /// A part of a list other than its items is larger than it may be.
+    TooLargeEnvelope,
+    /// A part of a list other than its items is nested too deeply.
+    TooDeepEnvelope,
+    /// A part of a list other than its items is not UTF-8.
+    NotUtf8Envelope,
+}
+
+impl fmt::Display for ScanErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedByte(byte) => write!(f, "unexpected {}", Byte(*byte)),
+            Self::ControlInString(byte) => {
+                write!(f, "unescaped control character {} in a string", Byte(*byte))
+            }
+            Self::BadEscape(byte) => write!(f, "bad escape in a string: {}", Byte(*byte)),
+            Self::BadNumber(byte) => write!(f, "bad number: unexpected {}", Byte(*byte)),
+            Self::BadLiteral(byte) => write!(f, "bad literal: unexpected {}", Byte(*byte)),
+            Self::TooDeep => f.write_str("too many open brackets"),
+            Self::NotAnObject(byte) => write!(f, "expected an object, found {}", Byte(*byte)),
+            Self::ItemsNotAnArray(byte) => {
+                write!(f, "expected an array of items, found {}", Byte(*byte))
+            }
+            Self::TrailingData(byte) => {
+                write!(f, "unexpected {} after the end of the list", Byte(*byte))
+            }
+            Self::TooLargeEnvelope => f.write_str("too large part of a list outside of its items"),
+            Self::TooDeepEnvelope => {
+                f.write_str("too deeply nested part of a list outside of its items")
+            }
+            Self::NotUtf8Envelope => f.write_str("invalid UTF-8 in a list outside of its items"),
+        }
+    }
+}
+
+/// A byte as people want to read it.
+struct Byte(u8);
+
+impl fmt::Display for Byte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_ascii_graphic() {
+            write!(f, "'{}'", char::from(self.0))
+        } else {
+            write!(f, "0x{:02x}", self.0)
+        }
+    }
+}
+
+/// What may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A value; at the top also whitespace or nothing.
+    Value,
+    /// The first element of an array, or its end.
+    ValueOrEnd,
+    /// A key, after a comma.
+    Key,
+    /// The first key of an object, or its end.
+    KeyOrEnd,
+    Colon,
+    /// A comma, or the end of the innermost container.
+    AfterValue,
+    /// Text of a string.
+    Text,
+    /// What follows a backslash.
+    Escape,
+    /// So many hexadecimal digits.
+    Hex(u8),
+    Literal,
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    ExponentMark,
+    ExponentSign,
+    Exponent,
+    /// Anything, below the depth that is validated.
+    Deep,
+}
+
+impl State {
+    /// The state after one more byte of a number; `None` if the byte is no part of it.
+    fn after_number_byte(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Integer, b'0'..=b'9') => Some(Self::Integer),
+            (Self::Minus, b'0') => Some(Self::Zero),
+            (Self::Minus, b'1'..=b'9') => Some(Self::Integer),
+            (Self::Zero | Self::Integer, b'.') => Some(Self::Point),
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Some(Self::ExponentMark),
+            (Self::ExponentMark, b'+' | b'-') => Some(Self::ExponentSign),
+            (Self::ExponentMark | Self::ExponentSign | Self::Exponent, b'0'..=b'9') => {
+                Some(Self::Exponent)
+            }
+            _ => None,
+        }
+    }
+
+    fn may_end_number(self) -> bool {
+        matches!(
+            self,
+            Self::Zero | Self::Integer | Self::Fraction | Self::Exponent
+        )
+    }
+}
+
+fn begins_value(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'"' | b'{' | b'[' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'
+    )
+}
+
+/// How far the text of a string could be read, and why no further.
+struct Text {
+    at: usize,
+    how: TextEnd,
+}
+
+enum TextEnd {
+    /// Its closing quote is consumed.
+    Quote,
+    /// It goes on in this state.
+    Pause(State),
+    Bad(ScanErrorKind),
+}
+
+/// Reads the text of a string from `input[i]` on.
+#[inline(always)]
+fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
+    let how = loop {
+        i = plain_end(input, i, wide);
+        match input.get(i) {
+            Some(b'"') => {
+                i += 1;
+                break TextEnd::Quote;
+            }
+            Some(b'\\') => {
+                i += 1;
+                match input.get(i) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => i += 1,
+                    // Four digits, and errors, are left to the state machine.
+                    _ => break TextEnd::Pause(State::Escape),
+                }
+            }
+            Some(&byte) => break TextEnd::Bad(ScanErrorKind::ControlInString(byte)),
+            None => break TextEnd::Pause(State::Text),
+        }
+    };
+    Text { at: i, how }
+}
+
+/// Finds the first quote, backslash or control character from `input[i]` on, and notes bytes outside of ASCII.
+#[inline(always)]
+pub(crate) fn plain_end(input: &[u8], mut i: usize, wide: &mut bool) -> usize {
+    while let Some(block) = input.get(i..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+        let plain = plain_in_block(block, wide);
+        i += plain;
+        if plain < BLOCK {
+            return i;
+        }
+    }
+    while let Some(&byte) = input.get(i)
+        && byte >= b' '
+        && !matches!(byte, b'"' | b'\\')
+    {
+        *wide |= !byte.is_ascii();
+        i += 1;
+    }
+    i
+}
+
+const BLOCK: usize = 16;
+
+/// The number of plain bytes at the start of a block.
+///
+/// The block is as long as most strings, because it costs more to guess wrongly how many blocks there are than to
+/// look at a few bytes in vain.
+#[inline(always)]
+fn plain_in_block(block: &[u8; BLOCK], wide: &mut bool) -> usize {
+    let bytes = u128::from_le_bytes(*block);
+    let (low, high) = (bytes as u64, (bytes >> 64) as u64);
+    *wide |= (low | high) & HIGHS != 0;
+    let (in_low, in_high) = (special_bytes(low), special_bytes(high));
+    let (before, special) = if in_low == 0 {
+        (8, in_high)
+    } else {
+        (0, in_low)
+    };
+    before + (special.trailing_zeros() / 8) as usize
+}
+
+/// Finds quotes, backslashes and control characters: the highest bit of the first such byte is set.
+///
+/// Borrows can also set that bit in bytes after the first.
+#[inline(always)]
+fn special_bytes(bytes: u64) -> u64 {
+    let quote = bytes ^ (ONES * b'"' as u64);
+    let backslash = bytes ^ (ONES * b'\\' as u64);
+    let control = bytes.wrapping_sub(ONES * b' ' as u64);
+    (quote.wrapping_sub(ONES) & !quote
+        | backslash.wrapping_sub(ONES) & !backslash
+        | control & !bytes)
+        & HIGHS
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Whether the input is one value, read in parts that end at `cuts`; the error if it is none.
+    fn read(input: &[u8], cuts: &[usize]) -> Result<bool, ScanError> {
+        let mut scanner = Scanner::new();
+        let mut ended = false;
+        let mut start = 0;
+        for end in cuts.iter().copied().chain([input.len()]) {
+            let part = &input[start..end];
+            let mut at = 0;
+            if !ended {
+                ended = scanner.skip_value(part, &mut at, 0)?;
+            }
+            if ended {
+                let step = scanner.step(part, &mut at)?;
+                if let Step::Value(byte) = step {
+                    return Err(scanner_error(&scanner, byte));
+                }
+            }
+            assert_eq!(at, part.len());
+            assert_eq!(scanner.offset(), end as u64);
+            start = end;
+        }
+        Ok(ended)
+    }
+
+    fn scanner_error(scanner: &Scanner, byte: u8) -> ScanError {
+        ScanError {
+            offset: scanner.offset(),
+            kind: ScanErrorKind::UnexpectedByte(byte),
+        }
+    }
+
+    /// Reads the input in every two parts and byte by byte, and checks that it makes no difference.
+    fn read_all_ways(input: &[u8]) -> Result<bool, ScanError> {
+        let whole = read(input, &[]);
+        for cut in 0..=input.len() {
+            assert_eq!(
+                read(input, &[cut]),
+                whole,
+                "{:?} cut at {cut}",
+                input.escape_ascii().to_string()
+            );
+        }
+        let all: Vec<_> = (0..=input.len()).collect();
+        assert_eq!(
+            read(input, &all),
+            whole,
+            "{:?} byte by byte",
+            input.escape_ascii().to_string()
+        );
+        whole
+    }
+
+    #[test]
+    fn accepts_json() {
+        for json in [
+            r#"{}"#,
+            r#"[]"#,
+            r#" { "a" : [ 1 , 2.5 , -0 , 0.1e+10 , 1E-2, 10e5 ] , "b" : { } , "c" : [ ] } "#,
+            r#"{"a":{"b":{"c":[[[{}]]]}}}"#,
+            r#"[true,false,null]"#,
+            r#"["}]{[\"\\","\/\b\f\n\r\t","\u00e9\uD83D\ude00\ud800","\\","\\\\\"",""]"#,
+            "{\"ключ\":\"значение 日本語 🦀\",\"tab\\tkey\":\"\u{7f}\"}",
+            "{\r\n\t\"a\":\r\n1\r\n}\r\n",
+            r#"{"a":"b","c":"d","e":{"f":"g","h":{}},"i":"j"}"#,
+            r#"{"long":"0123456789abcdef0123456789abcdef0123456789abcdef\"0123456789abcdef"}"#,
+            r#""text""#,
+            "true ",
+            "17 ",
+        ] {
+            assert_eq!(read_all_ways(json.as_bytes()), Ok(true), "{json}");
+        }
+    }
+
+    #[test]
+    fn waits_for_the_rest_of_a_document_that_is_cut_off() {
+        let json = "{\"a\":[1.5e+3,true,null,\"\\u00e9\\\\é\"],\"b\":{\"c\":{}}}";
+        for end in 0..json.len() {
+            assert_eq!(
+                read_all_ways(&json.as_bytes()[..end]),
+                Ok(false),
+                "cut at {end}"
+            );
+        }
+        assert_eq!(read_all_ways(json.as_bytes()), Ok(true));
+    }
+
+    #[test]
+    fn refuses_what_is_not_json() {
+        use ScanErrorKind::*;
+        for (json, offset, kind) in [
+            ("<html>", 0, UnexpectedByte(b'<')),
+            ("}", 0, UnexpectedByte(b'}')),
+            ("]", 0, UnexpectedByte(b']')),
+            (",", 0, UnexpectedByte(b',')),
+            ("{]", 1, UnexpectedByte(b']')),
+            ("[}", 1, UnexpectedByte(b'}')),
+            ("[1}", 2, UnexpectedByte(b'}')),
+            ("{\"a\":1]", 6, UnexpectedByte(b']')),
+            ("{\"a\":\"b\"]", 8, UnexpectedByte(b']')),
+            ("{\"a\":[{}]]", 9, UnexpectedByte(b']')),
+            ("{,}", 1, UnexpectedByte(b',')),
+            ("[,]", 1, UnexpectedByte(b',')),
+            ("[1,]", 3, UnexpectedByte(b']')),
+            ("[\"a\",]", 5, UnexpectedByte(b']')),
+            ("{\"a\":1,}", 7, UnexpectedByte(b'}')),
+            ("{\"a\":\"b\",}", 9, UnexpectedByte(b'}')),
+            ("{\"a\":\"b\",1}", 9, UnexpectedByte(b'1')),
+            ("{\"a\"}", 4, UnexpectedByte(b'}')),
+            ("{\"a\" 1}", 5, UnexpectedByte(b'1')),
+            ("{\"a\"::1}", 5, UnexpectedByte(b':')),
+            ("{\"a\":}", 5, UnexpectedByte(b'}')),
+            ("{\"a\":,}", 5, UnexpectedByte(b',')),
+            ("{a:1}", 1, UnexpectedByte(b'a')),
+            ("{'a':1}", 1, UnexpectedByte(b'\'')),
+            ("{1:1}", 1, UnexpectedByte(b'1')),
+            ("[1 2]", 3, UnexpectedByte(b'2')),
+            ("[\"a\" \"b\"]", 5, UnexpectedByte(b'"')),
+            ("[\"a\":1]", 4, UnexpectedByte(b':')),
+            ("[{}{}]", 3, UnexpectedByte(b'{')),
+            ("{\"a\":1 \"b\":2}", 7, UnexpectedByte(b'"')),
+            ("[\u{feff}]", 1, UnexpectedByte(0xef)),
+            ("[01]", 2, UnexpectedByte(b'1')),
+            ("[-01]", 3, UnexpectedByte(b'1')),
+            ("[1a]", 2, UnexpectedByte(b'a')),
+            ("[.5]", 1, UnexpectedByte(b'.')),
+            ("[+1]", 1, UnexpectedByte(b'+')),
+            ("[NaN]", 1, UnexpectedByte(b'N')),
+            ("[-]", 2, BadNumber(b']')),
+            ("[-Infinity]", 2, BadNumber(b'I')),
+            ("[1.]", 3, BadNumber(b']')),
+            ("[1.e5]", 3, BadNumber(b'e')),
+            ("[1e]", 3, BadNumber(b']')),
+            ("[1e+]", 4, BadNumber(b']')),
+            ("[1.5.5]", 4, UnexpectedByte(b'.')),
+            ("[0x10]", 2, UnexpectedByte(b'x')),
+            ("[tru]", 4, BadLiteral(b']')),
+            ("[nul1]", 4, BadLiteral(b'1')),
+            ("[True]", 1, UnexpectedByte(b'T')),
+            ("[truee]", 5, UnexpectedByte(b'e')),
+            ("[\"\\x\"]", 3, BadEscape(b'x')),
+            ("[\"\\u12g4\"]", 6, BadEscape(b'g')),
+            ("[\"\\u\"]", 4, BadEscape(b'"')),
+            ("[\"a\nb\"]", 3, ControlInString(b'\n')),
+            ("[\"0123456789abcdef0123\u{0}b\"]", 22, ControlInString(0)),
+            ("{\"a\tb\":1}", 3, ControlInString(b'\t')),
+            ("{} x", 3, UnexpectedByte(b'x')),
+        ] {
+            assert_eq!(
+                read_all_ways(json.as_bytes()),
+                Err(ScanError { offset, kind }),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn counts_what_is_too_deep() {
+        for (levels, deep) in [
+            (127, false),
+            (128, false),
+            (129, true),
+            (130, true),
+            (10_000, true),
+        ] {
+            let json = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let mut scanner = Scanner::new();
+            let mut at = 0;
+            assert_eq!(scanner.skip_value(json.as_bytes(), &mut at, 0), Ok(true));
+            assert_eq!(
+                (at, scanner.too_deep()),
+                (json.len(), deep),
+                "{levels} levels"
+            );
+            assert_eq!(read(json.as_bytes(), &[levels, levels + 1]), Ok(true));
+        }
+        let json = format!(
+            "{}{{\"a]\":\"}}\\\"\"}}{} ,",
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        let error = ScanError {
+            offset: json.len() as u64 - 1,
+            kind: ScanErrorKind::UnexpectedByte(b','),
+        };
+        assert_eq!(read_all_ways(json.as_bytes()), Err(error));
+        // Back at the limit it validates again.
+        let json = format!("{}{}x", "[".repeat(200), "]".repeat(72));
+        let error = ScanError {
+            offset: json.len() as u64 - 1,
+            kind: ScanErrorKind::UnexpectedByte(b'x'),
+        };
+        assert_eq!(read_all_ways(json.as_bytes()), Err(error));
+    }
+
+    #[test]
+    fn does_not_overflow() {
+        let mut scanner = Scanner {
+            depth: u32::MAX,
+            state: State::Deep,
+            ..Scanner::new()
+        };
+        let error = scanner.skip_value(b"[", &mut 0, 0);
+        assert_eq!(
+            error.map_err(|error| error.kind),
+            Err(ScanErrorKind::TooDeep)
+        );
+    }
+
+    #[test]
+    fn steps() {
+        let json = b" {\"a\" : [1, {\"b\":null}], \"c\":\"d\"} ";
+        let mut scanner = Scanner::new();
+        let mut at = 0;
+        let mut steps = Vec::new();
+        loop {
+            let step = scanner.step(json, &mut at).unwrap();
+            steps.push(step);
+            match step {
+                Step::More => break,
+                Step::Value(first @ (b'{' | b'[')) => scanner.enter(first, &mut at),
+                Step::Value(_) => {
+                    let floor = scanner.depth();
+                    assert_eq!(scanner.skip_value(json, &mut at, floor), Ok(true));
+                }
+                Step::KeyStart | Step::KeyEnd | Step::Closed => {}
+            }
+        }
+        let expected = [
+            Step::Value(b'{'),
+            Step::KeyStart,
+            Step::KeyEnd,
+            Step::Value(b'['),
+            Step::Value(b'1'),
+            Step::Value(b'{'),
+            Step::KeyStart,
+            Step::KeyEnd,
+            Step::Value(b'n'),
+            Step::Closed,
+            Step::Closed,
+            Step::KeyStart,
+            Step::KeyEnd,
+            Step::Value(b'"'),
+            Step::Closed,
+            Step::More,
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!((scanner.depth(), scanner.offset()), (0, json.len() as u64));
+    }
+
+    #[test]
+    fn marks_what_is_not_ascii() {
+        for (json, marked) in [
+            ("[\"abc\"]", false),
+            ("[\"é\"]", true),
+            ("[\"0123456789abcdefgé\"]", true),
+            ("{\"é\":1}", true),
+        ] {
+            let mut scanner = Scanner::new();
+            scanner.skip_value(json.as_bytes(), &mut 0, 0).unwrap();
+            assert_eq!(scanner.saw_non_ascii(), marked, "{json}");
+            scanner.clear_marks();
+            assert!(!scanner.saw_non_ascii());
+        }
+    }
+
+    #[test]
+    fn finds_the_first_special_byte() {
+        for byte in 0..=255_u8 {
+            for place in 0..40 {
+                let mut text = [b'a'; 40];
+                text[place] = byte;
+                let special = byte < b' ' || matches!(byte, b'"' | b'\\');
+                let mut wide = false;
+                assert_eq!(
+                    plain_end(&text, 0, &mut wide),
+                    if special { place } else { 40 },
+                    "{byte} at {place}"
+                );
+                assert_eq!(wide, byte >= 0x80);
+                // A borrow from a special byte must not hide that it is the first.
+                text[39] = b'"';
+                text[38] = b'!';
+                let first = if special { place.min(39) } else { 39 };
+                if place < 38 {
+                    assert_eq!(plain_end(&text, 0, &mut wide), first);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn survives_anything() {
+        let alphabet = b"{}[]\",:\\u0019eE+-.tfn ralse\n\x00\xe9\xff";
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..20_000 {
+            let mut json = Vec::new();
+            for _ in 0..24 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let known = alphabet[(random >> 33) as usize % alphabet.len()];
+                json.push(if random & 15 == 0 {
+                    (random >> 8) as u8
+                } else {
+                    known
+                });
+            }
+            let byte_by_byte: Vec<_> = (0..=json.len()).collect();
+            assert_eq!(
+                read(&json, &byte_by_byte),
+                read(&json, &[]),
+                "{}",
+                json.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn explains_errors() {
+        let show = |json: &str| read(json.as_bytes(), &[]).unwrap_err().to_string();
+        assert_eq!(show("<html>"), "unexpected '<' at byte 0");
+        assert_eq!(
+            show("[\"\n\"]"),
+            "unescaped control character 0x0a in a string at byte 2"
+        );
+        assert_eq!(show("[\"\\x\"]"), "bad escape in a string: 'x' at byte 3");
+        assert_eq!(show("[1.]"), "bad number: unexpected ']' at byte 3");
+        assert_eq!(show("[nil]"), "bad literal: unexpected 'i' at byte 2");
+    }
+}

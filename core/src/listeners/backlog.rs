@@ -1,0 +1,197 @@
+//! What waits for a slow listener, coalesced by key.
+//!
+//! | waits | comes | becomes |
+//! |---|---|---|
+//! | update | update | an update from the oldest state to the newest |
+//! | add | update | an add of the newest state |
+//! | add | delete | nothing |
+//! | update | delete | the delete |
+//! | delete | add | both |
+//! | replay | replay | one replay; anything else replaces it, and it replaces nothing |
+
+use alloc::collections::VecDeque;
+
+use hashbrown::HashTable;
+
+use super::Event;
+use crate::storage::hash;
+
+#[derive(Debug)]
+pub(super) struct Backlog<K, T> {
+    /// In the order in which keys began to wait.
+    entries: VecDeque<Option<Waiting<K, T>>>,
+    /// The number of the first entry.
+    first: u64,
+    /// The entry of a key, by the hash of the key.
+    by_key: HashTable<(u32, u64)>,
+    len: usize,
+}
+
+/// What waits for one key: a deletion, something after it, or both. Or the mark that the first state is complete.
+#[derive(Debug)]
+struct Waiting<K, T> {
+    deleted: Option<Event<K, T>>,
+    then: Option<Event<K, T>>,
+}
+
+impl<K, T> Default for Backlog<K, T> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            first: 0,
+            by_key: HashTable::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<K: AsRef<str>, T> Backlog<K, T> {
+    pub(super) fn push(&mut self, event: Event<K, T>) {
+        let Some(hash) = event.key().map(|key| hash(0, key.as_ref().as_bytes())) else {
+            self.add(Waiting {
+                deleted: None,
+                then: Some(event),
+            });
+            return;
+        };
+        let found = self.by_key.find(wide(hash), |&(h, number)| {
+            h == hash
+                && self
+                    .at(number)
+                    .is_some_and(|waiting| waiting.key_is(&event))
+        });
+        match found.copied() {
+            Some((_, number)) => {
+                let index = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+                let Some(Some(waiting)) = self.entries.get_mut(index) else {
+                    return;
+                };
+                let before = waiting.len();
+                waiting.coalesce(event);
+                self.len = self.len + waiting.len() - before;
+                if waiting.len() == 0 {
+                    self.entries[index] = None;
+                    self.unlist(hash, number);
+                }
+            }
+            None => {
+                let number = self.first + self.entries.len() as u64;
+                self.by_key
+                    .insert_unique(wide(hash), (hash, number), |&(h, _)| wide(h));
+                self.add(match event {
+                    Event::Deleted { .. } => Waiting {
+                        deleted: Some(event),
+                        then: None,
+                    },
+                    Event::Added { .. }
+                    | Event::Updated { .. }
+                    | Event::Replayed { .. }
+                    | Event::Synced => Waiting {
+                        deleted: None,
+                        then: Some(event),
+                    },
+                });
+            }
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event<K, T>> {
+        loop {
+            let Some(waiting) = self.entries.front_mut()? else {
+                self.entries.pop_front();
+                self.first += 1;
+                continue;
+            };
+            let event = waiting.deleted.take().or_else(|| waiting.then.take());
+            let done = waiting.len() == 0;
+            if let Some(key) = event.as_ref().and_then(Event::key).filter(|_| done) {
+                let hash = hash(0, key.as_ref().as_bytes());
+                self.unlist(hash, self.first);
+            }
+            if done {
+                self.entries.pop_front();
+                self.first += 1;
+            }
+            if event.is_some() {
+                self.len -= 1;
+                if self.len == 0 {
+                    *self = Self::default();
+                }
+                return event;
+            }
+        }
+    }
+
+    fn add(&mut self, waiting: Waiting<K, T>) {
+        self.len += waiting.len();
+        self.entries.push_back(Some(waiting));
+    }
+
+    fn at(&self, number: u64) -> Option<&Waiting<K, T>> {
+        self.entries
+            .get(usize::try_from(number.checked_sub(self.first)?).ok()?)?
+            .as_ref()
+    }
+
+    fn unlist(&mut self, hash: u32, number: u64) {
+        if let Ok(entry) = self.by_key.find_entry(wide(hash), |&(_, n)| n == number) {
+            entry.remove();
+        }
+    }
+}
+
+impl<K, T> Backlog<K, T> {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl<K: AsRef<str>, T> Waiting<K, T> {
+    fn len(&self) -> usize {
+        usize::from(self.deleted.is_some()) + usize::from(self.then.is_some())
+    }
+
+    fn key_is(&self, event: &Event<K, T>) -> bool {
+        let own = self
+            .deleted
+            .as_ref()
+            .or(self.then.as_ref())
+            .and_then(Event::key);
+        match (own, event.key()) {
+            (Some(own), Some(key)) => own.as_ref() == key.as_ref(),
+            _ => false,
+        }
+    }
+
+    fn coalesce(&mut self, event: Event<K, T>) {
+        self.then = match (self.then.take(), event) {
+            (
+                Some(Event::Added {
+                    key,
+                    is_in_initial_list,
+                    ..
+                }),
+                Event::Updated { object, .. },
+            ) => Some(Event::Added {
+                key,
+                object,
+                is_in_initial_list,
+            }),
+            (Some(Event::Added { .. }), Event::Deleted { .. }) => None,
+            (Some(Event::Updated { key, old, .. }), Event::Updated { object, .. }) => {
+                Some(Event::Updated { key, old, object })
+            }
+            (Some(waits), Event::Replayed { .. }) => Some(waits),
+            (_, event @ Event::Deleted { .. }) => {
+                // The listener has the object: this is what takes it away.
+                self.deleted.get_or_insert(event);
+                None
+            }
+            (_, event) => Some(event),
+        };
+    }
+}
+
+const fn wide(hash: u32) -> u64 {
+    (hash as u64) << 32 | hash as u64
+}

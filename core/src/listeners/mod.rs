@@ -1,0 +1,453 @@
+//! Listeners: one log of notifications, and a place in it for each.
+
+mod backlog;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use backlog::Backlog;
+
+use crate::cache::Notification;
+use crate::time::{Instant, earliest};
+
+/// Something a listener is told. It owns what it tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event<K, T> {
+    /// There is a new object.
+    Added {
+        /// Its key.
+        key: K,
+        /// The object.
+        object: T,
+        /// Whether it belongs to the first state that this listener is shown.
+        is_in_initial_list: bool,
+    },
+    /// An object changed.
+    Updated {
+        /// Its key.
+        key: K,
+        /// What it was.
+        old: T,
+        /// What it is.
+        object: T,
+    },
+    /// An object is as it was: a resync, or a relist for a listener that wants to hear of it.
+    Replayed {
+        /// Its key.
+        key: K,
+        /// The object.
+        object: T,
+    },
+    /// An object is gone.
+    Deleted {
+        /// Its key.
+        key: K,
+        /// The object as the deletion carried it, or its last known state.
+        object: T,
+        /// Whether nobody saw it go.
+        final_state_unknown: bool,
+    },
+    /// The first state is complete, and all of it was told.
+    Synced,
+}
+
+impl<K, T> Event<K, T> {
+    /// Returns the key of the object it is about.
+    pub const fn key(&self) -> Option<&K> {
+        match self {
+            Self::Added { key, .. }
+            | Self::Updated { key, .. }
+            | Self::Replayed { key, .. }
+            | Self::Deleted { key, .. } => Some(key),
+            Self::Synced => None,
+        }
+    }
+}
+
+/// Names a listener.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListenerId(u64);
+
+/// What a listener wants.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListenerConfig {
+    /// How often every object is replayed to it; `None` is never. Less than a second is raised to a second.
+    pub resync: Option<Duration>,
+    /// How many notifications may wait for it before they are coalesced by key.
+    pub backlog: usize,
+    /// Whether it is told of objects that a relist or a watch brought again unchanged.
+    pub unchanged: bool,
+}
+
+impl Default for ListenerConfig {
+    fn default() -> Self {
+        Self {
+            resync: None,
+            backlog: 4096,
+            unchanged: false,
+        }
+    }
+}
+
+impl ListenerConfig {
+    /// Sets how often every object is replayed.
+    #[must_use]
+    pub const fn resync(mut self, period: Option<Duration>) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// Sets how many notifications may wait before they are coalesced by key.
+    #[must_use]
+    pub const fn backlog(mut self, limit: usize) -> Self {
+        self.backlog = limit;
+        self
+    }
+
+    /// Sets whether unchanged objects are told.
+    #[must_use]
+    pub const fn unchanged(mut self, tell: bool) -> Self {
+        self.unchanged = tell;
+        self
+    }
+}
+
+/// The listeners of one cache.
+///
+/// A notification is stored once, in a log in which each listener has a place. A listener that falls behind by more
+/// than its limit gets its part coalesced by key, so it costs no more than the objects that changed, and holds back
+/// nobody.
+///
+/// ```
+/// use informer_core::{Event, ListenerConfig, Listeners, Notification};
+///
+/// let mut listeners: Listeners<String, u32> = Listeners::default();
+/// let id = listeners.join(ListenerConfig::default(), [], true);
+/// listeners.append(&Notification::Added { key: &"a".to_string(), object: &1, is_in_initial_list: false });
+///
+/// let mut events = Vec::new();
+/// listeners.take(id, 10, &mut events);
+/// assert_eq!(events[0], Event::Synced);
+/// assert!(matches!(events[1], Event::Added { object: 1, .. }));
+/// ```
+#[derive(Debug)]
+pub struct Listeners<K, T> {
+    log: VecDeque<Entry<K, T>>,
+    /// The number of the first entry of the log.
+    first: u64,
+    listeners: BTreeMap<ListenerId, Listener<K, T>>,
+    next_id: u64,
+    /// The smallest limit of any listener.
+    least_limit: usize,
+}
+
+#[derive(Debug)]
+struct Entry<K, T> {
+    event: Event<K, T>,
+    to: To,
+}
+
+/// Whom an entry is for.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    All,
+    /// Those that want to hear of unchanged objects.
+    Unchanged,
+    /// Those that were due at this resync pass.
+    Pass(u32),
+}
+
+#[derive(Debug)]
+struct Listener<K, T> {
+    config: ListenerConfig,
+    /// The first state, for one that joined late.
+    initial: VecDeque<(K, T)>,
+    /// What comes after the first state, where the cache was synced at that time.
+    sync_due: bool,
+    backlog: Backlog<K, T>,
+    /// The number of the first entry that it has not seen.
+    next: u64,
+    next_resync: Option<Instant>,
+    passes: Vec<u32>,
+}
+
+impl<K, T> Default for Listeners<K, T> {
+    fn default() -> Self {
+        Self {
+            log: VecDeque::new(),
+            first: 0,
+            listeners: BTreeMap::new(),
+            next_id: 0,
+            least_limit: usize::MAX,
+        }
+    }
+}
+
+impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
+    /// Adds a listener, which first gets `initial`, the objects that were told so far, and then, where the cache is
+    /// synced, [`Event::Synced`].
+    pub fn join(
+        &mut self,
+        config: ListenerConfig,
+        initial: impl IntoIterator<Item = (K, T)>,
+        synced: bool,
+    ) -> ListenerId {
+        let id = ListenerId(self.next_id);
+        self.next_id += 1;
+        let listener = Listener {
+            config: ListenerConfig {
+                resync: config.resync.map(|p| p.max(Duration::from_secs(1))),
+                ..config
+            },
+            initial: initial.into_iter().collect(),
+            sync_due: synced,
+            backlog: Backlog::default(),
+            next: self.first + self.log.len() as u64,
+            next_resync: None,
+            passes: Vec::new(),
+        };
+        self.listeners.insert(id, listener);
+        self.forget();
+        id
+    }
+
+    /// Removes a listener; returns how many notifications waited for it. One that is not there is no error.
+    pub fn leave(&mut self, id: ListenerId) -> usize {
+        let pending = self.pending(id);
+        self.listeners.remove(&id);
+        self.forget();
+        pending
+    }
+
+    /// Stores a notification for those whom it is for.
+    pub fn append(&mut self, notification: &Notification<'_, T, K>) {
+        let to = match notification {
+            Notification::Replayed {
+                pass: Some(pass), ..
+            } => To::Pass(*pass),
+            Notification::Replayed { pass: None, .. } => To::Unchanged,
+            Notification::Added { .. }
+            | Notification::Updated { .. }
+            | Notification::Deleted { .. }
+            | Notification::Synced => To::All,
+        };
+        let wanted = match to {
+            To::All => !self.listeners.is_empty(),
+            To::Unchanged | To::Pass(_) => {
+                self.listeners.values().any(|listener| listener.wants(to))
+            }
+        };
+        if wanted {
+            self.log.push_back(Entry {
+                event: Event::of(notification),
+                to,
+            });
+        }
+    }
+
+    /// Coalesces what waits for listeners that fell behind by more than their limit. It is to be called after a batch
+    /// of notifications, and not under the cache's lock.
+    pub fn coalesce(&mut self) {
+        if self.log.len() <= self.least_limit {
+            return;
+        }
+        let end = self.first + self.log.len() as u64;
+        for listener in self.listeners.values_mut() {
+            let behind = end - listener.next;
+            if behind <= listener.config.backlog as u64 {
+                continue;
+            }
+            let from = usize::try_from(listener.next - self.first).unwrap_or(usize::MAX);
+            for entry in self.log.range(from.min(self.log.len())..) {
+                if listener.wants(entry.to) {
+                    listener.backlog.push(entry.event.clone());
+                }
+            }
+            listener.next = end;
+        }
+        self.forget();
+    }
+
+    /// Moves up to `max` events for a listener into `out`; returns whether there are more.
+    pub fn take(&mut self, id: ListenerId, max: usize, out: &mut Vec<Event<K, T>>) -> bool {
+        let Some(listener) = self.listeners.get_mut(&id) else {
+            return false;
+        };
+        let end = self.first + self.log.len() as u64;
+        let mut taken = 0;
+        while taken < max {
+            let event = if let Some((key, object)) = listener.initial.pop_front() {
+                Event::Added {
+                    key,
+                    object,
+                    is_in_initial_list: true,
+                }
+            } else if core::mem::take(&mut listener.sync_due) {
+                listener.initial = VecDeque::new();
+                Event::Synced
+            } else if let Some(event) = listener.backlog.pop() {
+                event
+            } else if listener.next < end {
+                let entry = usize::try_from(listener.next - self.first)
+                    .ok()
+                    .and_then(|i| self.log.get(i));
+                listener.next += 1;
+                match entry {
+                    Some(entry) if listener.wants(entry.to) => entry.event.clone(),
+                    _ => continue,
+                }
+            } else {
+                break;
+            };
+            out.push(event);
+            taken += 1;
+        }
+        let more = listener.has_own() || listener.next < end;
+        self.forget();
+        more
+    }
+
+    /// Returns how many notifications wait for a listener, coalesced ones counted as they are.
+    #[must_use]
+    pub fn pending(&self, id: ListenerId) -> usize {
+        let Some(listener) = self.listeners.get(&id) else {
+            return 0;
+        };
+        let from = usize::try_from(listener.next - self.first)
+            .unwrap_or(usize::MAX)
+            .min(self.log.len());
+        let in_log = self
+            .log
+            .range(from..)
+            .filter(|entry| listener.wants(entry.to))
+            .count();
+        listener.initial.len() + usize::from(listener.sync_due) + listener.backlog.len() + in_log
+    }
+
+    /// Returns how many listeners there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.listeners.len()
+    }
+
+    /// Tells whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+    }
+
+    /// Returns the time of the next resync; `None` is never. Periods begin when this is first asked.
+    pub fn next_resync(&mut self, now: Instant) -> Option<Instant> {
+        self.listeners.values_mut().fold(None, |next, listener| {
+            if listener.next_resync.is_none() {
+                listener.next_resync = listener.config.resync.map(|period| now + period);
+            }
+            earliest(next, listener.next_resync)
+        })
+    }
+
+    /// Gives the listeners whose time has come to a resync pass, and sets their next time; returns whether there are
+    /// any. `pass` is what [`Cache::resync`](crate::Cache::resync) returned, or will return.
+    pub fn begin_pass(&mut self, now: Instant, pass: u32) -> bool {
+        let mut any = false;
+        for listener in self.listeners.values_mut() {
+            let (Some(due), Some(period)) = (listener.next_resync, listener.config.resync) else {
+                continue;
+            };
+            if now < due {
+                continue;
+            }
+            // Exact periods; where one was missed altogether it is not made up for.
+            let next = due + period;
+            listener.next_resync = Some(if next > now { next } else { now + period });
+            // A pass is told before the next but a few begins.
+            if listener.passes.len() >= 16 {
+                listener.passes.remove(0);
+            }
+            listener.passes.push(pass);
+            any = true;
+        }
+        any
+    }
+
+    /// Drops entries that everybody has seen.
+    fn forget(&mut self) {
+        let end = self.first + self.log.len() as u64;
+        let seen = self
+            .listeners
+            .values()
+            .map(|listener| listener.next)
+            .min()
+            .unwrap_or(end);
+        let count = usize::try_from(seen - self.first)
+            .unwrap_or(usize::MAX)
+            .min(self.log.len());
+        self.log.drain(..count);
+        self.first += count as u64;
+        if self.log.is_empty() && self.log.capacity() > 1024 {
+            self.log = VecDeque::new();
+        }
+        self.least_limit = self
+            .listeners
+            .values()
+            .map(|l| l.config.backlog)
+            .min()
+            .unwrap_or(usize::MAX);
+    }
+}
+
+impl<K, T> Listener<K, T> {
+    fn wants(&self, to: To) -> bool {
+        match to {
+            To::All => true,
+            To::Unchanged => self.config.unchanged,
+            To::Pass(pass) => self.passes.contains(&pass),
+        }
+    }
+
+    fn has_own(&self) -> bool {
+        !self.initial.is_empty() || self.sync_due || self.backlog.len() > 0
+    }
+}
+
+impl<K: Clone, T: Clone> Event<K, T> {
+    /// Makes an event that owns what a notification lends.
+    #[must_use]
+    pub fn of(notification: &Notification<'_, T, K>) -> Self {
+        match *notification {
+            Notification::Added {
+                key,
+                object,
+                is_in_initial_list,
+            } => Self::Added {
+                key: key.clone(),
+                object: object.clone(),
+                is_in_initial_list,
+            },
+            Notification::Updated { key, old, object } => Self::Updated {
+                key: key.clone(),
+                old: old.clone(),
+                object: object.clone(),
+            },
+            Notification::Replayed { key, object, .. } => Self::Replayed {
+                key: key.clone(),
+                object: object.clone(),
+            },
+            Notification::Deleted {
+                key,
+                object,
+                final_state_unknown,
+            } => Self::Deleted {
+                key: key.clone(),
+                object: object.clone(),
+                final_state_unknown,
+            },
+            Notification::Synced => Self::Synced,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+use alloc::string::{String, ToString};
+use alloc::vec;
+
+use super::*;
+
+fn note(listeners: &mut Listeners<String, u32>, text: &str) {
+    // "+a1" adds a at 1, "~a1>2" updates it, "=a2" replays it, "-a2" deletes it.
+    let key = text[1..2].to_string();
+    let number = |s: &str| s.parse::<u32>().unwrap();
+    let notification = match &text[..1] {
+        "+" => Notification::Added {
+            key: &key,
+            object: &number(&text[2..]),
+            is_in_initial_list: false,
+        },
+        "~" => {
+            let (old, new) = text[2..].split_once('>').unwrap();
+            let (old, new) = (number(old), number(new));
+            return listeners.append(&Notification::Updated {
+                key: &key,
+                old: &old,
+                object: &new,
+            });
+        }
+        "=" => Notification::Replayed {
+            key: &key,
+            object: &number(&text[2..]),
+            pass: None,
+        },
+        "-" => Notification::Deleted {
+            key: &key,
+            object: &number(&text[2..]),
+            final_state_unknown: false,
+        },
+        _ => Notification::Synced,
+    };
+    listeners.append(&notification);
+}
+
+fn show(event: &Event<String, u32>) -> String {
+    match event {
+        Event::Added { key, object, .. } => alloc::format!("+{key}{object}"),
+        Event::Updated { key, old, object } => alloc::format!("~{key}{old}>{object}"),
+        Event::Replayed { key, object } => alloc::format!("={key}{object}"),
+        Event::Deleted { key, object, .. } => alloc::format!("-{key}{object}"),
+        Event::Synced => "synced".to_string(),
+    }
+}
+
+fn drain(listeners: &mut Listeners<String, u32>, id: ListenerId) -> String {
+    let mut events = vec![];
+    while listeners.take(id, 3, &mut events) {}
+    events.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn coalescing_follows_its_table() {
+    for (told, expected) in [
+        ("~a1>2 ~a2>3", "~a1>3"),
+        ("+a1 ~a1>2 ~a2>3", "+a3"),
+        ("+a1 -a1", ""),
+        ("+a1 ~a1>2 -a2 +b1", "+b1"),
+        ("~a1>2 -a2", "-a2"),
+        ("-a1 +a2", "-a1 +a2"),
+        ("-a1 +a2 ~a2>3", "-a1 +a3"),
+        ("-a1 +a2 -a2", "-a1"),
+        ("-a1 +a2 -a2 +a3", "-a1 +a3"),
+        ("=a1 =a1", "=a1"),
+        ("=a1 ~a1>2", "~a1>2"),
+        ("~a1>2 =a2", "~a1>2"),
+        ("=a1 -a1", "-a1"),
+        ("+a1 +b1 ~a1>2 ?? ~b1>2", "+a2 +b2 synced"),
+    ] {
+        let mut listeners = Listeners::default();
+        let config = ListenerConfig::default().backlog(0).unchanged(true);
+        let id = listeners.join(config, [], false);
+        for word in told.split(' ') {
+            note(&mut listeners, word);
+            listeners.coalesce();
+        }
+        assert_eq!(drain(&mut listeners, id), expected, "{told}");
+        assert_eq!(listeners.pending(id), 0, "{told}");
+    }
+}
+
+#[test]
+fn within_its_limit_a_listener_misses_nothing() {
+    let mut listeners = Listeners::default();
+    let id = listeners.join(ListenerConfig::default().backlog(4), [], false);
+    for word in ["+a1", "~a1>2", "~a2>3", "-a3"] {
+        note(&mut listeners, word);
+        listeners.coalesce();
+    }
+    assert_eq!(drain(&mut listeners, id), "+a1 ~a1>2 ~a2>3 -a3");
+}
+
+#[test]
+fn a_slow_listener_holds_back_nobody_and_keeps_no_log() {
+    let mut listeners = Listeners::default();
+    let slow = listeners.join(ListenerConfig::default().backlog(10), [], false);
+    let fast = listeners.join(ListenerConfig::default(), [], false);
+    note(&mut listeners, "+a0");
+    for i in 0..1000 {
+        note(&mut listeners, &alloc::format!("~a{i}>{}", i + 1));
+        listeners.coalesce();
+        let mut events = vec![];
+        listeners.take(fast, 100, &mut events);
+        assert_eq!(events.len(), if i == 0 { 2 } else { 1 });
+        assert!(listeners.log.len() <= 11);
+    }
+    assert_eq!(
+        drain(&mut listeners, slow).split(' ').next(),
+        Some("+a1000")
+    );
+}
+
+#[test]
+fn one_that_joins_late_first_gets_what_is_there() {
+    let mut listeners = Listeners::default();
+    note(&mut listeners, "+x9");
+    let id = listeners.join(
+        ListenerConfig::default(),
+        [("a".to_string(), 1), ("b".to_string(), 2)],
+        true,
+    );
+    note(&mut listeners, "~a1>3");
+    assert_eq!(listeners.pending(id), 4);
+    assert_eq!(drain(&mut listeners, id), "+a1 +b2 synced ~a1>3");
+    assert_eq!(listeners.leave(id), 0);
+    assert_eq!(listeners.leave(id), 0);
+}
+
+#[test]
+fn a_resync_reaches_those_that_are_due() {
+    let at = |s: u64| Instant::from_micros(s * 1_000_000);
+    let period = |s| ListenerConfig::default().resync(Some(Duration::from_secs(s)));
+    let mut listeners = Listeners::default();
+    let never = listeners.join(ListenerConfig::default(), [], false);
+    let two = listeners.join(period(2), [], false);
+    let three = listeners.join(period(3), [], false);
+    assert_eq!(listeners.next_resync(at(0)), Some(at(2)));
+    let mut told = vec![];
+    for (pass, second) in (1..=7).enumerate() {
+        let pass = u32::try_from(pass).unwrap();
+        if listeners.begin_pass(at(second), pass) {
+            listeners.append(&Notification::Replayed {
+                key: &"a".to_string(),
+                object: &1,
+                pass: Some(pass),
+            });
+        }
+        for (name, id) in [("never", never), ("two", two), ("three", three)] {
+            if !drain(&mut listeners, id).is_empty() {
+                told.push(alloc::format!("{name}@{second}"));
+            }
+        }
+    }
+    assert_eq!(told, ["two@2", "three@3", "two@4", "two@6", "three@6"]);
+}

@@ -1,0 +1,86 @@
+//! How a reflector behaves.
+
+use core::time::Duration;
+
+use crate::backoff::BackoffConfig;
+
+/// How the initial state is fetched.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Initial {
+    /// By LIST, in pages.
+    #[default]
+    List,
+    /// By a streaming list (KEP-3157), and by LIST where the server has none.
+    Stream,
+}
+
+/// How a [`Reflector`](crate::Reflector) behaves.
+///
+/// ```
+/// use informer_core::{Initial, ReflectorConfig};
+///
+/// let config = ReflectorConfig { page_size: Some(100), ..ReflectorConfig::default() };
+/// assert_eq!(config.initial, Initial::List);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReflectorConfig {
+    /// How the initial state is fetched.
+    pub initial: Initial,
+    /// How many objects a page of a list has. `None` is client-go's rule: 500 where the server answers from etcd, and
+    /// no pages where it answers from its watch cache.
+    pub page_size: Option<u32>,
+    /// The shortest time for which a watch is asked; it is asked for up to twice of it. Less than 5 minutes is raised
+    /// to 5 minutes.
+    pub min_watch_timeout: Duration,
+    /// How the delays between runs and between attempts to open a watch grow.
+    pub backoff: BackoffConfig,
+    /// How many bytes one object may have; a larger one is reported and skipped.
+    pub frame_limit: usize,
+    /// Whether a server that refused a streaming list is not asked for one again until the reflector is made anew.
+    pub remember_stream_refusal: bool,
+    /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
+    pub client_go: bool,
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        Self {
+            initial: Initial::List,
+            page_size: None,
+            min_watch_timeout: Duration::from_secs(300),
+            backoff: BackoffConfig::default(),
+            frame_limit: 16 * 1024 * 1024,
+            remember_stream_refusal: false,
+            client_go: false,
+        }
+    }
+}
+
+/// The page size where paging is wanted and none is set.
+pub(super) const DEFAULT_PAGE: u32 = 500;
+/// A watch that ends sooner without an event is very short.
+pub(super) const SHORT: Duration = Duration::from_secs(1);
+/// A watch that lives this long shows that all is well.
+pub(super) const HEALTHY: Duration = Duration::from_secs(30);
+/// How many watches are reopened at once within [`REOPEN_WINDOW`].
+pub(super) const REOPENS: usize = 5;
+pub(super) const REOPEN_WINDOW: Duration = Duration::from_secs(30);
+/// The longest delay while the credentials do not suffice.
+pub(super) const AUTH_CAP: Duration = Duration::from_secs(300);
+/// How long an answer with Retry-After, or none at all, is asked again below the reflector.
+pub(super) const MAX_RETRIES: u8 = 10;
+pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// A list that takes longer is reported.
+pub(super) const SLOW_LIST: Duration = Duration::from_secs(10);
+/// How long a list may bring no byte.
+pub(super) const LIST_SILENCE: Duration = Duration::from_secs(60);
+/// How long a streaming list may bring no event before its end.
+pub(super) const STREAM_SILENCE: Duration = Duration::from_secs(30);
+/// How long a watch may outlive the time for which it was asked.
+pub(super) const WATCH_MARGIN: Duration = Duration::from_secs(30);
+/// Bookmarks come every minute; a watch that brings nothing for longer than this is dead.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(75);
+/// How long the end of a body may take after the end of its JSON.
+pub(super) const DRAIN: Duration = Duration::from_secs(1);
+/// How much of an error's body is kept.
+pub(super) const ERROR_BODY: usize = 64 * 1024;

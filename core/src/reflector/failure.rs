@@ -1,0 +1,474 @@
+//! What follows when a request fails, is refused, or ends.
+
+use core::time::Duration;
+
+use super::config::{
+    AUTH_CAP, HEALTHY, MAX_RETRIES, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT, STREAM_SILENCE,
+};
+use super::read::Outcome;
+use super::{Call, From, Next, Phase, Reflector, RequestId, State, Target, Verb};
+use crate::json::{JsonStr, ScanError};
+use crate::report::{Level, Phase as ReportPhase, Problem, Report};
+use crate::storage::Storage;
+use crate::time::Instant;
+use crate::transport::{End, Failure, FailureKind};
+use crate::wire::{ErrorClass, FrameBuffer, Status, classify};
+
+impl<R: Target, S: Storage> Reflector<R, S> {
+    /// There was no answer. Below the reflector a GET that was cut is asked again.
+    pub(super) fn no_answer(&mut self, now: Instant, call: Call, failure: Failure) {
+        let again = match failure.kind {
+            FailureKind::Reset => true,
+            FailureKind::TimedOut => call.verb.is_watch(),
+            FailureKind::Refused | FailureKind::Tls | FailureKind::Dns | FailureKind::Other => {
+                false
+            }
+        };
+        if again && call.retries < MAX_RETRIES {
+            // A kept connection that the server had closed says nothing of the server's health.
+            let stale = failure.connection_was_used && call.retries == 0;
+            self.retry_at(now, call, if stale { Duration::ZERO } else { RETRY_DELAY });
+            return;
+        }
+        let problem = StoredProblem::Transport(failure.kind);
+        match call.verb {
+            Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
+            // As in client-go, a watch that cannot be had for so long counts as one that ended.
+            Verb::Watch if again => self.watch_ended(now, call),
+            Verb::Watch | Verb::Stream if failure.kind == FailureKind::Refused => {
+                self.open_later(now, call, problem)
+            }
+            Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, None),
+            Verb::Stream => self.fall_back(now, problem),
+        }
+    }
+
+    /// An answer was an error, and its body is here.
+    pub(super) fn refused(
+        &mut self,
+        now: Instant,
+        call: Call,
+        status: u16,
+        retry_after: Option<Duration>,
+    ) {
+        let body = self.error.as_slice();
+        let parsed = Status::parse(body);
+        let class = classify(status, parsed.as_ref(), body);
+        let is_expired = parsed.is_some_and(|status| status.reason.eq_str("Expired"));
+        let problem = StoredProblem::Answer { class, status };
+        if let Some(wait) = retry_after
+            && (status == 429 || status >= 500)
+            && class != ErrorClass::TooLarge
+            && call.retries < MAX_RETRIES
+        {
+            self.report_at(phase_of(&call), problem, Some(wait), Level::Info);
+            self.retry_at(now, call, wait);
+            return;
+        }
+        match call.verb {
+            Verb::List => self.list_refused(now, class, problem, is_expired),
+            Verb::Watch if class == ErrorClass::TooManyRequests => {
+                self.open_later(now, call, problem)
+            }
+            Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
+            Verb::Stream => self.stream_refused(now, call, class, problem),
+        }
+    }
+
+    /// The body of an answer ended before its content did, or where a watch ends.
+    pub(super) fn body_ended(&mut self, now: Instant, call: Call, end: End) {
+        match call.verb {
+            Verb::List => {
+                let problem = match end {
+                    End::Clean => StoredProblem::Truncated,
+                    End::Failed(failure) => StoredProblem::Transport(failure.kind),
+                };
+                self.fail_run(now, ReportPhase::List, problem, None);
+            }
+            Verb::Stream if call.initial => {
+                if is_very_short(now, &call) {
+                    self.fall_back(now, StoredProblem::VeryShortWatch);
+                } else {
+                    self.reopen(now, call, Next::Stream);
+                }
+            }
+            Verb::Watch | Verb::Stream => self.watch_ended(now, call),
+        }
+    }
+
+    /// Nothing came for too long; the request is already abandoned.
+    pub(super) fn silent(&mut self, now: Instant, call: Call) {
+        let silence = now - call.last_byte;
+        match call.verb {
+            Verb::List => {
+                self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None)
+            }
+            Verb::Stream if call.initial => {
+                self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE))
+            }
+            Verb::Watch | Verb::Stream => {
+                self.heartbeat_in_vain |= !self.bookmarks_seen;
+                self.report(ReportPhase::Watch, StoredProblem::Silent(silence), None);
+                self.note_health(now, &call);
+                self.reopen(now, call, Next::Watch);
+            }
+        }
+    }
+
+    /// A page of a list is whole: the next one, or the watch.
+    pub(super) fn page_done(&mut self, now: Instant) {
+        if self.run.token.as_slice().is_empty() {
+            self.call(now, Verb::Watch);
+        } else {
+            self.run.pages = self.run.pages.saturating_add(1);
+            self.call(now, Verb::List);
+        }
+    }
+
+    pub(super) fn settle_outcome(&mut self, now: Instant, call: Call, outcome: Outcome) {
+        let problem = match outcome {
+            Outcome::WentBack => {
+                self.report(ReportPhase::List, StoredProblem::VersionWentBack, None);
+                return;
+            }
+            Outcome::NotJson(error) => StoredProblem::NotJson(error),
+            Outcome::NotAList => StoredProblem::NotAList,
+            Outcome::NotAnEvent => StoredProblem::NotAnEvent,
+            Outcome::ErrorEvent => {
+                self.cancel = Some(call.id);
+                self.note_health(now, &call);
+                self.error_event(now, call);
+                return;
+            }
+        };
+        self.cancel = Some(call.id);
+        match call.verb {
+            Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
+            Verb::Stream if call.initial => self.fall_back(now, problem),
+            Verb::Watch | Verb::Stream => {
+                self.note_health(now, &call);
+                self.fail_in_stream(now, problem, None);
+            }
+        }
+    }
+
+    /// Asks for the same again, under a new name.
+    pub(super) fn resend(&mut self) {
+        let id = RequestId(self.next_id);
+        if let State::Calling(call) = &mut self.state {
+            call.id = id;
+            call.phase = Phase::ToSend;
+            self.next_id = self.next_id.wrapping_add(1);
+        }
+    }
+
+    /// Waits for the delay between runs, and then lists.
+    pub(super) fn pause_run(&mut self, now: Instant, class: Option<ErrorClass>) -> Duration {
+        let auth =
+            class.filter(|class| matches!(class, ErrorClass::Unauthorized | ErrorClass::Forbidden));
+        let patient = auth.is_some() && auth == self.auth_failure && !self.config.client_go;
+        self.auth_failure = auth;
+        let delay = self.run_backoff.step(
+            now,
+            &mut self.rng,
+            if patient { AUTH_CAP } else { Duration::ZERO },
+        );
+        self.state = State::Paused {
+            until: now + delay,
+            then: Next::Run,
+        };
+        delay
+    }
+
+    pub(super) fn report(
+        &mut self,
+        phase: ReportPhase,
+        problem: StoredProblem,
+        retry_in: Option<Duration>,
+    ) {
+        let level = problem.report(&self.error).level();
+        self.report_at(phase, problem, retry_in, level);
+    }
+
+    fn report_at(
+        &mut self,
+        phase: ReportPhase,
+        problem: StoredProblem,
+        retry_in: Option<Duration>,
+        level: Level,
+    ) {
+        let stored = Stored {
+            phase,
+            problem,
+            retry_in,
+            level,
+        };
+        // Reports are taken after each step, and no step makes as many as there is room for.
+        if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
+            *free = Some(stored);
+        }
+    }
+
+    fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
+        let retries = call.retries.saturating_add(1);
+        self.state = State::Calling(Call {
+            phase: Phase::Retry { at: now + wait },
+            retries,
+            ..call
+        });
+    }
+
+    fn list_refused(
+        &mut self,
+        now: Instant,
+        class: ErrorClass,
+        problem: StoredProblem,
+        is_expired: bool,
+    ) {
+        if is_expired && self.run.pages > 0 {
+            // A page that expired cannot be had any more: the whole list in one piece.
+            self.report_at(ReportPhase::List, problem, None, Level::Debug);
+            self.run.limit = 0;
+            self.first_page(now);
+        } else if matches!(class, ErrorClass::Expired | ErrorClass::TooLarge) && !self.run.retried {
+            self.report_at(ReportPhase::List, problem, None, Level::Debug);
+            self.run.retried = true;
+            self.run.from = From::Newest;
+            self.version_unavailable = true;
+            self.first_page(now);
+        } else {
+            self.fail_run(now, ReportPhase::List, problem, Some(class));
+        }
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other refusal leads to a list"
+    )]
+    fn stream_refused(
+        &mut self,
+        now: Instant,
+        call: Call,
+        class: ErrorClass,
+        problem: StoredProblem,
+    ) {
+        match class {
+            ErrorClass::TooManyRequests => self.open_later(now, call, problem),
+            ErrorClass::Expired | ErrorClass::TooLarge if self.run.from != From::Newest => {
+                self.report_at(ReportPhase::Stream, problem, None, Level::Debug);
+                self.version_unavailable = true;
+                self.begin_stream(now);
+            }
+            _ => {
+                self.stream_refused |= self.config.remember_stream_refusal;
+                self.fall_back(now, problem);
+            }
+        }
+    }
+
+    fn error_event(&mut self, now: Instant, call: Call) {
+        let body = self.error.as_slice();
+        let parsed = Status::parse(body);
+        let status = parsed.and_then(|status| status.code).unwrap_or(0);
+        let class = classify(0, parsed.as_ref(), body);
+        let problem = StoredProblem::Answer { class, status };
+        if call.verb == Verb::Stream && call.initial {
+            self.stream_refused(now, call, class, problem);
+        } else if class == ErrorClass::TooManyRequests {
+            self.open_later(
+                now,
+                Call {
+                    verb: Verb::Watch,
+                    ..call
+                },
+                problem,
+            );
+        } else {
+            self.fail_in_stream(now, problem, Some(class));
+        }
+    }
+
+    /// The streaming list is given up for this run.
+    fn fall_back(&mut self, now: Instant, problem: StoredProblem) {
+        self.report_at(ReportPhase::Stream, problem, None, Level::Debug);
+        self.begin_list(now);
+    }
+
+    fn watch_ended(&mut self, now: Instant, call: Call) {
+        self.note_health(now, &call);
+        if is_very_short(now, &call) {
+            self.fail_in_stream(now, StoredProblem::VeryShortWatch, None);
+        } else {
+            self.reopen(now, call, Next::Watch);
+        }
+    }
+
+    /// Watches on at once, but not for ever without a pause.
+    fn reopen(&mut self, now: Instant, call: Call, next: Next) {
+        if !self.config.client_go && !self.reopens.allow(now) {
+            let verb = if next == Next::Stream {
+                Verb::Stream
+            } else {
+                Verb::Watch
+            };
+            self.open_later(now, Call { verb, ..call }, StoredProblem::ShortWatches);
+        } else if next == Next::Stream {
+            self.begin_stream(now);
+        } else {
+            self.call(now, Verb::Watch);
+        }
+    }
+
+    /// Waits for the delay between attempts to open a watch, and asks for the same.
+    fn open_later(&mut self, now: Instant, call: Call, problem: StoredProblem) {
+        let backoff = self.open_backoff.as_mut().unwrap_or(&mut self.run_backoff);
+        let delay = backoff.step(now, &mut self.rng, Duration::ZERO);
+        let then = if call.verb == Verb::Stream {
+            Next::Stream
+        } else {
+            Next::Watch
+        };
+        self.state = State::Paused {
+            until: now + delay,
+            then,
+        };
+        self.report_at(phase_of(&call), problem, Some(delay), Level::Info);
+    }
+
+    fn fail_run(
+        &mut self,
+        now: Instant,
+        phase: ReportPhase,
+        problem: StoredProblem,
+        class: Option<ErrorClass>,
+    ) {
+        let delay = self.pause_run(now, class);
+        self.report(phase, problem, Some(delay));
+    }
+
+    /// As [`Self::fail_run`], for what client-go's error handler does not hear of.
+    fn fail_in_stream(&mut self, now: Instant, problem: StoredProblem, class: Option<ErrorClass>) {
+        let delay = self.pause_run(now, class);
+        if self.config.client_go {
+            self.report_at(ReportPhase::Watch, problem, Some(delay), Level::Debug);
+        } else {
+            self.report(ReportPhase::Watch, problem, Some(delay));
+        }
+    }
+
+    /// A watch that lived shows that all is well: the next delay is a short one.
+    const fn note_health(&mut self, now: Instant, call: &Call) {
+        if self.config.client_go
+            || now.saturating_duration_since(call.began).as_secs() < HEALTHY.as_secs()
+        {
+            return;
+        }
+        self.run_backoff.reset();
+        if let Some(open) = &mut self.open_backoff {
+            open.reset();
+        }
+    }
+}
+
+const fn phase_of(call: &Call) -> ReportPhase {
+    match call.verb {
+        Verb::List => ReportPhase::List,
+        Verb::Watch => ReportPhase::Watch,
+        Verb::Stream => ReportPhase::Stream,
+    }
+}
+
+/// Tells whether a watch ended before it can have been of use.
+fn is_very_short(now: Instant, call: &Call) -> bool {
+    call.events == 0 && now - call.began < SHORT
+}
+
+/// When watches were last reopened without a delay.
+#[derive(Default)]
+pub(super) struct Reopens([Option<Instant>; REOPENS]);
+
+impl Reopens {
+    fn allow(&mut self, now: Instant) -> bool {
+        let free = self
+            .0
+            .iter_mut()
+            .find(|at| at.is_none_or(|at| now - at >= REOPEN_WINDOW));
+        free.map(|at| *at = Some(now)).is_some()
+    }
+}
+
+/// A report that waits to be taken. Texts are in the buffer of the error's body.
+pub(super) struct Stored {
+    phase: ReportPhase,
+    problem: StoredProblem,
+    retry_in: Option<Duration>,
+    level: Level,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoredProblem {
+    Answer { class: ErrorClass, status: u16 },
+    Transport(FailureKind),
+    Truncated,
+    NotJson(ScanError),
+    NotAList,
+    NotAnEvent,
+    VeryShortWatch,
+    ShortWatches,
+    Silent(Duration),
+    NoInitialEvents(Duration),
+    SlowList(Duration),
+    VersionWentBack,
+}
+
+impl Stored {
+    pub(super) fn report<'a>(&self, error: &'a impl FrameBuffer) -> Report<'a> {
+        let Self {
+            phase,
+            problem,
+            retry_in,
+            level,
+        } = *self;
+        Report {
+            phase,
+            problem: problem.report(error),
+            retry_in,
+            level,
+        }
+    }
+}
+
+impl StoredProblem {
+    fn report(self, error: &impl FrameBuffer) -> Problem<'_> {
+        match self {
+            Self::Answer { class, status } => Problem::Answer {
+                class,
+                status,
+                message: message(error.as_slice()),
+            },
+            Self::Transport(kind) => Problem::Transport(kind),
+            Self::Truncated => Problem::Truncated,
+            Self::NotJson(error) => Problem::NotJson(error),
+            Self::NotAList => Problem::NotAList,
+            Self::NotAnEvent => Problem::NotAnEvent,
+            Self::VeryShortWatch => Problem::VeryShortWatch,
+            Self::ShortWatches => Problem::ShortWatches,
+            Self::Silent(time) => Problem::Silent(time),
+            Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
+            Self::SlowList(time) => Problem::SlowList(time),
+            Self::VersionWentBack => Problem::VersionWentBack,
+        }
+    }
+}
+
+/// What the server says: the message of a `Status`, or the first line of a text.
+fn message(body: &[u8]) -> JsonStr<'_> {
+    if let Some(status) = Status::parse(body) {
+        return status.message;
+    }
+    let line = body
+        .split(|&b| b == b'\n' || b == b'\r')
+        .next()
+        .unwrap_or_default();
+    JsonStr::new(line.get(..200).unwrap_or(line))
+}

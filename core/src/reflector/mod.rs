@@ -1,0 +1,608 @@
+//! The reflector: lists, watches, and says what was found. It knows nothing of what is kept.
+
+mod config;
+mod failure;
+mod frame;
+mod read;
+mod request;
+#[cfg(all(test, feature = "alloc"))]
+mod tests;
+
+pub use config::{Initial, ReflectorConfig};
+pub use frame::{Change, Frame, ObjectFrame};
+pub use request::{Request, RequestId, Target, Verb};
+
+use core::time::Duration;
+
+use config::{DEFAULT_PAGE, HEARTBEAT, LIST_SILENCE, SLOW_LIST, STREAM_SILENCE, WATCH_MARGIN};
+use failure::{Reopens, Stored, StoredProblem};
+use read::Outcome;
+
+use crate::backoff::{Backoff, BackoffConfig};
+use crate::decode::Accept;
+use crate::key::KeyBuf;
+use crate::report::{Phase as ReportPhase, Report};
+use crate::resource::Resource;
+use crate::rng::Rng;
+use crate::storage::Storage;
+use crate::time::{Instant, earliest};
+use crate::transport::{End, Failure, Head};
+use crate::version::ResourceVersion;
+use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
+
+/// Lists a resource, watches it, and follows the API server through every fault. It does no I/O.
+///
+/// Methods that begin with `handle_` take what happened. After each, [`Reflector::poll_output`] is called until it
+/// says [`Output::Wait`]; what it asks for is done. Bytes of an answer go through [`Reflector::next_frame`], which
+/// lends the frames in them. Answers to requests that were abandoned are ignored.
+///
+/// ```
+/// use informer_core::{Frame, Head, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+///
+/// let now = Instant::from_micros(0);
+/// let pods = Resource::new("", "v1", "pods");
+/// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::default(), 1);
+///
+/// let Output::Send(request) = reflector.poll_output(now) else { panic!() };
+/// let mut target = String::new();
+/// request.write_target(&mut target)?;
+/// assert_eq!(target, "/api/v1/pods?limit=500&resourceVersion=0");
+///
+/// let id = request.id();
+/// reflector.handle_head(now, id, Head::new(200));
+/// let mut body = &br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}"#[..];
+/// while let Some(frame) = reflector.next_frame(now, id, &mut body) {
+///     if let Frame::Object(object) = frame {
+///         assert_eq!(object.raw.name().to_string(), "a");
+///     }
+/// }
+/// # Ok::<(), core::fmt::Error>(())
+/// ```
+pub struct Reflector<R, S: Storage> {
+    target: R,
+    accept: Accept,
+    config: ReflectorConfig,
+    rng: Rng,
+    state: State,
+    next_id: u32,
+    cancel: Option<RequestId>,
+    reports: [Option<Stored>; 4],
+
+    version: ResourceVersion<S::Text>,
+    /// The last version turned out to be of no use to the server.
+    version_unavailable: bool,
+    /// A list from the watch cache came in pages, so the server has none.
+    paginated: bool,
+    stream_refused: bool,
+    bookmarks_seen: bool,
+    /// The heartbeat fired on a server that never sent a bookmark.
+    heartbeat_in_vain: bool,
+
+    run_backoff: Backoff,
+    open_backoff: Option<Backoff>,
+    auth_failure: Option<ErrorClass>,
+    reopens: Reopens,
+
+    run: Run<S>,
+    framer: Framer<S::Frame>,
+    /// What reading came to, to be dealt with before anything else.
+    outcome: Option<Outcome>,
+    /// The key of the object that a report is about.
+    key: KeyBuf,
+    /// The body of an answer that is an error, or the object of an ERROR event.
+    error: S::Line,
+}
+
+/// What to do next.
+#[derive(Debug)]
+#[must_use]
+#[non_exhaustive]
+pub enum Output<'a> {
+    /// Send this request.
+    Send(Request<'a>),
+    /// Abandon this request.
+    Cancel(RequestId),
+    /// Tell the user.
+    Report(Report<'a>),
+    /// Nothing until something happens or this time has come; `None` is never.
+    Wait(Option<Instant>),
+}
+
+/// One list, with what it needs from page to page.
+struct Run<S: Storage> {
+    began: Instant,
+    slow_reported: bool,
+    /// The version asked for.
+    from: From,
+    limit: u32,
+    pages: u32,
+    /// The token of the next page.
+    token: S::Line,
+    /// The list was asked for again without a version, after that version was refused.
+    retried: bool,
+    /// The version of the first page.
+    version: ResourceVersion<S::Text>,
+    begin_due: bool,
+    list: Listed,
+}
+
+/// What the envelope of a list says.
+#[derive(Clone, Copy, Default)]
+struct Listed {
+    has_metadata: bool,
+    /// The kind is that of a list.
+    is_list: Option<bool>,
+}
+
+/// The version that a list is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    /// Any version: `0`.
+    Any,
+    /// Not older than the last one.
+    Last,
+    /// The most recent one: no parameter.
+    Newest,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Idle,
+    Paused { until: Instant, then: Next },
+    Calling(Call),
+    Stopped,
+}
+
+/// What comes after a pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Run,
+    Watch,
+    Stream,
+}
+
+/// One request, with its repetitions below the reflector.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    id: RequestId,
+    verb: Verb,
+    /// A streaming list before its end; a plain watch at no version, which a server may turn into one.
+    initial: bool,
+    phase: Phase,
+    retries: u8,
+    /// When it was first sent.
+    began: Instant,
+    timeout: Duration,
+    last_byte: Instant,
+    last_event: Instant,
+    events: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    ToSend,
+    Sent,
+    Body,
+    ErrorBody {
+        status: u16,
+        retry_after: Option<Duration>,
+    },
+    /// The JSON is complete, the body is not.
+    Draining {
+        since: Instant,
+    },
+    Retry {
+        at: Instant,
+    },
+}
+
+impl<R: Target, S: Storage> Reflector<R, S> {
+    /// Makes a reflector that has not begun. The same seed gives the same jitter.
+    #[must_use]
+    pub fn new(target: R, config: ReflectorConfig, seed: u64) -> Self {
+        let backoff = if config.client_go {
+            BackoffConfig {
+                reset_interval: Some(Duration::from_secs(120)),
+                ..config.backoff
+            }
+        } else {
+            config.backoff
+        };
+        let mut error = S::Line::default();
+        error.set_limit(config::ERROR_BODY);
+        Self {
+            target,
+            accept: Accept::default(),
+            rng: Rng::new(seed),
+            state: State::Idle,
+            next_id: 0,
+            cancel: None,
+            reports: [const { None }; 4],
+            version: ResourceVersion::default(),
+            version_unavailable: false,
+            paginated: false,
+            stream_refused: false,
+            bookmarks_seen: false,
+            heartbeat_in_vain: false,
+            run_backoff: Backoff::new(backoff),
+            open_backoff: (!config.client_go).then(|| Backoff::new(backoff)),
+            auth_failure: None,
+            reopens: Reopens::default(),
+            run: Run::new(),
+            framer: Framer::new(FramerMode::List, config.frame_limit),
+            outcome: None,
+            key: KeyBuf::new(),
+            error,
+            config,
+        }
+    }
+
+    /// Sets the `Accept` headers, as the decoder wants them.
+    #[must_use]
+    pub fn with_accept(mut self, accept: Accept) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// Begins at a version that is already known, as from a persisted cache.
+    #[must_use]
+    pub fn with_version(mut self, version: ResourceVersion<S::Text>) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Says what to do next. Call it until it says [`Output::Wait`].
+    pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
+        self.handle_timeout(now);
+        if let Some(stored) = self.reports.iter_mut().find_map(Option::take) {
+            return Output::Report(stored.report(&self.error));
+        }
+        if let Some(id) = self.cancel.take() {
+            return Output::Cancel(id);
+        }
+        if let State::Calling(call) = &mut self.state
+            && call.phase == Phase::ToSend
+        {
+            call.phase = Phase::Sent;
+            call.last_byte = now;
+            call.last_event = now;
+            let call = *call;
+            return Output::Send(self.request(&call));
+        }
+        Output::Wait(self.deadline())
+    }
+
+    /// Takes note that time has passed. Calling it too often is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.settle(now);
+        match self.state {
+            State::Idle => self.begin_run(now),
+            State::Paused { until, then } if now >= until => match then {
+                Next::Run => self.begin_run(now),
+                Next::Watch => self.call(now, Verb::Watch),
+                Next::Stream => self.begin_stream(now),
+            },
+            State::Paused { .. } | State::Stopped => {}
+            State::Calling(call) => self.check_call(now, call),
+        }
+    }
+
+    /// Takes the head of an answer.
+    pub fn handle_head(&mut self, now: Instant, id: RequestId, head: Head) {
+        let Some(call) = self.current(id) else { return };
+        if call.phase != Phase::Sent {
+            return;
+        }
+        call.last_byte = now;
+        if head.status == 200 {
+            call.phase = Phase::Body;
+            let (verb, initial) = (call.verb, call.initial);
+            self.auth_failure = None;
+            self.framer.reset(if verb.is_watch() {
+                FramerMode::Watch
+            } else {
+                FramerMode::List
+            });
+            self.run.list = Listed::default();
+            self.run.begin_due = if verb.is_watch() {
+                initial
+            } else {
+                self.run.pages == 0
+            };
+        } else {
+            call.phase = Phase::ErrorBody {
+                status: head.status,
+                retry_after: head.retry_after,
+            };
+            self.error.clear();
+        }
+    }
+
+    /// Takes the end of an answer, or of the attempt to get one.
+    pub fn handle_end(&mut self, now: Instant, id: RequestId, end: End) {
+        self.settle(now);
+        let Some(call) = self.current(id).copied() else {
+            return;
+        };
+        match (call.phase, end) {
+            (Phase::Sent, End::Failed(failure)) => self.no_answer(now, call, failure),
+            (Phase::Sent, End::Clean) => {
+                self.no_answer(
+                    now,
+                    call,
+                    Failure::new(crate::transport::FailureKind::Reset),
+                );
+            }
+            (Phase::Body, end) => self.body_ended(now, call, end),
+            (
+                Phase::ErrorBody {
+                    status,
+                    retry_after,
+                },
+                _,
+            ) => self.refused(now, call, status, retry_after),
+            (Phase::Draining { .. }, end) => {
+                if let End::Failed(failure) = end {
+                    self.report(
+                        ReportPhase::List,
+                        StoredProblem::Transport(failure.kind),
+                        None,
+                    );
+                }
+                self.page_done(now);
+            }
+            (Phase::ToSend | Phase::Retry { .. }, _) => {}
+        }
+    }
+
+    /// Abandons what is under way and lists again, after the delay for runs.
+    pub fn relist(&mut self, now: Instant) {
+        if !matches!(self.state, State::Stopped | State::Idle) {
+            self.abandon();
+            self.pause_run(now, None);
+        }
+    }
+
+    /// Abandons what is under way, for good.
+    pub fn stop(&mut self) {
+        self.abandon();
+        self.state = State::Stopped;
+    }
+
+    /// Tells whether it was stopped.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped)
+    }
+
+    /// Says that the reader was held back until now, so that the silence before does not count.
+    pub const fn excuse_silence(&mut self, now: Instant) {
+        if let State::Calling(call) = &mut self.state {
+            call.last_byte = now;
+            call.last_event = now;
+        }
+    }
+
+    /// Returns the last version seen: client-go's `LastSyncResourceVersion`.
+    #[must_use]
+    pub const fn version(&self) -> &ResourceVersion<S::Text> {
+        &self.version
+    }
+
+    /// Returns what is listed and watched.
+    #[must_use]
+    pub fn resource(&self) -> Resource<'_> {
+        self.target.resource()
+    }
+
+    fn current(&mut self, id: RequestId) -> Option<&mut Call> {
+        match &mut self.state {
+            State::Calling(call) if call.id == id => Some(call),
+            State::Calling(_) | State::Idle | State::Paused { .. } | State::Stopped => None,
+        }
+    }
+
+    /// Begins what client-go calls ListAndWatch.
+    fn begin_run(&mut self, now: Instant) {
+        self.run = Run::new();
+        self.run.began = now;
+        if self.config.initial == Initial::Stream && !self.stream_refused {
+            self.begin_stream(now);
+        } else {
+            self.begin_list(now);
+        }
+    }
+
+    fn begin_stream(&mut self, now: Instant) {
+        self.run.from = if self.version_unavailable || self.version.is_command() {
+            From::Newest
+        } else {
+            From::Last
+        };
+        self.call(now, Verb::Stream);
+    }
+
+    fn begin_list(&mut self, now: Instant) {
+        self.run.from = if self.version_unavailable {
+            From::Newest
+        } else if self.version.is_command() {
+            From::Any
+        } else {
+            From::Last
+        };
+        self.run.limit = match self.config.page_size {
+            Some(size) => size,
+            // A list not older than a version is answered from the watch cache, unless it is paged.
+            None if self.run.from == From::Last && !self.paginated => 0,
+            None => DEFAULT_PAGE,
+        };
+        self.first_page(now);
+    }
+
+    fn first_page(&mut self, now: Instant) {
+        self.run.pages = 0;
+        self.run.token.clear();
+        self.run.version = ResourceVersion::default();
+        self.call(now, Verb::List);
+    }
+
+    /// Makes a new request the current one.
+    fn call(&mut self, now: Instant, verb: Verb) {
+        let min = self.config.min_watch_timeout.max(Duration::from_secs(300));
+        let timeout = if verb.is_watch() {
+            self.rng.between(min, min * 2)
+        } else {
+            Duration::ZERO
+        };
+        let id = RequestId(self.next_id);
+        self.next_id = self.next_id.wrapping_add(1);
+        self.state = State::Calling(Call {
+            id,
+            verb,
+            initial: verb == Verb::Stream || (verb == Verb::Watch && self.version.is_command()),
+            phase: Phase::ToSend,
+            retries: 0,
+            began: now,
+            timeout,
+            last_byte: now,
+            last_event: now,
+            events: 0,
+        });
+    }
+
+    fn request(&self, call: &Call) -> Request<'_> {
+        let list_version: Option<&dyn core::fmt::Display> = match self.run.from {
+            From::Any => Some(&0),
+            From::Last => Some(&self.version),
+            From::Newest => None,
+        };
+        Request {
+            id: call.id,
+            verb: call.verb,
+            resource: self.target.resource(),
+            version: match call.verb {
+                Verb::List | Verb::Stream => list_version,
+                Verb::Watch => self.version.is_known().then_some(&self.version),
+            },
+            limit: self.run.limit,
+            token: if call.verb == Verb::List {
+                self.run.token.as_slice()
+            } else {
+                &[]
+            },
+            timeout: call.timeout,
+            accept: self.accept,
+        }
+    }
+
+    /// Sees whether the current call has taken too long.
+    fn check_call(&mut self, now: Instant, call: Call) {
+        match call.phase {
+            Phase::Retry { at } if now >= at => self.resend(),
+            Phase::Draining { since } if now >= since + config::DRAIN => {
+                self.cancel = Some(call.id);
+                self.report(
+                    ReportPhase::List,
+                    StoredProblem::Silent(config::DRAIN),
+                    None,
+                );
+                self.page_done(now);
+            }
+            Phase::Sent | Phase::Body | Phase::ErrorBody { .. } => self.check_silence(now, call),
+            Phase::Retry { .. } | Phase::Draining { .. } | Phase::ToSend => {}
+        }
+    }
+
+    fn check_silence(&mut self, now: Instant, call: Call) {
+        if call.verb == Verb::List && !self.run.slow_reported && now >= self.run.began + SLOW_LIST {
+            self.run.slow_reported = true;
+            self.report(
+                ReportPhase::List,
+                StoredProblem::SlowList(now - self.run.began),
+                None,
+            );
+        }
+        if self
+            .silence_deadline(&call)
+            .is_some_and(|deadline| now >= deadline)
+        {
+            self.cancel = Some(call.id);
+            self.silent(now, call);
+        }
+    }
+
+    /// When the silence of the current call has lasted too long.
+    fn silence_deadline(&self, call: &Call) -> Option<Instant> {
+        if self.config.client_go {
+            return None;
+        }
+        match call.verb {
+            Verb::List => Some(call.last_byte + LIST_SILENCE),
+            Verb::Stream if call.initial => Some(call.last_event + STREAM_SILENCE),
+            Verb::Watch | Verb::Stream => {
+                let asked = call.began + call.timeout + WATCH_MARGIN;
+                let beats = self.bookmarks_seen || !self.heartbeat_in_vain;
+                Some(if beats {
+                    asked.min(call.last_byte + HEARTBEAT)
+                } else {
+                    asked
+                })
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Idle | State::Stopped => None,
+            State::Paused { until, .. } => Some(*until),
+            State::Calling(call) => match call.phase {
+                Phase::ToSend => None,
+                Phase::Retry { at } => Some(at),
+                Phase::Draining { since } => Some(since + config::DRAIN),
+                Phase::Sent | Phase::Body | Phase::ErrorBody { .. } => {
+                    let slow = call.verb == Verb::List && !self.run.slow_reported;
+                    earliest(
+                        slow.then(|| self.run.began + SLOW_LIST),
+                        self.silence_deadline(call),
+                    )
+                }
+            },
+        }
+    }
+
+    /// Gives up the current request without judging it.
+    fn abandon(&mut self) {
+        if let State::Calling(call) = &self.state
+            && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })
+        {
+            self.cancel = Some(call.id);
+        }
+    }
+}
+
+impl<S: Storage> Run<S> {
+    fn new() -> Self {
+        Self {
+            began: Instant::from_micros(0),
+            slow_reported: false,
+            from: From::Any,
+            limit: 0,
+            pages: 0,
+            token: S::Line::default(),
+            retried: false,
+            version: ResourceVersion::default(),
+            begin_due: false,
+            list: Listed::default(),
+        }
+    }
+}
+
+impl<R: Target, S: Storage> core::fmt::Debug for Reflector<R, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Reflector")
+            .field("resource", &self.target.resource())
+            .field("state", &self.state)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

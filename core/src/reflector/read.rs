@@ -1,0 +1,358 @@
+//! From the bytes of an answer to frames.
+
+use super::{
+    Call, Change, Frame, From, Listed, ObjectFrame, Phase, Reflector, Run, State, Target, Verb,
+};
+use crate::decode::RawObject;
+use crate::json::{JsonStr, ScanError, as_str, value_at};
+use crate::key::KeyBuf;
+use crate::report::{Phase as ReportPhase, Problem, Report};
+use crate::resource::Resource;
+use crate::storage::Storage;
+use crate::time::Instant;
+use crate::version::ResourceVersion;
+use crate::wire::{
+    EventType, FrameBuffer, FrameProblem, ListMember, ObjectHead, Piece, WatchEvent,
+};
+
+use super::RequestId;
+
+/// What reading an answer came to. It is dealt with when the lent frame is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    NotJson(ScanError),
+    NotAList,
+    NotAnEvent,
+    /// The stream brought an error; its object is kept.
+    ErrorEvent,
+    /// The list is complete at a version older than what was seen.
+    WentBack,
+}
+
+impl<R: Target, S: Storage> Reflector<R, S> {
+    /// Reads on in the body of an answer, and lends the next frame in it.
+    ///
+    /// `input` is moved on past what was read. `None` says that all of it was read; then it is
+    /// [`Reflector::poll_output`]'s turn. Stopping in between is allowed: the rest is given again later.
+    pub fn next_frame<'a, 'i: 'a>(
+        &'a mut self,
+        now: Instant,
+        id: RequestId,
+        input: &mut &'i [u8],
+    ) -> Option<Frame<'a, S::Text>> {
+        if input.is_empty() {
+            return None;
+        }
+        let State::Calling(call) = &mut self.state else {
+            return skip(input);
+        };
+        if call.id != id || self.outcome.is_some() {
+            return skip(input);
+        }
+        call.last_byte = now;
+        match call.phase {
+            Phase::Body => {}
+            Phase::ErrorBody { .. } => {
+                keep(&mut self.error, input);
+                return skip(input);
+            }
+            Phase::ToSend | Phase::Sent | Phase::Draining { .. } | Phase::Retry { .. } => {
+                return skip(input);
+            }
+        }
+        if self.run.begin_due {
+            self.run.begin_due = false;
+            return Some(Frame::Begin);
+        }
+        let resource = self.target.resource();
+        match self.framer.next(input) {
+            Ok(None) => None,
+            Err(error) => {
+                self.outcome = Some(Outcome::NotJson(error));
+                skip(input)
+            }
+            Ok(Some(Piece::Member { name, json })) => {
+                self.run.envelope(&resource, name, json);
+                Some(Frame::Internal)
+            }
+            Ok(Some(Piece::Item { json, problem })) => {
+                let head = ObjectHead::parse(json, false);
+                let frame = ObjectFrame {
+                    change: Change::Listed,
+                    raw: RawObject::new(json, head),
+                    problem,
+                };
+                Some(check(&resource, &mut self.key, ReportPhase::List, frame).0)
+            }
+            Ok(Some(Piece::End)) => {
+                if !self.run.list.is_complete() {
+                    self.outcome = Some(Outcome::NotAList);
+                    return skip(input);
+                }
+                call.phase = Phase::Draining { since: now };
+                if !self.run.token.as_slice().is_empty() {
+                    return Some(Frame::Internal);
+                }
+                let version = core::mem::take(&mut self.run.version);
+                if version.compare(&self.version) == Some(core::cmp::Ordering::Less) {
+                    self.outcome = Some(Outcome::WentBack);
+                }
+                self.version = version;
+                self.version_unavailable = false;
+                // The watch cache does not page: a server that paged a list from it has none.
+                self.paginated |=
+                    self.run.from == From::Any && self.run.pages > 0 && self.run.limit > 0;
+                Some(Frame::Complete {
+                    version: &self.version,
+                })
+            }
+            Ok(Some(Piece::Event { json, problem })) => {
+                let Some(event) = WatchEvent::parse(json) else {
+                    if problem.is_some() {
+                        return Some(Frame::Report(Report::new(
+                            report_phase(call),
+                            unusable("", problem),
+                        )));
+                    }
+                    self.outcome = Some(Outcome::NotAnEvent);
+                    return skip(input);
+                };
+                let head = ObjectHead::parse(event.object, resource.kind.is_some());
+                if matches!(
+                    event.kind,
+                    EventType::Added | EventType::Modified | EventType::Deleted
+                ) {
+                    let change = change(call, event.kind);
+                    let frame = ObjectFrame {
+                        change,
+                        raw: RawObject::new(event.object, head),
+                        problem,
+                    };
+                    let (frame, accepted) =
+                        check(&resource, &mut self.key, report_phase(call), frame);
+                    if accepted {
+                        // At no version the server first sends the present state, in no order.
+                        call.initial &= call.verb == Verb::Stream || change == Change::Listed;
+                        note(call, now);
+                        move_on(&mut self.version, call, head.resource_version);
+                    }
+                    return Some(frame);
+                }
+                match event.kind {
+                    EventType::Error => {
+                        self.error.clear();
+                        keep(&mut self.error, event.object);
+                        self.outcome = Some(Outcome::ErrorEvent);
+                        skip(input)
+                    }
+                    EventType::Bookmark => {
+                        note(call, now);
+                        self.bookmarks_seen = true;
+                        let complete = call.initial && head.is_initial_events_end();
+                        call.initial &= call.verb == Verb::Stream && !complete;
+                        move_on(&mut self.version, call, head.resource_version);
+                        if complete {
+                            self.version_unavailable = false;
+                            return Some(Frame::Complete {
+                                version: &self.version,
+                            });
+                        }
+                        if call.initial {
+                            return Some(Frame::Internal);
+                        }
+                        Some(Frame::Bookmark {
+                            version: &self.version,
+                        })
+                    }
+                    EventType::Unknown(kind) => {
+                        note(call, now);
+                        move_on(&mut self.version, call, head.resource_version);
+                        Some(Frame::Report(Report::new(
+                            report_phase(call),
+                            Problem::UnknownEvent(kind),
+                        )))
+                    }
+                    EventType::Added | EventType::Modified | EventType::Deleted => {
+                        Some(Frame::Internal)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Deals with what reading came to.
+    pub(super) fn settle(&mut self, now: Instant) {
+        let Some(outcome) = self.outcome.take() else {
+            return;
+        };
+        let State::Calling(call) = self.state else {
+            return;
+        };
+        self.settle_outcome(now, call, outcome);
+    }
+}
+
+impl<S: Storage> Run<S> {
+    /// Takes in a member of a list other than its items.
+    fn envelope(&mut self, resource: &Resource<'_>, name: ListMember, json: &[u8]) {
+        match name {
+            ListMember::Kind => {
+                let kind = as_str(json).unwrap_or_default();
+                self.list.is_list = Some(is_list_of(resource, kind));
+            }
+            ListMember::Metadata => {
+                self.list.has_metadata = true;
+                let text = |name| value_at(json, &[name]).and_then(as_str).unwrap_or_default();
+                if self.pages == 0 {
+                    self.version = ResourceVersion::from_json(text("resourceVersion"));
+                }
+                self.token.clear();
+                if let Some(token) = text("continue").as_plain() {
+                    keep(&mut self.token, token.as_bytes());
+                }
+            }
+            ListMember::ApiVersion
+            | ListMember::Status
+            | ListMember::Message
+            | ListMember::Reason
+            | ListMember::Code
+            | ListMember::Details => {}
+        }
+    }
+}
+
+impl Listed {
+    /// Tells whether this was a list. One that is taken for a list and is none would empty the cache.
+    const fn is_complete(self) -> bool {
+        match self.is_list {
+            Some(is_list) => is_list,
+            None => self.has_metadata,
+        }
+    }
+}
+
+fn is_list_of(resource: &Resource<'_>, kind: JsonStr<'_>) -> bool {
+    let Some(expected) = resource.kind else {
+        return ends_with_list(kind);
+    };
+    if kind.eq_str("PartialObjectMetadataList") || kind.eq_str("List") {
+        return true;
+    }
+    kind.as_plain()
+        .and_then(|kind| kind.strip_suffix("List"))
+        .is_some_and(|kind| kind == expected)
+}
+
+fn ends_with_list(kind: JsonStr<'_>) -> bool {
+    kind.as_plain().is_some_and(|kind| kind.ends_with("List"))
+}
+
+/// Sees whether an object is one of those asked for, and can be named. What is not is reported and skipped.
+fn check<'a, X>(
+    resource: &Resource<'_>,
+    key: &'a mut KeyBuf,
+    phase: ReportPhase,
+    frame: ObjectFrame<'a>,
+) -> (Frame<'a, X>, bool) {
+    let raw = frame.raw;
+    *key = KeyBuf::new();
+    if raw.name().is_empty() {
+        let problem = if frame.problem.is_some() {
+            unusable("", frame.problem)
+        } else {
+            Problem::NoName
+        };
+        return (Frame::Report(Report::new(phase, problem)), false);
+    }
+    if raw.write_key(key).is_err() {
+        return (
+            Frame::Report(Report::new(
+                phase,
+                Problem::KeyTooLong { key: key.as_str() },
+            )),
+            false,
+        );
+    }
+    if is_other_kind(resource, raw) {
+        let problem = Problem::OtherKind {
+            key: key.as_str(),
+            kind: raw.kind(),
+        };
+        return (Frame::Report(Report::new(phase, problem)), false);
+    }
+    (Frame::Object(frame), true)
+}
+
+fn unusable(key: &str, problem: Option<FrameProblem>) -> Problem<'_> {
+    Problem::Frame {
+        key,
+        problem: problem.unwrap_or(FrameProblem::NotUtf8),
+    }
+}
+
+fn is_other_kind(resource: &Resource<'_>, raw: RawObject<'_>) -> bool {
+    let Some(expected) = resource.kind else {
+        return false;
+    };
+    if raw.kind().is_empty() || raw.kind().eq_str("PartialObjectMetadata") {
+        return false;
+    }
+    if !raw.kind().eq_str(expected) {
+        return true;
+    }
+    let version = raw.api_version();
+    let group = version
+        .as_plain()
+        .map(|v| v.rsplit_once('/').map_or(("", v), |split| split));
+    // Another version of the same kind would be the server's mistake as well.
+    !version.is_empty() && group.is_some_and(|group| group != (resource.group, resource.version))
+}
+
+/// What an event says of its object. In a streaming list the present state comes as events.
+const fn change(call: &Call, kind: EventType<'_>) -> Change {
+    match kind {
+        EventType::Deleted => Change::Deleted,
+        EventType::Added if call.initial => Change::Listed,
+        EventType::Modified if call.initial && matches!(call.verb, Verb::Stream) => Change::Listed,
+        EventType::Added => Change::Added,
+        EventType::Modified | EventType::Bookmark | EventType::Error | EventType::Unknown(_) => {
+            Change::Modified
+        }
+    }
+}
+
+const fn note(call: &mut Call, now: Instant) {
+    call.events = call.events.saturating_add(1);
+    call.last_event = now;
+}
+
+/// Takes over the version of an event: without comparing, as the server's word. While the present state comes, in no
+/// order, the old version stays.
+fn move_on<X: crate::storage::Text>(
+    version: &mut ResourceVersion<X>,
+    call: &Call,
+    reached: JsonStr<'_>,
+) {
+    if !call.initial && !reached.is_empty() {
+        *version = ResourceVersion::from_json(reached);
+    }
+}
+
+const fn report_phase(call: &Call) -> ReportPhase {
+    match call.verb {
+        Verb::List => ReportPhase::List,
+        Verb::Stream if call.initial => ReportPhase::Stream,
+        Verb::Watch | Verb::Stream => ReportPhase::Watch,
+    }
+}
+
+/// Keeps as many bytes as there is room for.
+fn keep(buffer: &mut impl FrameBuffer, bytes: &[u8]) {
+    let room = buffer.limit().saturating_sub(buffer.as_slice().len());
+    let _ = buffer.extend(bytes.get(..room).unwrap_or(bytes));
+}
+
+fn skip<T>(input: &mut &[u8]) -> Option<T> {
+    *input = &[];
+    None
+}

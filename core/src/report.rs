@@ -1,0 +1,359 @@
+//! What went wrong, for the user: nothing is lost in silence.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::json::{JsonStr, ScanError};
+use crate::transport::FailureKind;
+use crate::wire::{ErrorClass, FrameProblem};
+
+/// Something the user should hear of. `Display` gives one line for a person.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Report<'a> {
+    /// What was being done.
+    pub phase: Phase,
+    /// What happened.
+    pub problem: Problem<'a>,
+    /// How long it takes until the next attempt, where there is a wait.
+    pub retry_in: Option<Duration>,
+    /// How much it matters.
+    pub level: Level,
+}
+
+/// What the engine was doing when something happened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Listing.
+    List,
+    /// Opening a watch, or reading it.
+    Watch,
+    /// Reading the initial state from a streaming list.
+    Stream,
+    /// Keeping an object in the cache.
+    Cache,
+    /// Calling a handler.
+    Handler,
+}
+
+impl Phase {
+    /// Returns the phase as a word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Stream => "streaming list",
+            Self::Cache => "cache",
+            Self::Handler => "handler",
+        }
+    }
+}
+
+/// How much a report matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Level {
+    /// Part of the ordinary way, such as a server without streaming lists. client-go's error handler does not hear
+    /// of it.
+    Debug,
+    /// It will mend itself.
+    Info,
+    /// Something is lost or late.
+    Warn,
+    /// It will not mend itself: somebody has to do something.
+    Error,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Problem<'a> {
+    /// The server answered with an error, or sent one in the stream.
+    Answer {
+        /// What it means.
+        class: ErrorClass,
+        /// The HTTP status; for an error in a stream that of the `Status` object, or 0.
+        status: u16,
+        /// What the server says.
+        message: JsonStr<'a>,
+    },
+    /// There was no answer, or it was cut.
+    Transport(FailureKind),
+    /// The answer ended before its JSON did.
+    Truncated,
+    /// The answer is not JSON.
+    NotJson(ScanError),
+    /// The answer is JSON, but no list of this resource.
+    NotAList,
+    /// A frame of the watch is JSON, but no event.
+    NotAnEvent,
+    /// A watch ended within a second, without an event.
+    VeryShortWatch,
+    /// Watches end so often that the next one waits.
+    ShortWatches,
+    /// Nothing came for so long that the connection must be dead.
+    Silent(Duration),
+    /// A streaming list brought no event for so long that it was given up.
+    NoInitialEvents(Duration),
+    /// A list takes or took this long.
+    SlowList(Duration),
+    /// A list is older than what was seen before it: the server was restored, or another one answered.
+    VersionWentBack,
+    /// The request is longer than the storage takes.
+    RequestTooLong,
+    /// An object is of another kind and was skipped.
+    OtherKind {
+        /// The object's key.
+        key: &'a str,
+        /// Its kind.
+        kind: JsonStr<'a>,
+    },
+    /// An object has no name and was skipped.
+    NoName,
+    /// An event is of a type that is not known.
+    UnknownEvent(JsonStr<'a>),
+    /// A frame could not be used; the older state of its object stays.
+    Frame {
+        /// The object's key, where it could be read.
+        key: &'a str,
+        /// What is wrong with it.
+        problem: FrameProblem,
+    },
+    /// The decoder refused an object; its older state stays.
+    Undecodable {
+        /// The object's key.
+        key: &'a str,
+        /// What the decoder says.
+        message: &'a dyn DisplayDebug,
+    },
+    /// There is no room for an object; the cache is incomplete.
+    NoRoom {
+        /// The object's key.
+        key: &'a str,
+    },
+    /// An object's key is longer than the storage takes.
+    KeyTooLong {
+        /// As much of the key as fits.
+        key: &'a str,
+    },
+    /// A handler panicked; it goes on with the next notification.
+    HandlerPanicked {
+        /// The handler's name.
+        handler: &'a str,
+        /// What it said.
+        message: &'a str,
+    },
+    /// Notifications that were pending when the informer stopped were not delivered.
+    Undelivered {
+        /// The handler's name.
+        handler: &'a str,
+        /// How many there were.
+        count: usize,
+    },
+}
+
+/// What can be shown to a person.
+pub trait DisplayDebug: fmt::Display + fmt::Debug {}
+
+impl<T: fmt::Display + fmt::Debug> DisplayDebug for T {}
+
+/// Shows an error that can only be displayed.
+pub(crate) struct Shown<'a, E>(pub(crate) &'a E);
+
+impl<E: fmt::Display> fmt::Display for Shown<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<E: fmt::Display> fmt::Debug for Shown<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(crate) const fn new(phase: Phase, problem: Problem<'a>) -> Self {
+        let level = problem.level();
+        Self {
+            phase,
+            problem,
+            retry_in: None,
+            level,
+        }
+    }
+
+    /// Makes a report about the cache or a handler, as a runtime does.
+    #[must_use]
+    pub const fn about(phase: Phase, problem: Problem<'a>) -> Self {
+        Self::new(phase, problem)
+    }
+
+    /// Returns the class of the problem as a word that does not change between versions.
+    #[must_use]
+    pub const fn class(&self) -> &'static str {
+        self.problem.class()
+    }
+
+    /// Returns the key of the object it is about.
+    #[must_use]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "only these are about an object"
+    )]
+    pub const fn key(&self) -> Option<&'a str> {
+        match self.problem {
+            Problem::OtherKind { key, .. }
+            | Problem::Frame { key, .. }
+            | Problem::Undecodable { key, .. }
+            | Problem::NoRoom { key }
+            | Problem::KeyTooLong { key } => Some(key),
+            _ => None,
+        }
+    }
+}
+
+impl Problem<'_> {
+    const fn class(&self) -> &'static str {
+        match self {
+            Self::Answer { class, .. } => class.as_str(),
+            Self::Transport(kind) => kind.as_str(),
+            Self::Truncated => "truncated",
+            Self::NotJson(_) => "not-json",
+            Self::NotAList => "not-a-list",
+            Self::NotAnEvent => "not-an-event",
+            Self::VeryShortWatch => "very-short-watch",
+            Self::ShortWatches => "short-watches",
+            Self::Silent(_) => "silent",
+            Self::NoInitialEvents(_) => "no-initial-events",
+            Self::SlowList(_) => "slow-list",
+            Self::VersionWentBack => "version-went-back",
+            Self::RequestTooLong => "request-too-long",
+            Self::OtherKind { .. } => "other-kind",
+            Self::NoName => "no-name",
+            Self::UnknownEvent(_) => "unknown-event",
+            Self::Frame {
+                problem: FrameProblem::TooLarge { .. },
+                ..
+            } => "object-too-large",
+            Self::Frame {
+                problem: FrameProblem::TooDeep,
+                ..
+            } => "object-too-deep",
+            Self::Frame { .. } => "object-not-utf8",
+            Self::Undecodable { .. } => "undecodable",
+            Self::NoRoom { .. } => "no-room",
+            Self::KeyTooLong { .. } => "key-too-long",
+            Self::HandlerPanicked { .. } => "handler-panicked",
+            Self::Undelivered { .. } => "undelivered",
+        }
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a warning unless there is more to say"
+    )]
+    pub(crate) const fn level(&self) -> Level {
+        match self {
+            Self::Answer {
+                class: ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound,
+                ..
+            }
+            | Self::RequestTooLong
+            | Self::HandlerPanicked { .. } => Level::Error,
+            Self::Answer {
+                class: ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::TooManyRequests,
+                ..
+            }
+            | Self::ShortWatches
+            | Self::VersionWentBack => Level::Info,
+            _ => Level::Warn,
+        }
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.phase.as_str(), self.problem)?;
+        match self.retry_in {
+            Some(wait) => write!(f, "; the next attempt is in {:.1} s", wait.as_secs_f32()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer {
+                class,
+                status,
+                message,
+            } => {
+                match status {
+                    0 => write!(f, "the server sent an error ({})", class.as_str())?,
+                    _ => write!(f, "the server answered {status} ({})", class.as_str())?,
+                }
+                if message.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {message}")
+                }
+            }
+            Self::Transport(kind) => write!(f, "{kind}"),
+            Self::Truncated => f.write_str("the answer ended in the middle"),
+            Self::NotJson(error) => write!(f, "the answer is not JSON: {error}"),
+            Self::NotAList => f.write_str("the answer is no list of this resource"),
+            Self::NotAnEvent => f.write_str("the watch sent JSON that is no event"),
+            Self::VeryShortWatch => {
+                f.write_str("the watch ended within a second, without an event")
+            }
+            Self::ShortWatches => f.write_str("watches end so often that the next one waits"),
+            Self::Silent(time) => write!(
+                f,
+                "nothing came for {} s: the connection is taken for dead",
+                time.as_secs()
+            ),
+            Self::NoInitialEvents(time) => write!(f, "no initial event for {} s", time.as_secs()),
+            Self::SlowList(time) => write!(f, "the list takes long: {} s", time.as_secs()),
+            Self::VersionWentBack => f.write_str(
+                "the list is older than what was seen before it; it is taken as the truth",
+            ),
+            Self::RequestTooLong => {
+                f.write_str("the request is longer than the storage takes: shorten the selectors")
+            }
+            Self::OtherKind { key, kind } => write!(f, "{key} is a {kind} and was skipped"),
+            Self::NoName => f.write_str("an object without a name was skipped"),
+            Self::UnknownEvent(kind) => {
+                write!(f, "an event of the unknown type {kind} was skipped")
+            }
+            Self::Frame { key, problem } => {
+                write!(
+                    f,
+                    "{}: {problem}; its older state stays",
+                    if key.is_empty() { "an object" } else { key }
+                )
+            }
+            Self::Undecodable { key, message } => {
+                write!(
+                    f,
+                    "{key} cannot be decoded: {message}; its older state stays"
+                )
+            }
+            Self::NoRoom { key } => write!(f, "no room for {key}: the cache is incomplete"),
+            Self::KeyTooLong { key } => {
+                write!(f, "the key of {key}… is longer than the storage takes")
+            }
+            Self::HandlerPanicked { handler, message } => {
+                write!(f, "handler {handler} panicked: {message}")
+            }
+            Self::Undelivered { handler, count } => {
+                write!(
+                    f,
+                    "handler {handler} was stopped with {count} notifications not delivered"
+                )
+            }
+        }
+    }
+}

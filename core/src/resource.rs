@@ -1,0 +1,877 @@
+//! What to list and watch: the group, version and plural name of a resource, and how its address is written.
+
+use core::{error::Error, fmt};
+
+#[cfg(feature = "alloc")]
+use alloc::{borrow::ToOwned, string::String};
+#[cfg(feature = "alloc")]
+use core::str::FromStr;
+
+use crate::selector::is_dns_subdomain;
+
+#[path = "builtin.rs"]
+mod builtin;
+
+use builtin::{Builtin, Scope, builtins};
+
+/// Names a collection of Kubernetes objects: the resource type, and optionally a namespace and selectors.
+///
+/// The selectors are sent to the server, which filters by them.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Resource;
+///
+/// const WEB: Resource<'static> = Resource::new("apps", "v1", "deployments")
+///     .kind("Deployment")
+///     .namespace("prod")
+///     .labels("app=web");
+/// assert_eq!(WEB.path().to_string(), "/apis/apps/v1/namespaces/prod/deployments");
+///
+/// assert_eq!(Resource::parse("deployments")?.namespace("prod").labels("app=web"), WEB);
+/// # Ok::<(), informer_core::ResourceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Resource<'a> {
+    /// The API group, empty for the core group (`pods`, `services`, …).
+    pub group: &'a str,
+    /// The version within the group, such as `v1` or `v1beta1`.
+    pub version: &'a str,
+    /// The name as it stands in the address: plural and in lower case, such as `pods`.
+    pub plural: &'a str,
+    /// The kind of the objects, such as `Pod`, if it is known.
+    pub kind: Option<&'a str>,
+    /// The namespace to look in, or `None` for all of them.
+    pub namespace: Option<&'a str>,
+    /// Which labels the objects must have, in the grammar of [`Selector`](crate::selector::Selector).
+    pub label_selector: Option<&'a str>,
+    /// Which fields the objects must have, such as `spec.nodeName=node-1`.
+    pub field_selector: Option<&'a str>,
+}
+
+impl<'a> Resource<'a> {
+    /// Names a resource in all namespaces, without selectors.
+    ///
+    /// The core group is the empty string. Nothing is checked here; [`Resource::parse`] does check.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// assert_eq!(Resource::new("", "v1", "pods").path().to_string(), "/api/v1/pods");
+    /// ```
+    #[must_use]
+    pub const fn new(group: &'a str, version: &'a str, plural: &'a str) -> Self {
+        Self {
+            group,
+            version,
+            plural,
+            kind: None,
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+        }
+    }
+
+    /// Reads the name of a resource: a built-in plural, or `plural.version.group`.
+    ///
+    /// | written | read as |
+    /// |---|---|
+    /// | `pods` | a built-in resource in its preferred version |
+    /// | `deployments.apps`, `events.events.k8s.io` | the same, with its group |
+    /// | `horizontalpodautoscalers.v1.autoscaling`, `pods.v1` | a built-in resource in another version |
+    /// | `widgets.v1alpha1.example.com` | any other resource; its kind is unknown |
+    ///
+    /// Built in are the resources of Kubernetes 1.36 that can be listed and watched; `events` alone is
+    /// the one of the core group.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] where the text is neither.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::{Resource, ResourceError};
+    ///
+    /// let jobs = Resource::parse("jobs")?;
+    /// assert_eq!((jobs.group, jobs.version, jobs.kind), ("batch", "v1", Some("Job")));
+    ///
+    /// let widgets = Resource::parse("widgets.v1alpha1.example.com")?;
+    /// assert_eq!(widgets.path().to_string(), "/apis/example.com/v1alpha1/widgets");
+    ///
+    /// assert_eq!(Resource::parse("Pod"), Err(ResourceError::Unknown { similar: Some("pods") }));
+    /// # Ok::<(), ResourceError>(())
+    /// ```
+    pub fn parse(text: &'a str) -> Result<Self, ResourceError> {
+        if text.is_empty() {
+            return Err(ResourceError::Empty);
+        }
+        let Some((plural, rest)) = text.split_once('.') else {
+            return builtins()
+                .find(|builtin| builtin.plural == text)
+                .map(Builtin::resource)
+                .ok_or_else(|| ResourceError::Unknown {
+                    similar: similar(text),
+                });
+        };
+        if let Some(builtin) = Builtin::find(rest, plural) {
+            return Ok(builtin.resource());
+        }
+        let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
+        if !is_version(version) {
+            return Err(ResourceError::NoVersion);
+        }
+        if let Some(builtin) = Builtin::find(group, plural) {
+            return Ok(Self {
+                version,
+                ..builtin.resource()
+            });
+        }
+        if group.is_empty() {
+            return Err(ResourceError::Unknown {
+                similar: similar(plural),
+            });
+        }
+        if !is_dns_subdomain(plural) || !is_dns_subdomain(group) {
+            return Err(ResourceError::InvalidName);
+        }
+        Ok(Self::new(group, version, plural))
+    }
+
+    /// Sets the kind of the objects, such as `Pod`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// assert_eq!(Resource::new("", "v1", "pods").kind("Pod").kind, Some("Pod"));
+    /// ```
+    #[must_use]
+    pub const fn kind(mut self, kind: &'a str) -> Self {
+        self.kind = non_empty(kind);
+        self
+    }
+
+    /// Looks in one namespace; an empty string means all of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// assert_eq!(pods.namespace("prod").path().to_string(), "/api/v1/namespaces/prod/pods");
+    /// assert_eq!(pods.namespace("").path().to_string(), "/api/v1/pods");
+    /// ```
+    #[must_use]
+    pub const fn namespace(mut self, namespace: &'a str) -> Self {
+        self.namespace = non_empty(namespace);
+        self
+    }
+
+    /// Sets the label selector, such as `app=web`; an empty string means every object.
+    ///
+    /// It is sent as it is. To find a mistake in it before the server does, give it to
+    /// [`Selector::parse`](crate::selector::Selector::parse).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let web = Resource::new("", "v1", "pods").labels("app=web");
+    /// assert_eq!(web.label_selector, Some("app=web"));
+    /// ```
+    #[must_use]
+    pub const fn labels(mut self, selector: &'a str) -> Self {
+        self.label_selector = non_empty(selector);
+        self
+    }
+
+    /// Sets the field selector, such as `spec.nodeName=node-1`; an empty string means every object.
+    ///
+    /// It is sent as it is; `\`, `,` and `=` within a value must be escaped by a backslash.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let here = Resource::new("", "v1", "pods").fields("spec.nodeName=node-1");
+    /// assert_eq!(here.field_selector, Some("spec.nodeName=node-1"));
+    /// ```
+    #[must_use]
+    pub const fn fields(mut self, selector: &'a str) -> Self {
+        self.field_selector = non_empty(selector);
+        self
+    }
+
+    /// Tells whether the objects live in namespaces, if the resource is built in.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// assert_eq!(Resource::new("", "v1", "pods").is_namespaced(), Some(true));
+    /// assert_eq!(Resource::new("", "v1", "nodes").is_namespaced(), Some(false));
+    /// assert_eq!(Resource::new("example.com", "v1", "widgets").is_namespaced(), None);
+    /// ```
+    #[must_use]
+    pub fn is_namespaced(&self) -> Option<bool> {
+        Builtin::find(self.group, self.plural).map(|builtin| builtin.scope == Scope::Namespaced)
+    }
+
+    /// Writes the path of the collection, each segment percent-encoded.
+    ///
+    /// A namespace is left out where the resource is known to have none, as `kubectl` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let pods = Resource::new("", "v1", "pods").namespace("prod");
+    /// assert_eq!(pods.path().to_string(), "/api/v1/namespaces/prod/pods");
+    /// let deployments = Resource::new("apps", "v1", "deployments");
+    /// assert_eq!(deployments.path().to_string(), "/apis/apps/v1/deployments");
+    /// ```
+    #[must_use]
+    pub const fn path(&self) -> impl fmt::Display + use<'a> {
+        Path(*self)
+    }
+
+    /// Writes the group and version as an object's `apiVersion` has them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// assert_eq!(Resource::new("", "v1", "pods").api_version().to_string(), "v1");
+    /// assert_eq!(Resource::new("apps", "v1", "deployments").api_version().to_string(), "apps/v1");
+    /// ```
+    #[must_use]
+    pub const fn api_version(&self) -> impl fmt::Display + use<'a> {
+        ApiVersion(*self)
+    }
+
+    /// Begins a query by the selectors, and returns the writer for further parameters.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `out` answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let web = Resource::new("", "v1", "pods").labels("app=web");
+    /// let mut target = web.path().to_string();
+    /// web.query(&mut target)?.pair("watch", true)?.pair("resourceVersion", 7)?;
+    /// assert_eq!(target, "/api/v1/pods?labelSelector=app%3Dweb&watch=true&resourceVersion=7");
+    /// # Ok::<(), core::fmt::Error>(())
+    /// ```
+    pub fn query<'w>(&self, out: &'w mut dyn fmt::Write) -> Result<QueryWriter<'w>, fmt::Error> {
+        let mut query = QueryWriter::new(out);
+        if let Some(selector) = self.label_selector {
+            query.pair("labelSelector", selector)?;
+        }
+        if let Some(selector) = self.field_selector {
+            query.pair("fieldSelector", selector)?;
+        }
+        Ok(query)
+    }
+
+    /// Writes a whole query: the selectors, then the parameters in their order.
+    ///
+    /// Nothing at all is written where there is neither.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `out` answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Resource;
+    ///
+    /// let mut query = String::new();
+    /// Resource::new("", "v1", "pods")
+    ///     .fields("spec.nodeName=n1")
+    ///     .write_query(&mut query, &[("limit", &500), ("continue", &"a b")])?;
+    /// assert_eq!(query, "?fieldSelector=spec.nodeName%3Dn1&limit=500&continue=a%20b");
+    /// # Ok::<(), core::fmt::Error>(())
+    /// ```
+    pub fn write_query(
+        &self,
+        out: &mut dyn fmt::Write,
+        parameters: &[(&str, &dyn fmt::Display)],
+    ) -> fmt::Result {
+        let mut query = self.query(out)?;
+        for (key, value) in parameters {
+            query.pair(key, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes `plural.version` or `plural.version.group`, which [`Resource::parse`] understands.
+impl fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.plural, self.version)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+/// Owns the strings of a [`Resource`].
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{OwnedResource, Resource};
+///
+/// let owned: OwnedResource = "deployments.apps".parse()?;
+/// assert_eq!(owned.as_ref(), Resource::parse("deployments")?);
+/// # Ok::<(), informer_core::ResourceError>(())
+/// ```
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnedResource {
+    group: String,
+    version: String,
+    plural: String,
+    kind: Option<String>,
+    namespace: Option<String>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+}
+
+#[cfg(feature = "alloc")]
+impl OwnedResource {
+    /// Lends the strings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::{OwnedResource, Resource};
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// assert_eq!(OwnedResource::from(pods).as_ref(), pods);
+    /// ```
+    #[must_use]
+    pub fn as_ref(&self) -> Resource<'_> {
+        Resource {
+            group: &self.group,
+            version: &self.version,
+            plural: &self.plural,
+            kind: self.kind.as_deref(),
+            namespace: self.namespace.as_deref(),
+            label_selector: self.label_selector.as_deref(),
+            field_selector: self.field_selector.as_deref(),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl From<Resource<'_>> for OwnedResource {
+    fn from(resource: Resource<'_>) -> Self {
+        Self {
+            group: resource.group.to_owned(),
+            version: resource.version.to_owned(),
+            plural: resource.plural.to_owned(),
+            kind: resource.kind.map(ToOwned::to_owned),
+            namespace: resource.namespace.map(ToOwned::to_owned),
+            label_selector: resource.label_selector.map(ToOwned::to_owned),
+            field_selector: resource.field_selector.map(ToOwned::to_owned),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl FromStr for OwnedResource {
+    type Err = ResourceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Resource::parse(text).map(Self::from)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl fmt::Display for OwnedResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+/// Says why a text does not name a resource.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Resource;
+///
+/// let error = Resource::parse("pod").unwrap_err();
+/// assert!(error.to_string().contains("did you mean `pods`?"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// The text is empty.
+    Empty,
+    /// There is no built-in resource of this name.
+    Unknown {
+        /// A built-in plural whose kind, or whose name in lower case, this is.
+        similar: Option<&'static str>,
+    },
+    /// The resource is not built in, and there is no version between its name and its group.
+    NoVersion,
+    /// The plural or the group has characters that no such name can have.
+    InvalidName,
+}
+
+impl fmt::Display for ResourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the name of the resource is empty")?,
+            Self::Unknown { similar: None } => f.write_str("no built-in resource of this name")?,
+            Self::Unknown { similar: Some(plural) } => {
+                write!(f, "no built-in resource of this name, did you mean `{plural}`?")?;
+            }
+            Self::NoVersion => f.write_str("not a built-in resource, and no version is given")?,
+            Self::InvalidName => f.write_str(
+                "a plural and a group have only a-z, 0-9, `-` and `.`, with a letter or digit at both ends",
+            )?,
+        }
+        f.write_str(
+            "; write a built-in plural (`pods`, `deployments`, `deployments.apps`) \
+             or plural.version.group (`widgets.v1alpha1.example.com`)",
+        )
+    }
+}
+
+impl Error for ResourceError {}
+
+/// Writes the query of a URL: `?` before the first pair, `&` before the others, both sides percent-encoded.
+///
+/// Letters, digits, `-`, `.`, `_` and `~` stay; every other byte of the UTF-8 text becomes `%XX`. Nothing
+/// is allocated.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::QueryWriter;
+///
+/// let mut url = String::from("/api/v1/pods");
+/// QueryWriter::new(&mut url)
+///     .pair("labelSelector", "app in (a,b)")?
+///     .pair("limit", 500)?;
+/// assert_eq!(url, "/api/v1/pods?labelSelector=app%20in%20%28a%2Cb%29&limit=500");
+/// # Ok::<(), core::fmt::Error>(())
+/// ```
+pub struct QueryWriter<'w> {
+    out: &'w mut dyn fmt::Write,
+    separator: char,
+}
+
+impl<'w> QueryWriter<'w> {
+    /// Begins a query; nothing is written before the first pair.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::QueryWriter;
+    ///
+    /// let mut query = String::new();
+    /// QueryWriter::new(&mut query);
+    /// assert_eq!(query, "");
+    /// ```
+    #[must_use]
+    pub const fn new(out: &'w mut dyn fmt::Write) -> Self {
+        Self {
+            out,
+            separator: '?',
+        }
+    }
+
+    /// Writes one parameter.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the output answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::QueryWriter;
+    ///
+    /// let mut query = String::new();
+    /// QueryWriter::new(&mut query).pair("continue", "x+/=")?;
+    /// assert_eq!(query, "?continue=x%2B%2F%3D");
+    /// # Ok::<(), core::fmt::Error>(())
+    /// ```
+    pub fn pair(&mut self, key: &str, value: impl fmt::Display) -> Result<&mut Self, fmt::Error> {
+        self.out.write_char(self.separator)?;
+        self.separator = '&';
+        percent_encode(self.out, key)?;
+        self.out.write_char('=')?;
+        percent_encode(self.out, value)?;
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for QueryWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryWriter")
+            .field("separator", &self.separator)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Path<'a>(Resource<'a>);
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let resource = self.0;
+        if resource.group.is_empty() {
+            f.write_str("/api")?;
+        } else {
+            f.write_str("/apis")?;
+            segment(f, resource.group)?;
+        }
+        segment(f, resource.version)?;
+        if let Some(namespace) = resource.namespace
+            && resource.is_namespaced() != Some(false)
+        {
+            f.write_str("/namespaces")?;
+            segment(f, namespace)?;
+        }
+        segment(f, resource.plural)
+    }
+}
+
+struct ApiVersion<'a>(Resource<'a>);
+
+impl fmt::Display for ApiVersion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.group.is_empty() {
+            write!(f, "{}/", self.0.group)?;
+        }
+        f.write_str(self.0.version)
+    }
+}
+
+fn segment(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    match text {
+        // Left as they are, these two would let a namespace climb out of its place in the path.
+        "." => f.write_str("/%2E"),
+        ".." => f.write_str("/%2E%2E"),
+        text => {
+            f.write_str("/")?;
+            percent_encode(f, text)
+        }
+    }
+}
+
+fn percent_encode(out: &mut dyn fmt::Write, value: impl fmt::Display) -> fmt::Result {
+    fmt::write(&mut PercentEncoder(out), format_args!("{value}"))
+}
+
+struct PercentEncoder<'w>(&'w mut dyn fmt::Write);
+
+impl fmt::Write for PercentEncoder<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(reserved) = rest.find(|c| !is_unreserved(c)) {
+            let (plain, tail) = rest.split_at(reserved);
+            self.0.write_str(plain)?;
+            let mut chars = tail.chars();
+            if let Some(c) = chars.next() {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    write!(self.0, "%{byte:02X}")?;
+                }
+            }
+            rest = chars.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+const fn is_unreserved(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~')
+}
+
+const fn non_empty(text: &str) -> Option<&str> {
+    if text.is_empty() { None } else { Some(text) }
+}
+
+/// Tells whether a text looks like `v1`, `v2beta1` or `v1alpha3`.
+fn is_version(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(number) = text.strip_prefix('v') else {
+        return false;
+    };
+    match number
+        .split_once("alpha")
+        .or_else(|| number.split_once("beta"))
+    {
+        Some((major, minor)) => digits(major) && digits(minor),
+        None => digits(number),
+    }
+}
+
+fn similar(text: &str) -> Option<&'static str> {
+    builtins()
+        .find(|builtin| {
+            builtin.kind.eq_ignore_ascii_case(text) || builtin.plural.eq_ignore_ascii_case(text)
+        })
+        .map(|builtin| builtin.plural)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+
+    use alloc::{format, string::String, string::ToString};
+    use core::fmt::Write as _;
+
+    use super::*;
+
+    fn query(resource: &Resource<'_>, parameters: &[(&str, &dyn fmt::Display)]) -> String {
+        let mut out = String::new();
+        resource.write_query(&mut out, parameters).unwrap();
+        out
+    }
+
+    #[test]
+    fn parses_what_it_says_it_understands() {
+        let table = [
+            ("pods", "/api/v1/pods", Some("Pod"), Some(true)),
+            ("pods.v1", "/api/v1/pods", Some("Pod"), Some(true)),
+            ("pods.v1.", "/api/v1/pods", Some("Pod"), Some(true)),
+            ("nodes", "/api/v1/nodes", Some("Node"), Some(false)),
+            ("events", "/api/v1/events", Some("Event"), Some(true)),
+            (
+                "events.events.k8s.io",
+                "/apis/events.k8s.io/v1/events",
+                Some("Event"),
+                Some(true),
+            ),
+            (
+                "deployments",
+                "/apis/apps/v1/deployments",
+                Some("Deployment"),
+                Some(true),
+            ),
+            (
+                "deployments.apps",
+                "/apis/apps/v1/deployments",
+                Some("Deployment"),
+                Some(true),
+            ),
+            (
+                "deployments.v1beta2.apps",
+                "/apis/apps/v1beta2/deployments",
+                Some("Deployment"),
+                Some(true),
+            ),
+            (
+                "horizontalpodautoscalers",
+                "/apis/autoscaling/v2/horizontalpodautoscalers",
+                Some("HorizontalPodAutoscaler"),
+                Some(true),
+            ),
+            (
+                "clusterroles.rbac.authorization.k8s.io",
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+                Some("ClusterRole"),
+                Some(false),
+            ),
+            (
+                "leasecandidates",
+                "/apis/coordination.k8s.io/v1beta1/leasecandidates",
+                Some("LeaseCandidate"),
+                Some(true),
+            ),
+            (
+                "widgets.v1alpha1.example.com",
+                "/apis/example.com/v1alpha1/widgets",
+                None,
+                None,
+            ),
+            ("widgets.v12.local", "/apis/local/v12/widgets", None, None),
+            (
+                "deployments.v1.example.com",
+                "/apis/example.com/v1/deployments",
+                None,
+                None,
+            ),
+        ];
+        for (text, path, kind, namespaced) in table {
+            let resource = Resource::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(resource.path().to_string(), path, "{text}");
+            assert_eq!(resource.kind, kind, "{text}");
+            assert_eq!(resource.is_namespaced(), namespaced, "{text}");
+            assert_eq!(
+                Resource::parse(&resource.to_string()),
+                Ok(resource),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest() {
+        let unknown = |similar| ResourceError::Unknown { similar };
+        let table = [
+            ("", ResourceError::Empty),
+            ("foos", unknown(None)),
+            ("pod", unknown(Some("pods"))),
+            ("Pods", unknown(Some("pods"))),
+            ("NetworkPolicy", unknown(Some("networkpolicies"))),
+            ("foos.v1", unknown(None)),
+            ("foos.v1.", unknown(None)),
+            (".v1", unknown(None)),
+            ("widgets.example.com", ResourceError::NoVersion),
+            ("widgets.v.example.com", ResourceError::NoVersion),
+            ("widgets.v1gamma1.example.com", ResourceError::NoVersion),
+            ("widgets.v1alpha.example.com", ResourceError::NoVersion),
+            ("widgets.valpha1.example.com", ResourceError::NoVersion),
+            (
+                "widgets.v1alpha1beta1.example.com",
+                ResourceError::NoVersion,
+            ),
+            ("widgets.", ResourceError::NoVersion),
+            (".", ResourceError::NoVersion),
+            (".v1.example.com", ResourceError::InvalidName),
+            ("wid/gets.v1.example.com", ResourceError::InvalidName),
+            ("widgets.v1.example..com", ResourceError::InvalidName),
+            ("Widgets.v1.example.com", ResourceError::InvalidName),
+            ("widgets.v1.example.com ", ResourceError::InvalidName),
+        ];
+        for (text, error) in table {
+            assert_eq!(Resource::parse(text), Err(error), "{text:?}");
+            let message = error.to_string();
+            assert!(
+                !message.contains('\n') && message.contains("plural.version.group"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_table_is_sound() {
+        for builtin in builtins() {
+            let found = builtins()
+                .filter(|other| (other.group, other.plural) == (builtin.group, builtin.plural));
+            assert_eq!(found.count(), 1, "{}.{}", builtin.plural, builtin.group);
+            assert!(is_version(builtin.version), "{}", builtin.version);
+            assert!(is_dns_subdomain(builtin.plural) && !builtin.plural.contains('.'));
+            assert!(builtin.group.is_empty() || is_dns_subdomain(builtin.group));
+            assert_eq!(similar(builtin.kind), Some(builtin.plural));
+            assert!(builtin.plural == "endpoints" || builtin.plural.len() > builtin.kind.len());
+            let resource = Resource::parse(builtin.plural).unwrap();
+            assert!(resource.group == builtin.group || builtin.plural == "events");
+        }
+    }
+
+    #[test]
+    fn paths_are_encoded_and_cannot_climb() {
+        let at = |namespace| {
+            Resource::new("", "v1", "pods")
+                .namespace(namespace)
+                .path()
+                .to_string()
+        };
+        assert_eq!(at("a/b?c#d%"), "/api/v1/namespaces/a%2Fb%3Fc%23d%25/pods");
+        assert_eq!(at(".."), "/api/v1/namespaces/%2E%2E/pods");
+        assert_eq!(at("."), "/api/v1/namespaces/%2E/pods");
+        assert_eq!(at("é"), "/api/v1/namespaces/%C3%A9/pods");
+        assert_eq!(at(""), "/api/v1/pods");
+        let nodes = Resource::new("", "v1", "nodes").namespace("prod");
+        assert_eq!(nodes.path().to_string(), "/api/v1/nodes");
+        let widgets = Resource::new("example.com", "v1", "widgets").namespace("prod");
+        assert_eq!(
+            widgets.path().to_string(),
+            "/apis/example.com/v1/namespaces/prod/widgets"
+        );
+    }
+
+    #[test]
+    fn queries_hold_selectors_then_parameters() {
+        let pods = Resource::new("", "v1", "pods");
+        assert_eq!(query(&pods, &[]), "");
+        assert_eq!(
+            query(&pods.labels("").fields(""), &[("watch", &true)]),
+            "?watch=true"
+        );
+        assert_eq!(
+            query(
+                &pods.labels("app in (a, b),!c").fields("x!=1"),
+                &[("timeoutSeconds", &300), ("k&", &"=€\u{10ffff}")]
+            ),
+            "?labelSelector=app%20in%20%28a%2C%20b%29%2C%21c&fieldSelector=x%21%3D1\
+             &timeoutSeconds=300&k%26=%3D%E2%82%AC%F4%8F%BF%BF"
+        );
+    }
+
+    #[test]
+    fn every_ascii_character_is_encoded_as_rfc_3986_has_it() {
+        for byte in 0..128_u8 {
+            let c = char::from(byte);
+            let mut out = String::new();
+            percent_encode(&mut out, c).unwrap();
+            if c.is_ascii_alphanumeric() || "-._~".contains(c) {
+                assert_eq!(out, format!("{c}"));
+            } else {
+                assert_eq!(out, format!("%{byte:02X}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_output_is_an_error() {
+        struct Full(usize);
+        impl fmt::Write for Full {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0 = self.0.checked_sub(text.len()).ok_or(fmt::Error)?;
+                Ok(())
+            }
+        }
+        let pods = Resource::new("", "v1", "pods").labels("a=b");
+        let whole = query(&pods, &[("watch", &true)]).len();
+        for room in 0..=whole {
+            let done = pods.write_query(&mut Full(room), &[("watch", &true)]);
+            assert_eq!(done.is_ok(), room == whole);
+        }
+        assert!(write!(Full(3), "{}", pods.path()).is_err());
+    }
+
+    #[cfg(feature = "alloc")]
+    #[test]
+    fn an_owned_resource_keeps_everything() {
+        let full = Resource::new("apps", "v1", "deployments")
+            .kind("Deployment")
+            .namespace("prod")
+            .labels("a=b")
+            .fields("c=d");
+        for resource in [full, Resource::new("", "v1", "pods")] {
+            let owned = OwnedResource::from(resource);
+            assert_eq!(owned.as_ref(), resource);
+            assert_eq!(owned.to_string(), resource.to_string());
+        }
+        assert_eq!(
+            "foos".parse::<OwnedResource>(),
+            Err(ResourceError::Unknown { similar: None })
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! Seeded randomness for jitter: the same seed gives the same run.
+
+use core::time::Duration;
+
+/// A splitmix64 generator. It spreads load; it keeps no secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 to `bound` - 1; 0 where `bound` is 0. The bias of the modulo does not matter for jitter.
+    pub(crate) const fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.next() % bound }
+    }
+
+    /// A duration from `min` to `max`, in whole microseconds.
+    pub(crate) fn between(&mut self, min: Duration, max: Duration) -> Duration {
+        let span = u64::try_from(max.saturating_sub(min).as_micros()).unwrap_or(u64::MAX);
+        min + Duration::from_micros(self.below(span.saturating_add(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let (mut a, mut b) = (Rng::new(7), Rng::new(7));
+        for _ in 0..100 {
+            assert_eq!(a.next(), b.next());
+        }
+        assert_ne!(Rng::new(1).next(), Rng::new(2).next());
+    }
+
+    #[test]
+    fn between_stays_within_its_bounds() {
+        let mut rng = Rng::new(1);
+        let (min, max) = (Duration::from_secs(300), Duration::from_secs(600));
+        for _ in 0..1000 {
+            let d = rng.between(min, max);
+            assert!(d >= min && d <= max, "{d:?}");
+        }
+        assert_eq!(rng.between(max, min), max);
+    }
+}

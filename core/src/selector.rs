@@ -1,0 +1,1790 @@
+//! Label selectors, with the grammar and the meaning that the API server and client-go give them.
+
+use core::{error::Error, fmt, iter::FusedIterator};
+
+#[cfg(feature = "alloc")]
+use alloc::{
+    borrow::ToOwned,
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+#[cfg(feature = "alloc")]
+use core::{borrow::Borrow, str::FromStr};
+
+/// The longest name part of a key, and the longest value, in bytes.
+const NAME_MAX: usize = 63;
+/// The longest prefix of a key, in bytes.
+const PREFIX_MAX: usize = 253;
+
+/// Answers which value a label has.
+///
+/// It hands the value to a closure, so that labels may be looked up where they lie, escaped or in pieces,
+/// and be put together in a buffer of the stack.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Labels, Selector};
+///
+/// struct Tier(&'static str);
+///
+/// impl Labels for Tier {
+///     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+///         f((key == "tier").then_some(self.0));
+///     }
+/// }
+///
+/// assert!(Selector::parse("tier in (web, db)")?.matches(&Tier("db")));
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+pub trait Labels {
+    /// Calls `f` once with the value of `key`, or with `None` where there is no such label.
+    ///
+    /// Not calling it at all means the same as `None`.
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>));
+}
+
+impl<T: Labels + ?Sized> Labels for &T {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        (**self).label(key, f);
+    }
+}
+
+/// The first pair of a key counts.
+impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        f(self
+            .iter()
+            .find(|(name, _)| name.as_ref() == key)
+            .map(|(_, value)| value.as_ref()));
+    }
+}
+
+/// The first pair of a key counts.
+impl<K: AsRef<str>, V: AsRef<str>, const N: usize> Labels for [(K, V); N] {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        self.as_slice().label(key, f);
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        f(self.get(key).map(AsRef::as_ref));
+    }
+}
+
+/// Selects objects by their labels, without allocating: a text that was checked once and is read again at
+/// each match.
+///
+/// With the feature `alloc`, `LabelSelector` is the faster one for repeated matching.
+///
+/// # Grammar
+///
+/// Requirements are joined by commas, and all of them must hold. White space stands anywhere between words.
+///
+/// | requirement | holds where the label |
+/// |---|---|
+/// | `key` | is there |
+/// | `!key` | is not there |
+/// | `key=a`, `key==a` | is there and is `a` |
+/// | `key!=a` | is not there, or is not `a` |
+/// | `key in (a,b)` | is there and is one of these |
+/// | `key notin (a,b)` | is not there, or is none of these |
+/// | `key>5`, `key<5` | is there, is an integer, and is greater or less |
+///
+/// A key is a name of at most 63 bytes, which may follow a DNS subdomain of at most 253 and a `/`. A name is made
+/// of letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. So is a value, which may also be empty.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Selector;
+///
+/// let selector = Selector::parse("app=web, tier notin (test, dev)")?;
+/// assert!(selector.matches(&[("app", "web")]));
+/// assert!(!selector.matches(&[("app", "web"), ("tier", "dev")]));
+///
+/// assert!(Selector::parse("")?.matches(&[("any", "thing")]));
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Selector<'a> {
+    /// `None` selects nothing.
+    text: Option<&'a str>,
+}
+
+impl<'a> Selector<'a> {
+    /// Checks a text; the empty one selects everything.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] at the first mistake.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// assert!(Selector::parse("app.kubernetes.io/name=web,!legacy").is_ok());
+    ///
+    /// let error = Selector::parse("app=web)").unwrap_err();
+    /// assert_eq!(error.offset(), Some(7));
+    /// ```
+    pub fn parse(text: &'a str) -> Result<Self, SelectorError> {
+        let mut lexer = Lexer::new(text);
+        while let Some(scanned) = lexer.requirement()? {
+            scanned.check()?;
+        }
+        Ok(Self { text: Some(text) })
+    }
+
+    /// Selects every object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// assert!(Selector::everything().matches(&[("app", "web")]));
+    /// ```
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self { text: Some("") }
+    }
+
+    /// Selects no object; there is no text for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// assert!(!Selector::nothing().matches(&[("app", "web")]));
+    /// ```
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self { text: None }
+    }
+
+    /// Returns the text as it was given, or `None` for [`Selector::nothing`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// assert_eq!(Selector::parse("app = web")?.as_str(), Some("app = web"));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub const fn as_str(&self) -> Option<&'a str> {
+        self.text
+    }
+
+    /// Goes through the requirements in their order in the text.
+    ///
+    /// There are none both for [`Selector::everything`] and for [`Selector::nothing`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// let selector = Selector::parse("b, a=1")?;
+    /// assert!(selector.requirements().map(|requirement| requirement.key()).eq(["b", "a"]));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub const fn requirements(&self) -> Requirements<'a> {
+        Requirements {
+            lexer: Lexer::new(match self.text {
+                Some(text) => text,
+                None => "",
+            }),
+        }
+    }
+
+    /// Tells whether every requirement holds for these labels.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// let selector = Selector::parse("app!=web")?;
+    /// assert!(selector.matches(&[("app", "db")]));
+    /// assert!(selector.matches(&[("tier", "web")]));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        self.text.is_some()
+            && self
+                .requirements()
+                .all(|requirement| requirement.matches(labels))
+    }
+}
+
+/// Selects everything.
+impl Default for Selector<'_> {
+    fn default() -> Self {
+        Self::everything()
+    }
+}
+
+/// Writes the text as it was given, and `<nothing>` for [`Selector::nothing`], which is not a selector's text.
+impl fmt::Display for Selector<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.unwrap_or(NOTHING))
+    }
+}
+
+/// Goes through the requirements of a [`Selector`].
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Selector;
+///
+/// assert_eq!(Selector::parse("a,b,!c")?.requirements().count(), 3);
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Requirements<'a> {
+    lexer: Lexer<'a>,
+}
+
+impl<'a> Iterator for Requirements<'a> {
+    type Item = RequirementRef<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // The text was checked, so that there is no error to lose.
+        self.lexer
+            .requirement()
+            .ok()
+            .flatten()
+            .map(|scanned| scanned.requirement)
+    }
+}
+
+impl FusedIterator for Requirements<'_> {}
+
+/// One requirement within the text of a [`Selector`].
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Operator, Selector};
+///
+/// let selector = Selector::parse("tier in (web, db)")?;
+/// let requirement = selector.requirements().next().unwrap();
+/// assert_eq!((requirement.key(), requirement.operator()), ("tier", Operator::In));
+/// assert!(requirement.values().eq(["web", "db"]));
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RequirementRef<'a> {
+    key: &'a str,
+    operator: Operator,
+    /// The one value, or what stands between the parentheses.
+    values: &'a str,
+}
+
+impl<'a> RequirementRef<'a> {
+    /// Returns the key of the label.
+    #[must_use]
+    pub const fn key(&self) -> &'a str {
+        self.key
+    }
+
+    /// Returns how the label relates to the values.
+    #[must_use]
+    pub const fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// Goes through the values in their order in the text.
+    #[must_use]
+    pub fn values(&self) -> Values<'a> {
+        Values {
+            rest: self.operator.takes_values().then_some(self.values),
+        }
+    }
+
+    /// Tells whether the requirement holds for a value of its label, or for its absence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::Selector;
+    ///
+    /// let requirement = Selector::parse("replicas>3")?.requirements().next().unwrap();
+    /// assert!(requirement.accepts(Some("4")));
+    /// assert!(!requirement.accepts(Some("many")));
+    /// assert!(!requirement.accepts(None));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub fn accepts(&self, value: Option<&str>) -> bool {
+        let has = |value: &str| self.values().any(|own| own == value);
+        let bound = || self.values.parse().ok();
+        self.operator.accepts(value, has, bound)
+    }
+
+    fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        lookup(labels, self.key, |value| self.accepts(value))
+    }
+}
+
+/// Goes through the values of a [`RequirementRef`].
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Selector;
+///
+/// let requirement = Selector::parse("a notin (x,,y)")?.requirements().next().unwrap();
+/// assert!(requirement.values().eq(["x", "", "y"]));
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    rest: Option<&'a str>,
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest?;
+        let (value, rest) = match rest.split_once(',') {
+            Some((value, rest)) => (value, Some(rest)),
+            None => (rest, None),
+        };
+        self.rest = rest;
+        Some(value.trim_matches(is_space))
+    }
+}
+
+impl FusedIterator for Values<'_> {}
+
+/// How a requirement relates a label to its values.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::Operator;
+///
+/// assert_eq!(Operator::NotIn.to_string(), "notin");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operator {
+    /// `key`: the label is there.
+    Exists,
+    /// `!key`: the label is not there.
+    DoesNotExist,
+    /// `key=value`: the label has this value.
+    Equals,
+    /// `key==value`: the same as [`Operator::Equals`].
+    DoubleEquals,
+    /// `key!=value`: the label is not there or has another value.
+    NotEquals,
+    /// `key in (a,b)`: the label has one of these values.
+    In,
+    /// `key notin (a,b)`: the label is not there or has none of these values.
+    NotIn,
+    /// `key>5`: the label is a greater integer.
+    GreaterThan,
+    /// `key<5`: the label is a smaller integer.
+    LessThan,
+}
+
+impl Operator {
+    const fn takes_values(self) -> bool {
+        !matches!(self, Self::Exists | Self::DoesNotExist)
+    }
+
+    const fn takes_integer(self) -> bool {
+        matches!(self, Self::GreaterThan | Self::LessThan)
+    }
+
+    fn accepts(
+        self,
+        value: Option<&str>,
+        has: impl FnOnce(&str) -> bool,
+        bound: impl FnOnce() -> Option<i64>,
+    ) -> bool {
+        let numbers = || Some((value?.parse::<i64>().ok()?, bound()?));
+        match self {
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Equals | Self::DoubleEquals | Self::In => value.is_some_and(has),
+            Self::NotEquals | Self::NotIn => !value.is_some_and(has),
+            Self::GreaterThan => numbers().is_some_and(|(label, bound)| label > bound),
+            Self::LessThan => numbers().is_some_and(|(label, bound)| label < bound),
+        }
+    }
+}
+
+/// Writes the operator as it stands in a selector; [`Operator::Exists`] is the empty text.
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exists => "",
+            Self::DoesNotExist => "!",
+            Self::Equals => "=",
+            Self::DoubleEquals => "==",
+            Self::NotEquals => "!=",
+            Self::In => "in",
+            Self::NotIn => "notin",
+            Self::GreaterThan => ">",
+            Self::LessThan => "<",
+        })
+    }
+}
+
+/// Says what is wrong with a label selector, and where.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Selector, SelectorErrorKind};
+///
+/// let error = Selector::parse("app in prod").unwrap_err();
+/// assert_eq!(error.kind(), SelectorErrorKind::ExpectedParenthesis);
+/// assert_eq!(
+///     error.to_string(),
+///     "invalid label selector, byte 7: found 'p', expected `(`; write the values of `in` and `notin` as `(a,b)`",
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectorError {
+    kind: SelectorErrorKind,
+    offset: Option<usize>,
+    found: Option<char>,
+}
+
+impl SelectorError {
+    /// Returns what is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> SelectorErrorKind {
+        self.kind
+    }
+
+    /// Returns the byte of the text where it is, or `None` where there was no text but the parts of a requirement.
+    #[must_use]
+    pub const fn offset(&self) -> Option<usize> {
+        self.offset
+    }
+
+    const fn at(kind: SelectorErrorKind, offset: usize, found: Option<char>) -> Self {
+        Self {
+            kind,
+            offset: Some(offset),
+            found,
+        }
+    }
+
+    fn shifted(self, by: usize) -> Self {
+        Self {
+            offset: self.offset.map(|offset| offset + by),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            Some(offset) => write!(f, "invalid label selector, byte {offset}: ")?,
+            None => f.write_str("invalid label requirement: ")?,
+        }
+        if let Some(found) = self.found {
+            write!(f, "found {found:?}, ")?;
+        } else if self.kind.is_syntax() {
+            f.write_str("found the end, ")?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl Error for SelectorError {}
+
+/// The kinds of mistakes in a label selector.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Selector, SelectorErrorKind};
+///
+/// let error = Selector::parse("replicas>many").unwrap_err();
+/// assert_eq!(error.kind(), SelectorErrorKind::NotAnInteger);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SelectorErrorKind {
+    /// A key must stand here.
+    ExpectedKey,
+    /// An operator must stand here, or the end of the requirement.
+    ExpectedOperator,
+    /// A `(` must stand here.
+    ExpectedParenthesis,
+    /// A value must stand here.
+    ExpectedValue,
+    /// The list must go on or be closed here.
+    ExpectedListEnd,
+    /// The requirement must end here.
+    ExpectedEnd,
+    /// The name part of a key is empty or has a character that it cannot have there.
+    InvalidKey,
+    /// The name part of a key is too long.
+    KeyTooLong,
+    /// The prefix of a key is not a DNS subdomain of at most 253 bytes.
+    InvalidPrefix,
+    /// A value has a character that it cannot have there.
+    InvalidValue,
+    /// A value is too long.
+    ValueTooLong,
+    /// The value of `>` or `<` is not an integer.
+    NotAnInteger,
+    /// There are no values for `in` or `notin`.
+    NoValues,
+    /// There is not exactly one value for `=`, `==`, `!=`, `>` or `<`.
+    NotOneValue,
+    /// There are values for a requirement that takes none.
+    UnwantedValues,
+}
+
+impl SelectorErrorKind {
+    const fn is_syntax(self) -> bool {
+        matches!(
+            self,
+            Self::ExpectedKey
+                | Self::ExpectedOperator
+                | Self::ExpectedParenthesis
+                | Self::ExpectedValue
+                | Self::ExpectedListEnd
+                | Self::ExpectedEnd
+        )
+    }
+}
+
+impl fmt::Display for SelectorErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ExpectedKey => "expected a label key; write `key`, `!key`, `key=value` or `key in (a,b)`",
+            Self::ExpectedOperator => {
+                "expected `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, or `,` before the next requirement"
+            }
+            Self::ExpectedParenthesis => "expected `(`; write the values of `in` and `notin` as `(a,b)`",
+            Self::ExpectedValue => "expected a label value; leave it out to mean the empty one",
+            Self::ExpectedListEnd => "expected `,` or `)`; separate the values by commas and close the list",
+            Self::ExpectedEnd => "expected `,` or the end; separate the requirements by commas",
+            Self::InvalidKey => {
+                "the name of a label key must be of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                 at both ends, after at most one `prefix/`"
+            }
+            Self::KeyTooLong => "the name of a label key must have at most 63 bytes; shorten it",
+            Self::InvalidPrefix => {
+                "the prefix of a label key must be a DNS name such as `example.com`, in lower case and of at most \
+                 253 bytes"
+            }
+            Self::InvalidValue => {
+                "a label value must be empty or of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                 at both ends; write it without quotes"
+            }
+            Self::ValueTooLong => "a label value must have at most 63 bytes; shorten it",
+            Self::NotAnInteger => "the value of `>` and `<` must be an integer of 64 bits",
+            Self::NoValues => "`in` and `notin` need at least one value",
+            Self::NotOneValue => "`=`, `==`, `!=`, `>` and `<` take exactly one value",
+            Self::UnwantedValues => "`key` and `!key` take no values; remove them",
+        })
+    }
+}
+
+/// Owns a label selector that was parsed once, for fast repeated matching.
+///
+/// Its grammar and meaning are those of [`Selector`]. Requirements are sorted by key, those of one key in the
+/// order they were given, and their values are sorted without duplicates. It writes itself in the canonical
+/// form of client-go.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use informer_core::LabelSelector;
+///
+/// let selector: LabelSelector = "tier in (web, db, db), app = shop".parse()?;
+/// assert_eq!(selector.to_string(), "app=shop,tier in (db,web)");
+///
+/// let labels = BTreeMap::from([("app".to_string(), "shop".to_string()), ("tier".to_string(), "db".to_string())]);
+/// assert!(selector.matches(&labels));
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// `None` selects nothing.
+    requirements: Option<Vec<Requirement>>,
+}
+
+#[cfg(feature = "alloc")]
+impl LabelSelector {
+    /// Reads a selector; the empty text selects everything.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] at the first mistake.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// assert!(LabelSelector::parse("app=web")?.matches(&[("app", "web")]));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        Selector::parse(text).map(Self::from)
+    }
+
+    /// Selects every object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// assert_eq!(LabelSelector::everything(), LabelSelector::parse("")?);
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self {
+            requirements: Some(Vec::new()),
+        }
+    }
+
+    /// Selects no object; there is no text for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// assert!(!LabelSelector::nothing().matches(&[("app", "web")]));
+    /// ```
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self { requirements: None }
+    }
+
+    /// Tells whether every object is selected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// assert!(LabelSelector::default().is_everything());
+    /// ```
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.requirements.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Tells whether this is [`LabelSelector::nothing`].
+    ///
+    /// Requirements that contradict each other are not noticed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// assert!(LabelSelector::nothing().is_nothing());
+    /// ```
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
+        self.requirements.is_none()
+    }
+
+    /// Returns the requirements, sorted by key.
+    ///
+    /// There are none both for [`LabelSelector::everything`] and for [`LabelSelector::nothing`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// let selector = LabelSelector::parse("b,a")?;
+    /// assert!(selector.requirements().iter().map(|requirement| requirement.key()).eq(["a", "b"]));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub fn requirements(&self) -> &[Requirement] {
+        self.requirements.as_deref().unwrap_or_default()
+    }
+
+    /// Tells whether every requirement holds for these labels.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::LabelSelector;
+    ///
+    /// let selector = LabelSelector::parse("app,!legacy")?;
+    /// assert!(selector.matches(&[("app", "web")]));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        self.requirements.as_ref().is_some_and(|requirements| {
+            requirements
+                .iter()
+                .all(|requirement| requirement.matches(labels))
+        })
+    }
+}
+
+/// Selects everything.
+#[cfg(feature = "alloc")]
+impl Default for LabelSelector {
+    fn default() -> Self {
+        Self::everything()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl From<Selector<'_>> for LabelSelector {
+    fn from(selector: Selector<'_>) -> Self {
+        if selector.text.is_none() {
+            return Self::nothing();
+        }
+        selector.requirements().map(Requirement::from).collect()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl FromIterator<Requirement> for LabelSelector {
+    fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self {
+            requirements: Some(requirements),
+        }
+    }
+}
+
+/// Writes the canonical form, and `<nothing>` for [`LabelSelector::nothing`], which is not a selector's text.
+#[cfg(feature = "alloc")]
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(requirements) = &self.requirements else {
+            return f.write_str(NOTHING);
+        };
+        for (index, requirement) in requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Owns one requirement of a [`LabelSelector`].
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{LabelSelector, Operator, Requirement};
+///
+/// let web = Requirement::new("tier", Operator::In, ["web", "edge"])?;
+/// assert_eq!(web.to_string(), "tier in (edge,web)");
+///
+/// let selector = LabelSelector::from_iter([web, Requirement::new("app", Operator::Exists, [""; 0])?]);
+/// assert_eq!(selector.to_string(), "app,tier in (edge,web)");
+/// # Ok::<(), informer_core::SelectorError>(())
+/// ```
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    key: String,
+    operator: Operator,
+    /// Sorted, without duplicates.
+    values: Vec<String>,
+    /// The value of `>` and `<`.
+    bound: Option<i64>,
+}
+
+#[cfg(feature = "alloc")]
+impl Requirement {
+    /// Puts a requirement together.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] where the key or a value is not valid, or the operator takes another number of values:
+    /// at least one for `in` and `notin`, none for `key` and `!key`, one for the others, which is an
+    /// integer for `>` and `<`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::{Operator, Requirement, SelectorErrorKind};
+    ///
+    /// let error = Requirement::new("app", Operator::Equals, ["a", "b"]).unwrap_err();
+    /// assert_eq!(error.kind(), SelectorErrorKind::NotOneValue);
+    /// ```
+    pub fn new<V: AsRef<str>>(
+        key: &str,
+        operator: Operator,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Self, SelectorError> {
+        let without_text = |error: SelectorError| SelectorError {
+            offset: None,
+            ..error
+        };
+        check_key(key).map_err(without_text)?;
+        let values: Vec<V> = values.into_iter().collect();
+        let (fits, kind) = match operator {
+            Operator::Exists | Operator::DoesNotExist => {
+                (values.is_empty(), SelectorErrorKind::UnwantedValues)
+            }
+            Operator::In | Operator::NotIn => (!values.is_empty(), SelectorErrorKind::NoValues),
+            Operator::Equals
+            | Operator::DoubleEquals
+            | Operator::NotEquals
+            | Operator::GreaterThan
+            | Operator::LessThan => (values.len() == 1, SelectorErrorKind::NotOneValue),
+        };
+        if !fits {
+            return Err(without_text(SelectorError::at(kind, 0, None)));
+        }
+        for value in &values {
+            check_value(operator, value.as_ref()).map_err(without_text)?;
+        }
+        let values = values.iter().map(|value| value.as_ref().to_owned());
+        Ok(Self::from_checked(key, operator, values.collect()))
+    }
+
+    /// Returns the key of the label.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns how the label relates to the values.
+    #[must_use]
+    pub const fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// Goes through the values, sorted and without duplicates.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// Tells whether the requirement holds for a value of its label, or for its absence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::{Operator, Requirement};
+    ///
+    /// let other = Requirement::new("app", Operator::NotEquals, ["web"])?;
+    /// assert!(other.accepts(None) && other.accepts(Some("db")) && !other.accepts(Some("web")));
+    /// # Ok::<(), informer_core::SelectorError>(())
+    /// ```
+    #[must_use]
+    pub fn accepts(&self, value: Option<&str>) -> bool {
+        let has = |value: &str| {
+            self.values
+                .binary_search_by(|own| own.as_str().cmp(value))
+                .is_ok()
+        };
+        self.operator.accepts(value, has, || self.bound)
+    }
+
+    fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
+        lookup(labels, &self.key, |value| self.accepts(value))
+    }
+
+    fn from_checked(key: &str, operator: Operator, mut values: Vec<String>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        let bound = values
+            .first()
+            .filter(|_| operator.takes_integer())
+            .and_then(|value| value.parse().ok());
+        Self {
+            key: key.to_owned(),
+            operator,
+            values,
+            bound,
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl From<RequirementRef<'_>> for Requirement {
+    fn from(requirement: RequirementRef<'_>) -> Self {
+        Self::from_checked(
+            requirement.key,
+            requirement.operator,
+            requirement.values().map(ToString::to_string).collect(),
+        )
+    }
+}
+
+/// Writes the canonical form.
+#[cfg(feature = "alloc")]
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after) = match self.operator {
+            Operator::Exists => return f.write_str(&self.key),
+            Operator::DoesNotExist => return write!(f, "!{}", self.key),
+            Operator::In | Operator::NotIn => (" ", " ("),
+            Operator::Equals
+            | Operator::DoubleEquals
+            | Operator::NotEquals
+            | Operator::GreaterThan
+            | Operator::LessThan => ("", ""),
+        };
+        write!(f, "{}{before}{}{after}", self.key, self.operator)?;
+        for (index, value) in self.values.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            f.write_str(value)?;
+        }
+        f.write_str(if after.is_empty() { "" } else { ")" })
+    }
+}
+
+fn lookup<L: Labels + ?Sized>(
+    labels: &L,
+    key: &str,
+    accepts: impl Fn(Option<&str>) -> bool,
+) -> bool {
+    let mut verdict = None;
+    labels.label(key, &mut |value| verdict = Some(accepts(value)));
+    verdict.unwrap_or_else(|| accepts(None))
+}
+
+#[derive(Clone, Copy)]
+enum Token<'a> {
+    End,
+    Open,
+    Close,
+    Comma,
+    Bang,
+    Operator(Operator),
+    Word(&'a str),
+}
+
+/// A requirement whose shape is right, and where its parts stand.
+struct Scanned<'a> {
+    requirement: RequirementRef<'a>,
+    key_at: usize,
+    values_at: usize,
+}
+
+impl Scanned<'_> {
+    fn check(&self) -> Result<(), SelectorError> {
+        let RequirementRef {
+            key,
+            operator,
+            values,
+        } = self.requirement;
+        check_key(key).map_err(|error| error.shifted(self.key_at))?;
+        if !operator.takes_values() {
+            return Ok(());
+        }
+        let mut at = self.values_at;
+        for piece in values.split(',') {
+            let value = piece.trim_start_matches(is_space);
+            let value_at = at + piece.len() - value.len();
+            check_value(operator, value.trim_end_matches(is_space))
+                .map_err(|error| error.shifted(value_at))?;
+            at += piece.len() + 1;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    const fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Reads one requirement and the comma after it.
+    fn requirement(&mut self) -> Result<Option<Scanned<'a>>, SelectorError> {
+        use SelectorErrorKind::{ExpectedEnd, ExpectedKey, ExpectedOperator, ExpectedValue};
+
+        if matches!(self.peek(), Token::End) {
+            return Ok(None);
+        }
+        let negated = self.skip(|token| matches!(token, Token::Bang));
+        let key_at = self.start();
+        let Token::Word(key) = self.next() else {
+            return Err(self.unexpected(key_at, ExpectedKey));
+        };
+        let mut scanned = Scanned {
+            requirement: RequirementRef {
+                key,
+                operator: Operator::Exists,
+                values: "",
+            },
+            key_at,
+            values_at: self.at,
+        };
+        if negated {
+            scanned.requirement.operator = Operator::DoesNotExist;
+        } else if !matches!(self.peek(), Token::End | Token::Comma) {
+            let at = self.start();
+            let operator = match self.next() {
+                Token::Operator(operator) => operator,
+                Token::Word("in") => Operator::In,
+                Token::Word("notin") => Operator::NotIn,
+                Token::Word(_)
+                | Token::End
+                | Token::Open
+                | Token::Close
+                | Token::Comma
+                | Token::Bang => {
+                    return Err(self.unexpected(at, ExpectedOperator));
+                }
+            };
+            scanned.requirement.operator = operator;
+            scanned.values_at = self.start();
+            if matches!(operator, Operator::In | Operator::NotIn) {
+                (scanned.values_at, scanned.requirement.values) = self.list()?;
+            } else if !matches!(self.peek(), Token::End | Token::Comma) {
+                let Token::Word(value) = self.next() else {
+                    return Err(self.unexpected(scanned.values_at, ExpectedValue));
+                };
+                scanned.requirement.values = value;
+            }
+        }
+        let at = self.start();
+        match self.next() {
+            Token::End => {}
+            Token::Comma => {
+                // A comma must not be the last of the text.
+                if matches!(self.peek(), Token::End) {
+                    return Err(self.unexpected(self.text.len(), ExpectedKey));
+                }
+            }
+            Token::Open | Token::Close | Token::Bang | Token::Operator(_) | Token::Word(_) => {
+                return Err(self.unexpected(at, ExpectedEnd));
+            }
+        }
+        Ok(Some(scanned))
+    }
+
+    /// Reads `(a,b)`, and returns where its inside begins, and the inside.
+    fn list(&mut self) -> Result<(usize, &'a str), SelectorError> {
+        let at = self.start();
+        if !matches!(self.next(), Token::Open) {
+            return Err(self.unexpected(at, SelectorErrorKind::ExpectedParenthesis));
+        }
+        let begin = self.at;
+        loop {
+            self.skip(|token| matches!(token, Token::Word(_)));
+            let at = self.start();
+            match self.next() {
+                Token::Comma => {}
+                Token::Close => return Ok((begin, self.text.get(begin..at).unwrap_or_default())),
+                Token::End | Token::Open | Token::Bang | Token::Operator(_) | Token::Word(_) => {
+                    return Err(self.unexpected(at, SelectorErrorKind::ExpectedListEnd));
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let at = self.start();
+        let rest = self.text.get(at..).unwrap_or_default();
+        let (token, len) = match rest.as_bytes() {
+            [] => (Token::End, 0),
+            [b'(', ..] => (Token::Open, 1),
+            [b')', ..] => (Token::Close, 1),
+            [b',', ..] => (Token::Comma, 1),
+            [b'!', b'=', ..] => (Token::Operator(Operator::NotEquals), 2),
+            [b'!', ..] => (Token::Bang, 1),
+            [b'=', b'=', ..] => (Token::Operator(Operator::DoubleEquals), 2),
+            [b'=', ..] => (Token::Operator(Operator::Equals), 1),
+            [b'>', ..] => (Token::Operator(Operator::GreaterThan), 1),
+            [b'<', ..] => (Token::Operator(Operator::LessThan), 1),
+            _ => {
+                let word = rest.split(is_delimiter).next().unwrap_or(rest);
+                (Token::Word(word), word.len())
+            }
+        };
+        self.at = at + len;
+        token
+    }
+
+    fn skip(&mut self, wanted: impl FnOnce(Token<'a>) -> bool) -> bool {
+        let mut ahead = self.clone();
+        let found = wanted(ahead.next());
+        if found {
+            *self = ahead;
+        }
+        found
+    }
+
+    fn peek(&self) -> Token<'a> {
+        self.clone().next()
+    }
+
+    /// Returns where the next token begins.
+    fn start(&self) -> usize {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        self.text.len() - rest.trim_start_matches(is_space).len()
+    }
+
+    fn unexpected(&self, at: usize, kind: SelectorErrorKind) -> SelectorError {
+        let found = self.text.get(at..).and_then(|rest| rest.chars().next());
+        SelectorError::at(kind, at, found)
+    }
+}
+
+const fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+const fn is_delimiter(c: char) -> bool {
+    is_space(c) || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn check_key(key: &str) -> Result<(), SelectorError> {
+    let (name_at, name) = match key.split_once('/') {
+        Some((prefix, name)) => {
+            if !is_dns_subdomain(prefix) {
+                return Err(SelectorError::at(SelectorErrorKind::InvalidPrefix, 0, None));
+            }
+            (prefix.len() + 1, name)
+        }
+        None => (0, key),
+    };
+    if name.is_empty() {
+        let kind = SelectorErrorKind::InvalidKey;
+        return Err(SelectorError::at(kind, name_at, None));
+    }
+    check_name(
+        name,
+        SelectorErrorKind::InvalidKey,
+        SelectorErrorKind::KeyTooLong,
+    )
+    .map_err(|error| error.shifted(name_at))
+}
+
+fn check_value(operator: Operator, value: &str) -> Result<(), SelectorError> {
+    if operator.takes_integer() && value.parse::<i64>().is_err() {
+        let kind = SelectorErrorKind::NotAnInteger;
+        return Err(SelectorError::at(kind, 0, None));
+    }
+    check_name(
+        value,
+        SelectorErrorKind::InvalidValue,
+        SelectorErrorKind::ValueTooLong,
+    )
+}
+
+/// Checks a name or a value, which may be empty.
+fn check_name(
+    name: &str,
+    invalid: SelectorErrorKind,
+    too_long: SelectorErrorKind,
+) -> Result<(), SelectorError> {
+    let last = name.chars().next_back().map_or(0, char::len_utf8);
+    let wrong = name.char_indices().find(|&(at, c)| {
+        let inside = at > 0 && at + last < name.len();
+        !(c.is_ascii_alphanumeric() || inside && matches!(c, '-' | '_' | '.'))
+    });
+    if let Some((at, c)) = wrong {
+        return Err(SelectorError::at(invalid, at, Some(c)));
+    }
+    if name.len() > NAME_MAX {
+        return Err(SelectorError::at(too_long, NAME_MAX, None));
+    }
+    Ok(())
+}
+
+/// Tells whether a text is an RFC 1123 subdomain in lower case.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= PREFIX_MAX
+        && text.split('.').all(|label| {
+            !label.is_empty()
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        })
+}
+
+const NOTHING: &str = "<nothing>";
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+
+    use alloc::{format, string::String, string::ToString, vec::Vec};
+
+    use super::{SelectorErrorKind as Kind, *};
+
+    fn parse(text: &str) -> Selector<'_> {
+        Selector::parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+    }
+
+    fn outline(text: &str) -> String {
+        let line = |requirement: RequirementRef<'_>| {
+            let values: Vec<_> = requirement.values().collect();
+            format!(
+                "{} {:?} {values:?}",
+                requirement.key(),
+                requirement.operator()
+            )
+        };
+        parse(text)
+            .requirements()
+            .map(line)
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// From `TestSelectorParse` and `TestSetSelectorParser` of apimachinery, and more.
+    #[test]
+    fn accepts_the_grammar() {
+        let table = [
+            ("", ""),
+            (" \t\r\n", ""),
+            ("x", "x Exists []"),
+            ("\rx", "x Exists []"),
+            ("a ", "a Exists []"),
+            ("!x", "x DoesNotExist []"),
+            (" ! x ", "x DoesNotExist []"),
+            (
+                "x=a,y=b,z=c",
+                r#"x Equals ["a"]; y Equals ["b"]; z Equals ["c"]"#,
+            ),
+            ("x = a", r#"x Equals ["a"]"#),
+            ("x==a", r#"x DoubleEquals ["a"]"#),
+            ("x!=a,y=b", r#"x NotEquals ["a"]; y Equals ["b"]"#),
+            ("x=", r#"x Equals [""]"#),
+            ("x= ,z= ", r#"x Equals [""]; z Equals [""]"#),
+            ("x!=", r#"x NotEquals [""]"#),
+            ("x>1,z<5", r#"x GreaterThan ["1"]; z LessThan ["5"]"#),
+            (
+                "x>9223372036854775807",
+                r#"x GreaterThan ["9223372036854775807"]"#,
+            ),
+            ("x in (a,b)", r#"x In ["a", "b"]"#),
+            ("x in(a,b),y", r#"x In ["a", "b"]; y Exists []"#),
+            ("foo  in\t (abc)", r#"foo In ["abc"]"#),
+            ("x notin\n (abc)", r#"x NotIn ["abc"]"#),
+            ("x in (abc,)", r#"x In ["abc", ""]"#),
+            ("x in ()", r#"x In [""]"#),
+            ("x notin ( )", r#"x NotIn [""]"#),
+            ("x notin (, a)", r#"x NotIn ["", "a"]"#),
+            ("x in (a,,)", r#"x In ["a", "", ""]"#),
+            ("x in (a,,,b)", r#"x In ["a", "", "", "b"]"#),
+            ("x in ( a , b )", r#"x In ["a", "b"]"#),
+            (
+                "x notin (abc,,def),bar,z in (),w",
+                r#"x NotIn ["abc", "", "def"]; bar Exists []; z In [""]; w Exists []"#,
+            ),
+            (
+                "a in (x,y,notin, z,in)",
+                r#"a In ["x", "y", "notin", "z", "in"]"#,
+            ),
+            ("notin=in", r#"notin Equals ["in"]"#),
+            ("in in (in)", r#"in In ["in"]"#),
+            ("in", "in Exists []"),
+            (
+                "!notin,in notin (in)",
+                r#"notin DoesNotExist []; in NotIn ["in"]"#,
+            ),
+            ("x=in,y=notin", r#"x Equals ["in"]; y Equals ["notin"]"#),
+            (
+                "this-is-a-dns.domain.com/key-with-dash",
+                "this-is-a-dns.domain.com/key-with-dash Exists []",
+            ),
+            (
+                "0.1.2.domain/99 notin (10.10.100.1, tick.tack.clock)",
+                r#"0.1.2.domain/99 NotIn ["10.10.100.1", "tick.tack.clock"]"#,
+            ),
+            ("A_b.c-D=9_x.y-Z", r#"A_b.c-D Equals ["9_x.y-Z"]"#),
+        ];
+        for (text, expected) in table {
+            assert_eq!(outline(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest_and_says_where() {
+        let table = [
+            ("x=a||y=b", 6, Kind::ExpectedEnd),
+            ("x==a==b", 4, Kind::ExpectedEnd),
+            ("x=a=b", 3, Kind::ExpectedEnd),
+            ("!x=a", 2, Kind::ExpectedEnd),
+            ("!x in (a)", 3, Kind::ExpectedEnd),
+            ("x=a b", 4, Kind::ExpectedEnd),
+            ("x=a!", 3, Kind::ExpectedEnd),
+            ("a in (xyz)b notin ()", 10, Kind::ExpectedEnd),
+            ("x<a", 2, Kind::NotAnInteger),
+            ("x>", 2, Kind::NotAnInteger),
+            ("x>1.5", 2, Kind::NotAnInteger),
+            ("x> 9223372036854775808", 3, Kind::NotAnInteger),
+            ("x>-5", 2, Kind::InvalidValue),
+            ("x>+5", 2, Kind::InvalidValue),
+            ("x===a", 3, Kind::ExpectedValue),
+            ("x=!a", 2, Kind::ExpectedValue),
+            ("x=(a)", 2, Kind::ExpectedValue),
+            ("x!==a", 3, Kind::ExpectedValue),
+            ("x>=1", 2, Kind::ExpectedValue),
+            ("x,,y", 2, Kind::ExpectedKey),
+            (",x,y", 0, Kind::ExpectedKey),
+            (",", 0, Kind::ExpectedKey),
+            ("x, ", 3, Kind::ExpectedKey),
+            ("a in (xyz),", 11, Kind::ExpectedKey),
+            ("!", 1, Kind::ExpectedKey),
+            ("!!x", 1, Kind::ExpectedKey),
+            ("=a", 0, Kind::ExpectedKey),
+            ("(", 0, Kind::ExpectedKey),
+            ("<nothing>", 0, Kind::ExpectedKey),
+            ("x nott in (y)", 2, Kind::ExpectedOperator),
+            ("x y", 2, Kind::ExpectedOperator),
+            ("x IN (y)", 2, Kind::ExpectedOperator),
+            ("a (", 2, Kind::ExpectedOperator),
+            ("a !", 2, Kind::ExpectedOperator),
+            ("a in", 4, Kind::ExpectedParenthesis),
+            ("a in b", 5, Kind::ExpectedParenthesis),
+            ("a in,b", 4, Kind::ExpectedParenthesis),
+            ("a notin(", 8, Kind::ExpectedListEnd),
+            ("a in (b", 7, Kind::ExpectedListEnd),
+            ("a in (b,", 8, Kind::ExpectedListEnd),
+            ("a in (xyz abc)", 10, Kind::ExpectedListEnd),
+            ("a in (b=c)", 7, Kind::ExpectedListEnd),
+            ("a in ((b))", 6, Kind::ExpectedListEnd),
+            ("a in (!b)", 6, Kind::ExpectedListEnd),
+            ("-a", 0, Kind::InvalidKey),
+            ("a-", 1, Kind::InvalidKey),
+            ("x,a.=b", 3, Kind::InvalidKey),
+            ("a/b/c", 3, Kind::InvalidKey),
+            ("b, a.b/", 7, Kind::InvalidKey),
+            ("é", 0, Kind::InvalidKey),
+            ("a\0", 1, Kind::InvalidKey),
+            ("a\u{a0}=b", 1, Kind::InvalidKey),
+            ("/a", 0, Kind::InvalidPrefix),
+            ("A/a", 0, Kind::InvalidPrefix),
+            ("a..b/a", 0, Kind::InvalidPrefix),
+            ("a-.b/a", 0, Kind::InvalidPrefix),
+            ("x,a_b/a", 2, Kind::InvalidPrefix),
+            ("x=\"a\"", 2, Kind::InvalidValue),
+            ("x=a/b", 3, Kind::InvalidValue),
+            ("x=a-", 3, Kind::InvalidValue),
+            ("x in (a, .b)", 9, Kind::InvalidValue),
+            ("x in (a,bü)", 9, Kind::InvalidValue),
+            ("x=aü", 3, Kind::InvalidValue),
+        ];
+        for (text, offset, kind) in table {
+            let error = Selector::parse(text).map(|_| text).unwrap_err();
+            assert_eq!(
+                (error.offset(), error.kind()),
+                (Some(offset), kind),
+                "{text:?}"
+            );
+            let message = error.to_string();
+            assert!(
+                message.starts_with(&format!("invalid label selector, byte {offset}: ")),
+                "{message}"
+            );
+            assert!(
+                !message.contains('\n') && !message.contains("  "),
+                "{message}"
+            );
+        }
+        assert!(
+            Selector::parse("a=b,")
+                .unwrap_err()
+                .to_string()
+                .contains("found the end")
+        );
+        assert!(
+            Selector::parse("a=b\n)")
+                .unwrap_err()
+                .to_string()
+                .contains("byte 4: found ')'")
+        );
+    }
+
+    #[test]
+    fn bounds_lengths() {
+        let long = "a".repeat(63);
+        let longer = "a".repeat(64);
+        let prefix = format!("{long}.{long}.{long}.{}", "a".repeat(61));
+        assert_eq!(prefix.len(), 253);
+        parse(&format!("{prefix}/{long}={long}"));
+        parse(&format!("{}/a", "a".repeat(253)));
+        let refused = |text: String| {
+            let error = Selector::parse(&text).unwrap_err();
+            (error.kind(), error.offset().unwrap())
+        };
+        assert_eq!(refused(format!("{longer}=a")), (Kind::KeyTooLong, 63));
+        assert_eq!(refused(format!("a.b/{longer}")), (Kind::KeyTooLong, 67));
+        assert_eq!(refused(format!("a={longer}")), (Kind::ValueTooLong, 65));
+        assert_eq!(
+            refused(format!("a in (b, {longer})")),
+            (Kind::ValueTooLong, 72)
+        );
+        assert_eq!(refused(format!("a{prefix}/a")), (Kind::InvalidPrefix, 0));
+    }
+
+    type Pairs = [(&'static str, &'static str)];
+
+    const MATCHES: [(&str, &Pairs, bool); 58] = [
+        ("", &[], true),
+        ("", &[("x", "y")], true),
+        ("x=y", &[("x", "y")], true),
+        ("x==y", &[("x", "y")], true),
+        ("x=y", &[("x", "z")], false),
+        ("x=y", &[], false),
+        ("x=", &[("x", "")], true),
+        ("x=", &[], false),
+        ("x=y,z=w", &[("x", "y"), ("z", "w")], true),
+        ("x=y,z=w", &[("x", "w"), ("z", "w")], false),
+        ("x=y,z=w", &[("x", "y")], false),
+        ("x!=y", &[], true),
+        ("x!=y", &[("x", "z")], true),
+        ("x!=y", &[("x", "y")], false),
+        ("x!=", &[], true),
+        ("x!=", &[("x", "")], false),
+        ("x!=y,z!=w", &[("x", "z"), ("z", "a")], true),
+        ("x!=y,z!=w", &[("x", "z"), ("z", "w")], false),
+        ("notin=in", &[("notin", "in")], true),
+        ("x", &[("x", "z")], true),
+        ("x", &[("x", "")], true),
+        ("x", &[("y", "z")], false),
+        ("!x", &[("y", "z")], true),
+        ("!x", &[("x", "")], false),
+        ("x in (a,b)", &[("x", "b")], true),
+        ("x in (b,a)", &[("x", "a")], true),
+        ("x in (a, b)", &[("x", "b")], true),
+        ("x in (a,b)", &[("x", "c")], false),
+        ("x in (a,b)", &[("x", "a,b")], false),
+        ("x in (a,b)", &[("x", "")], false),
+        ("x in (a,b)", &[], false),
+        ("x in (a,)", &[("x", "")], true),
+        ("x in ()", &[("x", "")], true),
+        ("x in ()", &[], false),
+        ("x notin (a,b)", &[], true),
+        ("x notin (a,b)", &[("x", "c")], true),
+        ("x notin (a,b)", &[("x", "b")], false),
+        ("x notin (,b)", &[("x", "")], false),
+        ("x notin (),y", &[("y", "")], true),
+        ("x notin (),!y", &[("y", "")], false),
+        ("x>1", &[("x", "2")], true),
+        ("x>1", &[("x", "1")], false),
+        ("x>1", &[("x", "0")], false),
+        ("x>1", &[("x", "v2")], false),
+        ("x>1", &[("x", "")], false),
+        ("x>1", &[("x", "2.5")], false),
+        ("x>1", &[("x", " 2")], false),
+        ("x>1", &[], false),
+        ("x>1", &[("x", "9223372036854775808")], false),
+        ("x>1", &[("x", "10")], true),
+        ("x>01", &[("x", "+2")], true),
+        ("x<1", &[("x", "0")], true),
+        ("x<1", &[("x", "-1")], true),
+        ("x<1", &[("x", "1")], false),
+        ("x<1", &[("x", "none")], false),
+        ("x<1", &[], false),
+        ("x>1,x<5", &[("x", "3")], true),
+        ("x>1,x<5", &[("x", "5")], false),
+    ];
+
+    #[test]
+    fn matches_as_client_go_does() {
+        for (text, labels, expected) in MATCHES {
+            assert_eq!(parse(text).matches(labels), expected, "{text:?} {labels:?}");
+            assert!(!Selector::nothing().matches(labels));
+            assert!(Selector::everything().matches(labels));
+        }
+    }
+
+    #[test]
+    fn labels_that_do_not_answer_are_absent() {
+        struct Silent;
+        impl Labels for Silent {
+            fn label(&self, _: &str, _: &mut dyn FnMut(Option<&str>)) {}
+        }
+        assert!(parse("!x,x!=a,x notin (a)").matches(&Silent));
+        assert!(!parse("x").matches(&Silent));
+        assert!(parse("x=1").matches(&[("x", "1"), ("x", "2")]));
+    }
+
+    #[test]
+    fn nothing_has_no_text() {
+        assert_eq!(Selector::nothing().as_str(), None);
+        assert!(Selector::parse(&Selector::nothing().to_string()).is_err());
+        assert_eq!(Selector::nothing().requirements().count(), 0);
+        assert_ne!(Selector::nothing(), Selector::everything());
+    }
+
+    struct XorShift(u64);
+
+    impl XorShift {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 % u64::try_from(bound).unwrap()).unwrap()
+        }
+
+        fn text(&mut self, pieces: &[&str]) -> String {
+            let len = self.below(14);
+            (0..len).map(|_| pieces[self.below(pieces.len())]).collect()
+        }
+    }
+
+    #[cfg(not(miri))]
+    const ROUNDS: usize = 200_000;
+    #[cfg(miri)]
+    const ROUNDS: usize = 300;
+
+    const PIECES: [&str; 24] = [
+        "a",
+        "b",
+        "in",
+        "notin",
+        " in ",
+        " notin (",
+        "(",
+        ")",
+        ",",
+        "=",
+        "!",
+        "<",
+        ">",
+        " ",
+        "\t",
+        "1",
+        "-",
+        "/",
+        ".",
+        "é",
+        "\0",
+        "\u{10ffff}",
+        "x=a,",
+        "x in (a,b)",
+    ];
+
+    #[test]
+    fn survives_arbitrary_text() {
+        let mut rng = XorShift(0x9e37_79b9_7f4a_7c15);
+        let mut accepted = 0;
+        for _ in 0..ROUNDS {
+            let text = rng.text(&PIECES);
+            match Selector::parse(&text) {
+                Ok(selector) => {
+                    accepted += 1;
+                    // What was accepted is read again to its end, and each part of it is valid.
+                    let commas = selector.requirements().map(|requirement| {
+                        check_key(requirement.key()).unwrap();
+                        let values = requirement.values().map(|value| {
+                            check_value(requirement.operator(), value).unwrap();
+                        });
+                        values.count().max(1)
+                    });
+                    assert_eq!(
+                        commas.sum::<usize>(),
+                        text.matches(',').count() + usize::from(!text.trim().is_empty())
+                    );
+                    selector.matches(&[("a", "1"), ("x", "a")]);
+                }
+                Err(error) => {
+                    assert!(text.is_char_boundary(error.offset().unwrap()), "{text:?}");
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+        }
+        assert!(accepted > ROUNDS / 50, "{accepted}");
+    }
+
+    #[cfg(feature = "alloc")]
+    mod owned {
+        use super::*;
+
+        fn canonical(text: &str) -> String {
+            LabelSelector::parse(text).unwrap().to_string()
+        }
+
+        #[test]
+        fn writes_the_form_of_client_go() {
+            let table = [
+                ("", ""),
+                (" x = a , a = x ", "a=x,x=a"),
+                ("x==a", "x==a"),
+                (
+                    "z,y notin (jkl),x in (def,abc,def)",
+                    "x in (abc,def),y notin (jkl),z",
+                ),
+                ("!z,y!=jkl,x notin(abc,def)", "x notin (abc,def),y!=jkl,!z"),
+                ("z notin ()", "z notin ()"),
+                ("z in (,)", "z in ()"),
+                ("z in (b,,a)", "z in (,a,b)"),
+                ("z!=a,z", "z!=a,z"),
+                ("z,z!=a", "z,z!=a"),
+                ("y<8,x>2,z=", "x>2,y<8,z="),
+                ("!in,notin in (notin)", "!in,notin in (notin)"),
+            ];
+            for (text, expected) in table {
+                assert_eq!(canonical(text), expected, "{text:?}");
+                assert_eq!(canonical(expected), expected);
+            }
+        }
+
+        #[test]
+        fn matches_as_the_borrowed_one() {
+            for (text, labels, expected) in MATCHES {
+                let selector = LabelSelector::parse(text).unwrap();
+                let map: BTreeMap<String, String> = labels
+                    .iter()
+                    .map(|&(key, value)| (key.to_string(), value.to_string()))
+                    .collect();
+                assert_eq!(selector.matches(labels), expected, "{text:?} {labels:?}");
+                assert_eq!(selector.matches(&map), expected, "{text:?} {labels:?}");
+                assert_eq!(parse(text).matches(&map), expected, "{text:?} {labels:?}");
+                assert!(!LabelSelector::nothing().matches(&map));
+            }
+        }
+
+        #[test]
+        fn round_trips_and_agrees_on_arbitrary_text() {
+            let mut rng = XorShift(0x2545_f491_4f6c_dd1d);
+            for _ in 0..ROUNDS {
+                let text = rng.text(&PIECES);
+                let Ok(selector) = LabelSelector::parse(&text) else {
+                    continue;
+                };
+                let shown = selector.to_string();
+                assert_eq!(shown.parse().as_ref(), Ok(&selector), "{text:?} {shown:?}");
+                let labels = [("a", "1"), ("x", "a"), ("b", ""), ("aa", "b")];
+                let some = labels.get(rng.below(5)..).unwrap();
+                assert_eq!(
+                    selector.matches(some),
+                    parse(&text).matches(some),
+                    "{text:?}"
+                );
+            }
+        }
+
+        /// From `TestRequirementConstructor` of apimachinery.
+        #[test]
+        fn requirements_are_checked() {
+            let long = "a".repeat(254);
+            let table: [(&str, Operator, &[&str], Option<Kind>); 22] = [
+                ("x1", Operator::In, &[], Some(Kind::NoValues)),
+                ("x2", Operator::NotIn, &[], Some(Kind::NoValues)),
+                ("x3", Operator::In, &["foo"], None),
+                ("x4", Operator::NotIn, &["foo", ""], None),
+                (
+                    "x5",
+                    Operator::Equals,
+                    &["foo", "bar"],
+                    Some(Kind::NotOneValue),
+                ),
+                ("x5", Operator::DoubleEquals, &[], Some(Kind::NotOneValue)),
+                (
+                    "x5",
+                    Operator::NotEquals,
+                    &["foo", "foo"],
+                    Some(Kind::NotOneValue),
+                ),
+                ("x5", Operator::NotEquals, &[""], None),
+                ("x6", Operator::Exists, &[], None),
+                ("x7", Operator::DoesNotExist, &[], None),
+                ("x8", Operator::Exists, &["foo"], Some(Kind::UnwantedValues)),
+                (
+                    "x8",
+                    Operator::DoesNotExist,
+                    &[""],
+                    Some(Kind::UnwantedValues),
+                ),
+                ("x11", Operator::GreaterThan, &["1"], None),
+                ("x12", Operator::LessThan, &["6"], None),
+                ("x13", Operator::GreaterThan, &[], Some(Kind::NotOneValue)),
+                (
+                    "x14",
+                    Operator::GreaterThan,
+                    &["bar"],
+                    Some(Kind::NotAnInteger),
+                ),
+                (
+                    "x15",
+                    Operator::LessThan,
+                    &["1", "2"],
+                    Some(Kind::NotOneValue),
+                ),
+                (&long, Operator::Exists, &[], Some(Kind::KeyTooLong)),
+                ("x16", Operator::Equals, &[&long], Some(Kind::ValueTooLong)),
+                ("x17", Operator::Equals, &["a b"], Some(Kind::InvalidValue)),
+                ("", Operator::Exists, &[], Some(Kind::InvalidKey)),
+                ("a b", Operator::Exists, &[], Some(Kind::InvalidKey)),
+            ];
+            for (key, operator, values, expected) in table {
+                match (Requirement::new(key, operator, values), expected) {
+                    (Ok(requirement), None) => {
+                        let parsed = LabelSelector::parse(&requirement.to_string()).unwrap();
+                        assert_eq!(parsed.requirements(), [requirement]);
+                    }
+                    (Err(error), Some(kind)) => {
+                        assert_eq!((error.kind(), error.offset()), (kind, None), "{key}");
+                        assert!(error.to_string().starts_with("invalid label requirement: "));
+                    }
+                    (result, expected) => panic!("{key}: {result:?} is not {expected:?}"),
+                }
+            }
+        }
+
+        #[test]
+        fn selectors_are_put_together() {
+            let of = |key| Requirement::new(key, Operator::Exists, [""; 0]).unwrap();
+            let selector: LabelSelector = [of("b"), of("a")].into_iter().collect();
+            assert_eq!(selector, LabelSelector::parse("a,b").unwrap());
+            assert!(LabelSelector::from_iter([]).is_everything());
+            assert_eq!(
+                LabelSelector::from(Selector::nothing()),
+                LabelSelector::nothing()
+            );
+            assert!(!LabelSelector::nothing().is_everything());
+            assert!(
+                LabelSelector::nothing()
+                    .to_string()
+                    .parse::<LabelSelector>()
+                    .is_err()
+            );
+        }
+    }
+}

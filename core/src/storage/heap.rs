@@ -1,0 +1,505 @@
+//! Storage that grows.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+
+use hashbrown::HashTable;
+
+use super::{DeltaList, Few, Lookup, Postings, SlotId, Slots, Storage, Text, hash};
+use crate::delta::Delta;
+use crate::wire::FrameBuffer;
+
+/// Storage that grows, for programs with an allocator.
+///
+/// `X` is the type of its short texts. A runtime that shares keys between threads gives one that is cheap to clone.
+///
+/// ```
+/// use informer_core::{DeltaFifo, Heap, Mode};
+///
+/// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
+/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key, Mode::All);
+/// assert!(fifo.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct Heap<X = Box<str>>(PhantomData<X>);
+
+impl<X: Text + 'static> Storage for Heap<X> {
+    type Text = X;
+    type Slots<V> = HeapSlots<V>;
+    type Lookup = HeapLookup;
+    type Deltas<T> = HeapDeltas<T>;
+    type Frame = HeapFrame;
+    type Line = HeapFrame;
+    type Postings = HeapPostings;
+    type IndexFn<T> = BoxedIndexFn<T>;
+    type Few<V> = Vec<V>;
+}
+
+/// A boxed index function.
+pub type BoxedIndexFn<T> = Box<dyn Fn(&T, &mut dyn FnMut(&str)) + Send + Sync>;
+
+impl Text for Box<str> {
+    fn try_from_str(text: &str) -> Option<Self> {
+        Some(text.into())
+    }
+}
+
+/// How many slots are allocated at a time, so that growth never copies what is there.
+const CHUNK: usize = 256;
+
+/// A slab that grows by chunks.
+#[derive(Debug)]
+pub struct HeapSlots<V> {
+    chunks: Vec<Box<[Slot<V>]>>,
+    free: u32,
+    used: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Slot<V> {
+    Free(u32),
+    Used(V),
+}
+
+impl<V> Default for HeapSlots<V> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            free: u32::MAX,
+            used: 0,
+            len: 0,
+        }
+    }
+}
+
+impl<V> HeapSlots<V> {
+    fn slot(&self, index: usize) -> Option<&Slot<V>> {
+        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
+    }
+
+    fn slot_mut(&mut self, index: usize) -> Option<&mut Slot<V>> {
+        self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
+    }
+}
+
+impl<V> Slots<V> for HeapSlots<V> {
+    fn insert(&mut self, value: V) -> Result<SlotId, V> {
+        let mut id = SlotId(self.free);
+        if id == SlotId::NONE {
+            if self.used >= u32::MAX as usize - CHUNK {
+                return Err(value);
+            }
+            if self.used == self.chunks.len() * CHUNK {
+                self.chunks
+                    .push((0..CHUNK).map(|_| Slot::Free(u32::MAX)).collect());
+            }
+            id = SlotId::from_index(self.used);
+            self.used += 1;
+        }
+        let next = match self.slot_mut(id.index()) {
+            Some(slot) => match core::mem::replace(slot, Slot::Used(value)) {
+                Slot::Free(next) => next,
+                Slot::Used(_) => u32::MAX,
+            },
+            None => return Err(value),
+        };
+        self.free = next;
+        self.len += 1;
+        Ok(id)
+    }
+
+    fn remove(&mut self, id: SlotId) -> Option<V> {
+        let free = self.free;
+        let slot = self.slot_mut(id.index())?;
+        if matches!(slot, Slot::Free(_)) {
+            return None;
+        }
+        let Slot::Used(value) = core::mem::replace(slot, Slot::Free(free)) else {
+            return None;
+        };
+        self.free = id.0;
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::default();
+        }
+        Some(value)
+    }
+
+    fn get(&self, id: SlotId) -> Option<&V> {
+        match self.slot(id.index())? {
+            Slot::Used(value) => Some(value),
+            Slot::Free(_) => None,
+        }
+    }
+
+    fn get_mut(&mut self, id: SlotId) -> Option<&mut V> {
+        match self.slot_mut(id.index())? {
+            Slot::Used(value) => Some(value),
+            Slot::Free(_) => None,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn bound(&self) -> usize {
+        self.used
+    }
+}
+
+/// A hash table from hashes to slots.
+#[derive(Debug, Default)]
+pub struct HeapLookup(HashTable<(u32, SlotId)>);
+
+impl Lookup for HeapLookup {
+    const SCANS: bool = false;
+
+    fn find(&self, hash: u32, mut is: impl FnMut(SlotId) -> bool) -> Option<SlotId> {
+        self.0
+            .find(wide(hash), |&(h, id)| h == hash && is(id))
+            .map(|&(_, id)| id)
+    }
+
+    fn insert(&mut self, hash: u32, id: SlotId) {
+        self.0
+            .insert_unique(wide(hash), (hash, id), |&(h, _)| wide(h));
+    }
+
+    fn remove(&mut self, hash: u32, id: SlotId) {
+        if let Ok(entry) = self.0.find_entry(wide(hash), |&(_, other)| other == id) {
+            entry.remove();
+        }
+        if self.0.is_empty() {
+            self.0 = HashTable::new();
+        }
+    }
+}
+
+/// The table takes its control bits from the upper end of 64 bits and its place from the lower.
+const fn wide(hash: u32) -> u64 {
+    (hash as u64) << 32 | hash as u64
+}
+
+/// A list of deltas; one delta, the common case, needs no allocation.
+#[derive(Debug)]
+pub enum HeapDeltas<T> {
+    /// At most one.
+    One(Option<Delta<T>>),
+    /// Several.
+    Many(Vec<Delta<T>>),
+}
+
+impl<T> Default for HeapDeltas<T> {
+    fn default() -> Self {
+        Self::One(None)
+    }
+}
+
+impl<T> DeltaList<T> for HeapDeltas<T> {
+    const KEEPS_ALL: bool = true;
+
+    fn push(&mut self, delta: Delta<T>) {
+        match self {
+            Self::One(one @ None) => *one = Some(delta),
+            Self::One(one) => {
+                let mut many: Vec<Delta<T>> = one.take().into_iter().collect();
+                many.push(delta);
+                *self = Self::Many(many);
+            }
+            Self::Many(many) => many.push(delta),
+        }
+    }
+
+    fn pop_newest(&mut self) -> Option<Delta<T>> {
+        match self {
+            Self::One(one) => one.take(),
+            Self::Many(many) => many.pop(),
+        }
+    }
+
+    fn pop_oldest(&mut self) -> Option<Delta<T>> {
+        match self {
+            Self::One(one) => one.take(),
+            Self::Many(many) => (!many.is_empty()).then(|| many.remove(0)),
+        }
+    }
+
+    fn as_slice(&self) -> &[Delta<T>] {
+        match self {
+            Self::One(one) => one.as_slice(),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// A buffer for a partial frame. It gives its memory back after a large one.
+#[derive(Debug)]
+pub struct HeapFrame {
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Default for HeapFrame {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit: usize::MAX,
+        }
+    }
+}
+
+impl FrameBuffer for HeapFrame {
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), ()> {
+        if bytes.len() > self.limit - self.bytes.len().min(self.limit) {
+            return Err(());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(64 * 1024);
+    }
+
+    fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    fn limit(&self) -> usize {
+        self.limit
+    }
+}
+
+impl<V> Few<V> for Vec<V> {
+    fn push(&mut self, value: V) -> Result<(), V> {
+        self.push(value);
+        Ok(())
+    }
+
+    fn as_slice(&self) -> &[V] {
+        self
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [V] {
+        self
+    }
+
+    fn take_first(&mut self) -> Option<V> {
+        (!self.is_empty()).then(|| self.remove(0))
+    }
+}
+
+/// The indexes: each value is stored once, with the slots that have it; a slot knows its places, so that leaving a
+/// value costs the same however many share it.
+#[derive(Default)]
+pub struct HeapPostings {
+    values: HeapSlots<Value>,
+    lookup: HashTable<(u32, SlotId)>,
+    members: Vec<Members>,
+}
+
+struct Value {
+    index: u16,
+    hash: u32,
+    text: Box<str>,
+    slots: Vec<SlotId>,
+}
+
+/// Where a slot stands: pairs of a value and the place in its list.
+#[derive(Clone, Debug)]
+enum Members {
+    Few(u8, [(SlotId, u32); 2]),
+    Many(Vec<(SlotId, u32)>),
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Self::Few(0, [(SlotId::NONE, 0); 2])
+    }
+}
+
+impl Members {
+    fn as_slice(&self) -> &[(SlotId, u32)] {
+        match self {
+            Self::Few(len, places) => places.get(..usize::from(*len)).unwrap_or(places),
+            Self::Many(places) => places,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [(SlotId, u32)] {
+        match self {
+            Self::Few(len, places) => &mut places[..usize::from(*len).min(2)],
+            Self::Many(places) => places,
+        }
+    }
+
+    fn push(&mut self, place: (SlotId, u32)) {
+        match self {
+            Self::Few(len @ 0..2, places) => {
+                places[usize::from(*len)] = place;
+                *len += 1;
+            }
+            Self::Few(_, places) => {
+                let mut many = places.to_vec();
+                many.push(place);
+                *self = Self::Many(many);
+            }
+            Self::Many(places) => places.push(place),
+        }
+    }
+}
+
+impl HeapPostings {
+    fn find(&self, hash: u32, index: u16, text: &str) -> Option<SlotId> {
+        self.lookup
+            .find(wide(hash), |&(h, id)| {
+                h == hash
+                    && self
+                        .values
+                        .get(id)
+                        .is_some_and(|v| v.index == index && &*v.text == text)
+            })
+            .map(|&(_, id)| id)
+    }
+
+    /// Takes a slot off the list of a value, and forgets a value that nobody has.
+    fn leave(&mut self, value: SlotId, place: u32) {
+        let Some(found) = self.values.get_mut(value) else {
+            return;
+        };
+        let place_index = place as usize;
+        if place_index < found.slots.len() {
+            found.slots.swap_remove(place_index);
+        }
+        if let Some(&moved) = found.slots.get(place_index) {
+            // The last one of the list took the free place.
+            let places = self
+                .members
+                .get_mut(moved.index())
+                .map(Members::as_mut_slice)
+                .unwrap_or_default();
+            if let Some(entry) = places.iter_mut().find(|(v, _)| *v == value) {
+                entry.1 = place;
+            }
+        } else if found.slots.is_empty() {
+            let hash = found.hash;
+            self.values.remove(value);
+            if let Ok(entry) = self.lookup.find_entry(wide(hash), |&(_, id)| id == value) {
+                entry.remove();
+            }
+        }
+    }
+}
+
+impl Postings for HeapPostings {
+    const SCANS: bool = false;
+    type Values = Vec<(u16, Box<str>)>;
+
+    fn add_value(values: &mut Self::Values, index: u16, value: &str) {
+        values.push((index, value.into()));
+    }
+
+    fn set(&mut self, id: SlotId, values: Self::Values) {
+        let old = self
+            .members
+            .get(id.index())
+            .map(Members::as_slice)
+            .unwrap_or_default();
+        let unchanged = old.len() == values.len()
+            && old.iter().zip(&values).all(|(&(value, _), (index, text))| {
+                self.values
+                    .get(value)
+                    .is_some_and(|v| v.index == *index && v.text == *text)
+            });
+        if unchanged {
+            return;
+        }
+        self.remove(id);
+        for (index, text) in &values {
+            self.add(id, *index, text);
+        }
+    }
+
+    fn add(&mut self, id: SlotId, index: u16, text: &str) {
+        let hash = hash(u64::from(index), text.as_bytes());
+        let value = match self.find(hash, index, text) {
+            Some(value) => value,
+            None => {
+                let new = Value {
+                    index,
+                    hash,
+                    text: text.into(),
+                    slots: Vec::new(),
+                };
+                let Ok(value) = self.values.insert(new) else {
+                    return;
+                };
+                self.lookup
+                    .insert_unique(wide(hash), (hash, value), |&(h, _)| wide(h));
+                value
+            }
+        };
+        if self.members.len() <= id.index() {
+            self.members.resize(id.index() + 1, Members::default());
+        }
+        let (Some(members), Some(found)) =
+            (self.members.get_mut(id.index()), self.values.get_mut(value))
+        else {
+            return;
+        };
+        // An index function may give a value twice; it counts once.
+        if members.as_slice().iter().all(|(v, _)| *v != value) {
+            members.push((value, u32::try_from(found.slots.len()).unwrap_or(u32::MAX)));
+            found.slots.push(id);
+        }
+    }
+
+    fn remove(&mut self, id: SlotId) {
+        let Some(members) = self.members.get_mut(id.index()) else {
+            return;
+        };
+        let members = core::mem::take(members);
+        for &(value, place) in members.as_slice() {
+            self.leave(value, place);
+        }
+    }
+
+    fn slots_with(&self, index: u16, value: &str) -> &[SlotId] {
+        let found = self.find(hash(u64::from(index), value.as_bytes()), index, value);
+        found
+            .and_then(|id| self.values.get(id))
+            .map(|v| v.slots.as_slice())
+            .unwrap_or_default()
+    }
+
+    fn values_of(&self, index: u16, f: &mut dyn FnMut(&str)) {
+        for i in 0..self.values.bound() {
+            if let Some(value) = self.values.get(SlotId::from_index(i))
+                && value.index == index
+            {
+                f(&value.text);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HeapPostings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapPostings")
+            .field("values", &self.values.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,254 @@
+//! Storage of a fixed size, without an allocator.
+
+use core::fmt;
+
+use super::{DeltaList, Few, Lookup, Postings, SlotId, Slots, Storage, Text};
+use crate::delta::Delta;
+use crate::wire::FrameBuffer;
+
+/// Storage of a fixed size: at most `N` objects, keys and versions of at most `K` bytes, frames of at most `F` bytes.
+/// Requests, continue tokens and the bodies of errors have 1,024 bytes each.
+///
+/// What does not fit is refused with a report; nothing grows. There are no tables for lookups and indexes: with the
+/// few objects that such a device holds, looking through them costs less than the memory of a table.
+///
+/// ```
+/// use informer_core::{DeltaFifo, Inline, Mode};
+///
+/// type Small = Inline<16, 64, 1024>;
+/// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
+/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::with_key_fn(by_key, Mode::Merged);
+/// assert!(fifo.is_empty());
+/// ```
+#[derive(Debug)]
+pub enum Inline<const N: usize, const K: usize, const F: usize> {}
+
+impl<const N: usize, const K: usize, const F: usize> Storage for Inline<N, K, F> {
+    type Text = InlineText<K>;
+    type Slots<V> = InlineSlots<V, N>;
+    type Lookup = Scan;
+    type Deltas<T> = InlineDeltas<T>;
+    type Frame = InlineFrame<F>;
+    type Line = InlineFrame<LINE>;
+    type Postings = Scan;
+    type IndexFn<T> = fn(&T, &mut dyn FnMut(&str));
+    type Few<V> = InlineFew<V>;
+}
+
+/// How long a request, a continue token or the body of an error may be, in bytes.
+const LINE: usize = 1024;
+
+/// A text of at most `K` bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct InlineText<const K: usize>(heapless::String<K>);
+
+impl<const K: usize> Text for InlineText<K> {
+    fn try_from_str(text: &str) -> Option<Self> {
+        heapless::String::try_from(text).ok().map(Self)
+    }
+}
+
+impl<const K: usize> AsRef<str> for InlineText<K> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const K: usize> fmt::Debug for InlineText<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_ref(), f)
+    }
+}
+
+/// A slab of `N` slots.
+#[derive(Debug)]
+pub struct InlineSlots<V, const N: usize> {
+    slots: [Option<V>; N],
+    len: usize,
+}
+
+impl<V, const N: usize> Default for InlineSlots<V, N> {
+    fn default() -> Self {
+        Self {
+            slots: [const { None }; N],
+            len: 0,
+        }
+    }
+}
+
+impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
+    fn insert(&mut self, value: V) -> Result<SlotId, V> {
+        let Some((index, slot)) = self
+            .slots
+            .iter_mut()
+            .enumerate()
+            .find(|(_, slot)| slot.is_none())
+        else {
+            return Err(value);
+        };
+        *slot = Some(value);
+        self.len += 1;
+        Ok(SlotId::from_index(index))
+    }
+
+    fn remove(&mut self, id: SlotId) -> Option<V> {
+        let value = self.slots.get_mut(id.index())?.take();
+        self.len -= usize::from(value.is_some());
+        value
+    }
+
+    fn get(&self, id: SlotId) -> Option<&V> {
+        self.slots.get(id.index())?.as_ref()
+    }
+
+    fn get_mut(&mut self, id: SlotId) -> Option<&mut V> {
+        self.slots.get_mut(id.index())?.as_mut()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn has_room(&self) -> bool {
+        self.len < N
+    }
+
+    fn bound(&self) -> usize {
+        N
+    }
+}
+
+/// No table: the caller looks through what there is.
+#[derive(Debug, Default)]
+pub struct Scan;
+
+impl Lookup for Scan {
+    const SCANS: bool = true;
+
+    fn find(&self, _hash: u32, _is: impl FnMut(SlotId) -> bool) -> Option<SlotId> {
+        None
+    }
+
+    fn insert(&mut self, _hash: u32, _id: SlotId) {}
+
+    fn remove(&mut self, _hash: u32, _id: SlotId) {}
+}
+
+impl Postings for Scan {
+    const SCANS: bool = true;
+    type Values = ();
+
+    fn add_value((): &mut (), _index: u16, _value: &str) {}
+
+    fn set(&mut self, _id: SlotId, (): ()) {}
+
+    fn add(&mut self, _id: SlotId, _index: u16, _value: &str) {}
+
+    fn remove(&mut self, _id: SlotId) {}
+
+    fn slots_with(&self, _index: u16, _value: &str) -> &[SlotId] {
+        &[]
+    }
+
+    fn values_of(&self, _index: u16, _f: &mut dyn FnMut(&str)) {}
+}
+
+/// A deletion and what comes after it: the most that merged deltas come to.
+#[derive(Debug)]
+pub struct InlineDeltas<T>(heapless::Vec<Delta<T>, 2>);
+
+impl<T> Default for InlineDeltas<T> {
+    fn default() -> Self {
+        Self(heapless::Vec::new())
+    }
+}
+
+impl<T> DeltaList<T> for InlineDeltas<T> {
+    const KEEPS_ALL: bool = false;
+
+    fn push(&mut self, delta: Delta<T>) {
+        let pushed = self.0.push(delta);
+        debug_assert!(pushed.is_ok(), "merged deltas are at most two");
+    }
+
+    fn pop_newest(&mut self) -> Option<Delta<T>> {
+        self.0.pop()
+    }
+
+    fn pop_oldest(&mut self) -> Option<Delta<T>> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    fn as_slice(&self) -> &[Delta<T>] {
+        &self.0
+    }
+}
+
+/// A partial frame of at most `F` bytes.
+#[derive(Debug)]
+pub struct InlineFrame<const F: usize> {
+    bytes: heapless::Vec<u8, F>,
+    limit: usize,
+}
+
+impl<const F: usize> Default for InlineFrame<F> {
+    fn default() -> Self {
+        Self {
+            bytes: heapless::Vec::new(),
+            limit: F,
+        }
+    }
+}
+
+impl<const F: usize> FrameBuffer for InlineFrame<F> {
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), ()> {
+        if self.bytes.len() + bytes.len() > self.limit {
+            return Err(());
+        }
+        self.bytes.extend_from_slice(bytes).map_err(drop)
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(F);
+    }
+
+    fn limit(&self) -> usize {
+        self.limit
+    }
+}
+
+/// At most eight values.
+#[derive(Debug)]
+pub struct InlineFew<V>(heapless::Vec<V, 8>);
+
+impl<V> Default for InlineFew<V> {
+    fn default() -> Self {
+        Self(heapless::Vec::new())
+    }
+}
+
+impl<V> Few<V> for InlineFew<V> {
+    fn push(&mut self, value: V) -> Result<(), V> {
+        self.0.push(value)
+    }
+
+    fn as_slice(&self) -> &[V] {
+        &self.0
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [V] {
+        &mut self.0
+    }
+
+    fn take_first(&mut self) -> Option<V> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+}

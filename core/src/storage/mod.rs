@@ -1,0 +1,174 @@
+//! The small family of containers that the engine is built on, and its two implementors.
+//!
+//! The engine is written once, over [`Storage`]. [`Heap`] grows (feature `alloc`), [`Inline`] is of a fixed size and
+//! needs no allocator. Which one is used is a type parameter, never a cargo feature, so a crate that wants `Heap`
+//! cannot change the types of another that wants `Inline`.
+
+#[cfg(feature = "alloc")]
+mod heap;
+mod inline;
+
+#[cfg(feature = "alloc")]
+pub use heap::{BoxedIndexFn, Heap, HeapDeltas, HeapFrame, HeapLookup, HeapPostings, HeapSlots};
+pub use inline::{Inline, InlineDeltas, InlineFew, InlineFrame, InlineSlots, InlineText, Scan};
+
+use core::fmt;
+
+use crate::delta::Delta;
+use crate::wire::FrameBuffer;
+
+/// A family of containers: everything that the engine keeps is in one of these.
+///
+/// It is implemented by [`Heap`] and [`Inline`]; a crate of yours may bring another text type for `Heap`.
+pub trait Storage: Sized + 'static {
+    /// Keys, versions and other short texts.
+    type Text: Text;
+    /// A slab: values under small numbers that stay theirs.
+    type Slots<V>: Slots<V>;
+    /// Finds a slot by the hash of its key.
+    type Lookup: Lookup;
+    /// The pending deltas of one key.
+    type Deltas<T>: DeltaList<T>;
+    /// A partial frame.
+    type Frame: FrameBuffer;
+    /// A longer text: a request, a continue token, the body of an error.
+    type Line: FrameBuffer;
+    /// What the indexes know.
+    type Postings: Postings;
+    /// An index function over objects of type `T`.
+    type IndexFn<T>: Fn(&T, &mut dyn FnMut(&str));
+    /// A few values of a kind: the indexes, the sources.
+    type Few<V>: Few<V>;
+}
+
+/// A short text that is stored.
+pub trait Text: AsRef<str> + Clone + fmt::Debug {
+    /// Copies `text`, or returns `None` where it does not fit.
+    fn try_from_str(text: &str) -> Option<Self>;
+}
+
+/// The number of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SlotId(u32);
+
+impl SlotId {
+    /// No slot.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// Makes the id of the slot with this number.
+    #[must_use]
+    pub fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the slot's number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A slab: values under small numbers.
+pub trait Slots<V>: Default {
+    /// Stores a value in a free slot.
+    ///
+    /// # Errors
+    /// Gives the value back where there is no room.
+    fn insert(&mut self, value: V) -> Result<SlotId, V>;
+    /// Takes a value out and frees its slot.
+    fn remove(&mut self, id: SlotId) -> Option<V>;
+    /// Returns the value in a slot.
+    fn get(&self, id: SlotId) -> Option<&V>;
+    /// Returns the value in a slot, to change it.
+    fn get_mut(&mut self, id: SlotId) -> Option<&mut V>;
+    /// Returns how many values there are.
+    fn len(&self) -> usize;
+    /// Tells whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Tells whether another value would fit.
+    fn has_room(&self) -> bool;
+    /// Returns a number above that of every slot in use.
+    fn bound(&self) -> usize;
+}
+
+/// Finds slots by the hash of their key.
+pub trait Lookup: Default {
+    /// Whether there is no table at all, and the caller has to look through the slots.
+    const SCANS: bool;
+    /// Returns the slot with this hash for which `is` holds.
+    fn find(&self, hash: u32, is: impl FnMut(SlotId) -> bool) -> Option<SlotId>;
+    /// Adds a slot. The caller has seen that it is not there.
+    fn insert(&mut self, hash: u32, id: SlotId);
+    /// Removes a slot.
+    fn remove(&mut self, hash: u32, id: SlotId);
+}
+
+/// The pending deltas of one key, oldest first.
+pub trait DeltaList<T>: Default {
+    /// Whether every delta can be kept; where not, at most a deletion and what comes after it.
+    const KEEPS_ALL: bool;
+    /// Adds a delta at the end; a list that is full drops it (the callers see to it that none is).
+    fn push(&mut self, delta: Delta<T>);
+    /// Takes the newest delta.
+    fn pop_newest(&mut self) -> Option<Delta<T>>;
+    /// Takes the oldest delta.
+    fn pop_oldest(&mut self) -> Option<Delta<T>>;
+    /// Returns the deltas, oldest first.
+    fn as_slice(&self) -> &[Delta<T>];
+}
+
+/// What the indexes know: which slots have which value.
+pub trait Postings: Default {
+    /// Whether nothing is kept, and the caller has to ask the index functions about each object.
+    const SCANS: bool;
+    /// The values of one object that were computed ahead: pairs of an index's number and a value.
+    type Values: Default;
+    /// Adds a value to the values computed ahead.
+    fn add_value(values: &mut Self::Values, index: u16, value: &str);
+    /// Makes `values` the values of a slot, in all indexes.
+    fn set(&mut self, id: SlotId, values: Self::Values);
+    /// Adds one value of a slot to what is there.
+    fn add(&mut self, id: SlotId, index: u16, value: &str);
+    /// Forgets a slot.
+    fn remove(&mut self, id: SlotId);
+    /// Returns the slots that have `value` in `index`.
+    fn slots_with(&self, index: u16, value: &str) -> &[SlotId];
+    /// Calls `f` with each value of `index` that any slot has, once.
+    fn values_of(&self, index: u16, f: &mut dyn FnMut(&str));
+}
+
+/// A few values of a kind.
+pub trait Few<V>: Default {
+    /// Adds a value.
+    ///
+    /// # Errors
+    /// Gives the value back where there is no room.
+    fn push(&mut self, value: V) -> Result<(), V>;
+    /// Returns the values in the order in which they were added.
+    fn as_slice(&self) -> &[V];
+    /// Returns the values, to change them.
+    fn as_mut_slice(&mut self) -> &mut [V];
+    /// Takes the value that was added first.
+    fn take_first(&mut self) -> Option<V>;
+}
+
+/// A multiply-and-shift hash with a seed, folded to 32 bits. The seed makes collisions hard to plan; the tables stay right with them.
+pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u32 {
+    let mut h = 0xcbf2_9ce4_8422_2325 ^ seed;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        h ^= h >> 29;
+    }
+    for &b in chunks.remainder() {
+        h = (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+    }
+    h ^= bytes.len() as u64;
+    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (h >> 32) as u32
+}

@@ -1,0 +1,393 @@
+//! Identity of one object, type of one event.
+
+use crate::json::members::Cursor;
+use crate::json::{JsonStr, Members, as_str};
+
+/// The parts of an object that a cache needs to know, whatever its kind.
+///
+/// Strings are empty where the object has none, or has something there that is not a string.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ObjectHead<'a> {
+    /// The kind; items of a list have none.
+    pub kind: JsonStr<'a>,
+    /// Group and version; items of a list have none.
+    pub api_version: JsonStr<'a>,
+    /// The name.
+    pub name: JsonStr<'a>,
+    /// The namespace; empty for what is cluster-wide.
+    pub namespace: JsonStr<'a>,
+    /// What tells the object from earlier ones of the same name.
+    pub uid: JsonStr<'a>,
+    /// The version of the content, opaque.
+    pub resource_version: JsonStr<'a>,
+    /// The labels, a JSON object.
+    pub labels: Option<&'a [u8]>,
+    /// The annotations, a JSON object.
+    pub annotations: Option<&'a [u8]>,
+    /// All of the metadata, a JSON object.
+    pub metadata: Option<&'a [u8]>,
+}
+
+impl<'a> ObjectHead<'a> {
+    /// Finds the parts in the JSON of an object, which a [`Scanner`](crate::json::Scanner) has validated.
+    ///
+    /// Stops as soon as the metadata, and with `need_type` also kind and API version, are found. The JSON may be cut
+    /// off: what is cut off counts as absent.
+    pub fn parse(json: &'a [u8], need_type: bool) -> Self {
+        let mut head = Self::default();
+        let mut cursor = Cursor::new(json);
+        cursor.eat(b'{');
+        let mut metadata = false;
+        let (mut kind, mut api_version) = (!need_type, !need_type);
+        while !(metadata && kind && api_version)
+            && let Some(key) = cursor.key()
+        {
+            if key.eq_str("metadata") && cursor.peek() == Some(b'{') {
+                head.read_metadata(json, &mut cursor);
+                metadata = true;
+                continue;
+            }
+            let Some(value) = cursor.value() else { break };
+            if key.eq_str("kind") {
+                head.kind = as_str(value).unwrap_or_default();
+                kind = true;
+            } else if key.eq_str("apiVersion") {
+                head.api_version = as_str(value).unwrap_or_default();
+                api_version = true;
+            }
+        }
+        head
+    }
+
+    /// Returns whether this is the bookmark that ends the initial events of a watch-list.
+    pub fn is_initial_events_end(&self) -> bool {
+        let annotations = self.annotations.unwrap_or_default();
+        let value =
+            Members::new(annotations).find(|(name, _)| name.eq_str("k8s.io/initial-events-end"));
+        value
+            .and_then(|(_, value)| as_str(value))
+            .is_some_and(|value| value.eq_str("true"))
+    }
+
+    /// Reads the metadata in the same pass that finds its end.
+    fn read_metadata(&mut self, json: &'a [u8], cursor: &mut Cursor<'a>) {
+        let start = cursor.at();
+        cursor.eat(b'{');
+        while let Some(key) = cursor.key() {
+            let Some(value) = cursor.value() else { return };
+            let text = match plain_name(key) {
+                b"name" => &mut self.name,
+                b"namespace" => &mut self.namespace,
+                b"uid" => &mut self.uid,
+                b"resourceVersion" => &mut self.resource_version,
+                b"labels" => {
+                    self.labels = as_object(value);
+                    continue;
+                }
+                b"annotations" => {
+                    self.annotations = as_object(value);
+                    continue;
+                }
+                _ => continue,
+            };
+            *text = as_str(value).unwrap_or_default();
+        }
+        if cursor.eat(b'}') {
+            self.metadata = json.get(start..cursor.at());
+        }
+    }
+}
+
+/// One event of a watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchEvent<'a> {
+    /// What has happened.
+    pub kind: EventType<'a>,
+    /// To what: an object of the kind watched, or a `Status` with [`EventType::Error`].
+    pub object: &'a [u8],
+}
+
+impl<'a> WatchEvent<'a> {
+    /// Finds type and object in the JSON of an event, which a [`Scanner`](crate::json::Scanner) has validated.
+    ///
+    /// The JSON may be cut off; then the object is too. Returns `None` if type or object are missing.
+    pub fn parse(json: &'a [u8]) -> Option<Self> {
+        let mut kind = None;
+        let mut object = None;
+        let mut cursor = Cursor::new(json);
+        cursor.eat(b'{');
+        while kind.is_none() || object.is_none() {
+            let Some(key) = cursor.key() else { break };
+            if key.eq_str("object") && cursor.peek() == Some(b'{') {
+                let start = cursor.at();
+                let whole = cursor.value();
+                object = whole.or_else(|| json.get(start..));
+                if whole.is_none() {
+                    break;
+                }
+                continue;
+            }
+            let Some(value) = cursor.value() else { break };
+            if key.eq_str("type") {
+                kind = as_str(value);
+            }
+        }
+        Some(Self {
+            kind: EventType::new(kind?),
+            object: object?,
+        })
+    }
+}
+
+/// The type of a watch event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventType<'a> {
+    /// The object is new, at least to this watch.
+    Added,
+    /// The object has changed.
+    Modified,
+    /// The object is gone; it comes with its last content.
+    Deleted,
+    /// The object only carries the resource version that the watch has got to.
+    Bookmark,
+    /// The watch has failed, and the object is a `Status`.
+    Error,
+    /// A type that this version does not know.
+    Unknown(JsonStr<'a>),
+}
+
+impl<'a> EventType<'a> {
+    fn new(name: JsonStr<'a>) -> Self {
+        const KNOWN: [(&str, EventType<'static>); 5] = [
+            ("ADDED", EventType::Added),
+            ("MODIFIED", EventType::Modified),
+            ("DELETED", EventType::Deleted),
+            ("BOOKMARK", EventType::Bookmark),
+            ("ERROR", EventType::Error),
+        ];
+        KNOWN
+            .iter()
+            .find(|(known, _)| name.eq_str(known))
+            .map_or(Self::Unknown(name), |(_, kind)| *kind)
+    }
+}
+
+/// The name of a field of the metadata, unescaped if it is one that is looked for.
+fn plain_name(key: JsonStr<'_>) -> &[u8] {
+    const FIELDS: [&str; 6] = [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "labels",
+        "annotations",
+    ];
+    if !key.raw().contains(&b'\\') {
+        return key.raw();
+    }
+    FIELDS
+        .iter()
+        .find(|field| key.eq_str(field))
+        .map_or(&[], |field| field.as_bytes())
+}
+
+fn as_object(value: &[u8]) -> Option<&[u8]> {
+    value.starts_with(b"{").then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-0","generateName":"web-","namespace":"shop","uid":"6d-fe","resourceVersion":"1000","labels":{"app":"web","name":"other"},"annotations":{"a":"}{"},"managedFields":[{"name":"x","fieldsV1":{"f:metadata":{"f:labels":{}}}}]},"spec":{"name":"not this","containers":[{"name":"c"}]},"status":{"uid":"no"}}"#;
+
+    fn text(value: Option<&[u8]>) -> Option<&str> {
+        value.map(|value| core::str::from_utf8(value).unwrap())
+    }
+
+    #[test]
+    fn reads_a_pod() {
+        for need_type in [true, false] {
+            let head = ObjectHead::parse(POD.as_bytes(), need_type);
+            assert!(head.name == "web-0" && head.namespace == "shop" && head.uid == "6d-fe");
+            assert!(
+                head.resource_version == "1000" && head.kind == "Pod" && head.api_version == "v1"
+            );
+            assert_eq!(text(head.labels), Some(r#"{"app":"web","name":"other"}"#));
+            assert_eq!(text(head.annotations), Some(r#"{"a":"}{"}"#));
+            let metadata = text(head.metadata).unwrap();
+            assert!(metadata.starts_with("{\"name\":\"web-0\"") && metadata.ends_with("{}}}}]}"));
+            assert!(POD.contains(metadata));
+        }
+    }
+
+    #[test]
+    fn reads_members_in_any_order() {
+        let json = " { \"spec\" : {\"metadata\":{\"name\":\"no\"}}, \"metadata\" : { \"labels\" : null , \"name\" : \"a\" } , \"apiVersion\":\"v1\", \"kind\" : \"Pod\" }";
+        let head = ObjectHead::parse(json.as_bytes(), true);
+        assert!(head.name == "a" && head.kind == "Pod" && head.api_version == "v1");
+        assert_eq!(head.labels, None);
+        assert_eq!(
+            text(head.metadata),
+            Some("{ \"labels\" : null , \"name\" : \"a\" }")
+        );
+        // Not asked for, and so not looked for.
+        assert!(ObjectHead::parse(json.as_bytes(), false).kind.is_empty());
+    }
+
+    #[test]
+    fn stops_after_the_metadata() {
+        let json = r#"{"metadata":{"name":"a"},<not even JSON"#;
+        assert!(ObjectHead::parse(json.as_bytes(), false).name == "a");
+    }
+
+    #[test]
+    fn takes_the_wrong_type_for_absent() {
+        let json = r#"{"kind":1,"apiVersion":null,"metadata":{"name":5,"uid":{},"resourceVersion":1000,"namespace":null,"labels":[],"annotations":"x"}}"#;
+        let head = ObjectHead::parse(json.as_bytes(), true);
+        assert_eq!(
+            ObjectHead {
+                metadata: None,
+                ..head
+            },
+            ObjectHead::default()
+        );
+        for json in [
+            "",
+            "{}",
+            "null",
+            "[]",
+            "{\"metadata\":null}",
+            "{\"metadata\":[]}",
+            "\"metadata\"",
+            "{\"metadata\"",
+        ] {
+            assert_eq!(
+                ObjectHead::parse(json.as_bytes(), true),
+                ObjectHead::default(),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn reads_escaped_names() {
+        let json = r#"{"\u006detadata":{"n\u0061me":"a\u002fb","\u0075id":"u"}}"#;
+        let head = ObjectHead::parse(json.as_bytes(), false);
+        assert!(head.name == "a/b" && head.uid == "u");
+        assert_eq!(head.name.to_string(), "a/b");
+    }
+
+    #[test]
+    fn reads_what_is_left_of_a_pod_that_is_cut_off() {
+        let whole = ObjectHead::parse(POD.as_bytes(), true);
+        for end in 0..POD.len() {
+            let head = ObjectHead::parse(&POD.as_bytes()[..end], true);
+            for (part, all) in [
+                (head.kind, whole.kind),
+                (head.name, whole.name),
+                (head.namespace, whole.namespace),
+                (head.uid, whole.uid),
+                (head.resource_version, whole.resource_version),
+            ] {
+                assert!(part.is_empty() || part == all, "cut at {end}");
+            }
+            assert!(head.labels.is_none() || head.labels == whole.labels);
+            assert!(head.metadata.is_none() || head.metadata == whole.metadata);
+        }
+        let end = POD.find("\"labels\"").unwrap();
+        assert!(ObjectHead::parse(&POD.as_bytes()[..end], true).resource_version == "1000");
+    }
+
+    #[test]
+    fn knows_the_end_of_the_initial_events() {
+        let is_end = |annotations: &str| {
+            let json = format!(
+                r#"{{"kind":"Pod","metadata":{{"resourceVersion":"5","annotations":{annotations}}}}}"#
+            );
+            ObjectHead::parse(json.as_bytes(), true).is_initial_events_end()
+        };
+        assert!(is_end(r#"{"k8s.io/initial-events-end":"true"}"#));
+        assert!(is_end(
+            r#"{"a":"b","k8s.io\/initial-events-end":"\u0074rue"}"#
+        ));
+        assert!(!is_end(r#"{"k8s.io/initial-events-end":"false"}"#));
+        assert!(!is_end(r#"{"k8s.io/initial-events-end":"True"}"#));
+        assert!(!is_end(r#"{"k8s.io/initial-events-end":true}"#));
+        assert!(!is_end(r#"{"k8s.io/initial-events":"true"}"#));
+        assert!(!is_end("null"));
+        assert!(!ObjectHead::default().is_initial_events_end());
+    }
+
+    #[test]
+    fn reads_events() {
+        let types = [
+            ("ADDED", EventType::Added),
+            ("MODIFIED", EventType::Modified),
+            ("DELETED", EventType::Deleted),
+            ("BOOKMARK", EventType::Bookmark),
+            ("ERROR", EventType::Error),
+            ("\\u0041DDED", EventType::Added),
+            ("added", EventType::Unknown(JsonStr::new(b"added"))),
+        ];
+        for (name, kind) in types {
+            for json in [
+                format!(r#"{{"type":"{name}","object":{POD}}}"#),
+                format!(" {{ \"object\" : {POD} , \"type\" : \"{name}\" }}\n"),
+                format!(r#"{{"x":{{"type":"y"}},"type":"{name}","y":[],"object":{POD},"z":1}}"#),
+            ] {
+                let event = WatchEvent::parse(json.as_bytes()).unwrap();
+                assert_eq!((event.kind, text(Some(event.object))), (kind, Some(POD)));
+            }
+        }
+        for json in [
+            "",
+            "{}",
+            "[]",
+            r#"{"type":"ADDED"}"#,
+            r#"{"object":{}}"#,
+            r#"{"type":1,"object":{}}"#,
+            r#"{"type":"ADDED","object":null}"#,
+            r#"{"object":{"a":"#,
+        ] {
+            assert_eq!(WatchEvent::parse(json.as_bytes()), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn reads_what_is_left_of_an_event_that_is_cut_off() {
+        let json = format!(r#"{{"type":"ADDED","object":{POD}}}"#);
+        let start = json.find(POD).unwrap();
+        for end in 0..json.len() {
+            let event = WatchEvent::parse(&json.as_bytes()[..end]);
+            match event {
+                Some(event) => assert_eq!(
+                    event.object,
+                    &json.as_bytes()[start..end.min(start + POD.len())]
+                ),
+                None => assert!(end <= start, "cut at {end}"),
+            }
+        }
+    }
+
+    #[test]
+    fn survives_anything() {
+        let mut random = 5_u64;
+        for round in 0..20_000 {
+            let mut json: Vec<u8> = format!(r#"{{"type":"ADDED","object":{POD}}}"#).into_bytes();
+            for _ in 0..=round % 3 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let place = (random >> 33) as usize % json.len();
+                json[place] = b"{}[]\",:\\a\xff"[(random >> 20) as usize % 10];
+            }
+            let object = WatchEvent::parse(&json).map_or(&json[..], |event| event.object);
+            let _: bool = ObjectHead::parse(object, true).is_initial_events_end();
+        }
+    }
+}
