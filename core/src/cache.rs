@@ -360,6 +360,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Applies what is queued up to the next thing to tell, and lends that; `None` when there is nothing more to do.
     pub fn pop(&mut self) -> Option<Notification<'_, T, S::Text>> {
+        self.pop_within(&mut u32::MAX.clone())
+    }
+
+    /// As [`Cache::pop`], but takes no more steps than `budget`, and takes those it took off it. `None` with a budget
+    /// left says that there is nothing more to do. It bounds the time for which a lock is held.
+    pub fn pop_within(&mut self, budget: &mut u32) -> Option<Notification<'_, T, S::Text>> {
         self.stash = Stash {
             key: None,
             object: None,
@@ -367,6 +373,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let tell = match self.follows.take() {
             Some(tell) => tell,
             None => loop {
+                *budget = budget.checked_sub(1)?;
                 match self.step() {
                     Step::Tell(tell) => break tell,
                     Step::Again => {}

@@ -23,6 +23,11 @@ pub trait Sink<X> {
     /// Takes a report.
     fn report(&mut self, now: Instant, report: Report<'_>);
 
+    /// Hears what a transport says of its failure, before the report that follows from it.
+    fn failure(&mut self, now: Instant, error: &dyn core::fmt::Display) {
+        let _ = (now, error);
+    }
+
     /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
@@ -80,8 +85,10 @@ pub async fn drive<R, S, T, C, K>(
                     reflector.handle_head(timer.now(), pending.id, head);
                     body = Some((pending.id, new));
                 }
-                Some(Err(failure)) => {
-                    reflector.handle_end(timer.now(), pending.id, End::Failed(failure))
+                Some(Err(error)) => {
+                    let now = timer.now();
+                    sink.failure(now, &error);
+                    reflector.handle_end(now, pending.id, End::Failed(Failure::of(&error)));
                 }
                 None => {}
             }
@@ -124,14 +131,11 @@ impl<S: Storage> Pending<S> {
     async fn send<T: Transport>(
         &self,
         transport: &mut T,
-    ) -> Result<(crate::transport::Head, T::Body), Failure> {
+    ) -> Result<(crate::transport::Head, T::Body), T::Error> {
         // Only whole `&str`s are written into it.
         let target = core::str::from_utf8(self.target.as_slice()).unwrap_or_default();
         let get = Get::new(target).accept(self.accept).watch(self.watch);
-        transport
-            .send(get)
-            .await
-            .map_err(|error| Failure::of(&error))
+        transport.send(get).await
     }
 }
 
@@ -243,7 +247,9 @@ where
             return Some(false);
         }
         Err(error) => {
-            reflector.handle_end(timer.now(), id, End::Failed(Failure::of(&error)));
+            let now = timer.now();
+            sink.failure(now, &error);
+            reflector.handle_end(now, id, End::Failed(Failure::of(&error)));
             return Some(false);
         }
     };

@@ -376,11 +376,13 @@ impl<T, S: Storage> Store<T, S> {
             .ok_or(IndexError::Unknown)
     }
 
-    /// Computes the values of an object in all indexes whose functions are here.
+    /// Computes the values of an object in the indexes whose functions are here, but for the one by namespace.
     pub(crate) fn values(&self, key: &str, object: &T) -> Values<S> {
         let mut values = Values::<S>::default();
         if !S::Postings::SCANS {
-            for number in 0..u16::try_from(self.indexes.as_slice().len()).unwrap_or(u16::MAX) {
+            for number in
+                NAMESPACE + 1..u16::try_from(self.indexes.as_slice().len()).unwrap_or(u16::MAX)
+            {
                 self.each_value(number, key, object, &mut |value| {
                     S::Postings::add_value(&mut values, number, value);
                 });
@@ -432,7 +434,8 @@ impl<T, S: Storage> Store<T, S> {
         values: Values<S>,
     ) -> Option<Held<T>> {
         let slot = table.get_mut(id)?;
-        self.postings.set(id, values);
+        self.postings
+            .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
         slot.object.replace(held)
     }
 

@@ -19,6 +19,8 @@ pub struct Report<'a> {
     pub retry_in: Option<Duration>,
     /// How much it matters.
     pub level: Level,
+    /// What the transport says of its failure; empty where it says nothing.
+    pub detail: &'a str,
 }
 
 /// What the engine was doing when something happened.
@@ -137,6 +139,13 @@ pub enum Problem<'a> {
         /// As much of the key as fits.
         key: &'a str,
     },
+    /// An index function panicked; the object has no values in that index.
+    IndexPanicked {
+        /// The object's key.
+        key: &'a str,
+        /// The name of the index.
+        index: &'a str,
+    },
     /// A handler panicked; it goes on with the next notification.
     HandlerPanicked {
         /// The handler's name.
@@ -181,6 +190,7 @@ impl<'a> Report<'a> {
             problem,
             retry_in: None,
             level,
+            detail: "",
         }
     }
 
@@ -188,6 +198,15 @@ impl<'a> Report<'a> {
     #[must_use]
     pub const fn about(phase: Phase, problem: Problem<'a>) -> Self {
         Self::new(phase, problem)
+    }
+
+    /// Adds what a transport says of its failure.
+    #[must_use]
+    pub const fn with_detail<'b>(self, detail: &'b str) -> Report<'b>
+    where
+        'a: 'b,
+    {
+        Report { detail, ..self }
     }
 
     /// Returns the class of the problem as a word that does not change between versions.
@@ -208,6 +227,7 @@ impl<'a> Report<'a> {
             | Problem::Frame { key, .. }
             | Problem::Undecodable { key, .. }
             | Problem::NoRoom { key }
+            | Problem::IndexPanicked { key, .. }
             | Problem::KeyTooLong { key } => Some(key),
             _ => None,
         }
@@ -245,6 +265,7 @@ impl Problem<'_> {
             Self::Undecodable { .. } => "undecodable",
             Self::NoRoom { .. } => "no-room",
             Self::KeyTooLong { .. } => "key-too-long",
+            Self::IndexPanicked { .. } => "index-panicked",
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
         }
@@ -261,6 +282,7 @@ impl Problem<'_> {
                 ..
             }
             | Self::RequestTooLong
+            | Self::IndexPanicked { .. }
             | Self::HandlerPanicked { .. } => Level::Error,
             Self::Answer {
                 class: ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::TooManyRequests,
@@ -275,7 +297,10 @@ impl Problem<'_> {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.phase.as_str(), self.problem)?;
+        match self.detail {
+            "" => write!(f, "{}: {}", self.phase.as_str(), self.problem)?,
+            detail => write!(f, "{}: {detail}", self.phase.as_str())?,
+        }
         match self.retry_in {
             Some(wait) => write!(f, "; the next attempt is in {:.1} s", wait.as_secs_f32()),
             None => Ok(()),
@@ -344,6 +369,12 @@ impl fmt::Display for Problem<'_> {
             Self::NoRoom { key } => write!(f, "no room for {key}: the cache is incomplete"),
             Self::KeyTooLong { key } => {
                 write!(f, "the key of {key}… is longer than the storage takes")
+            }
+            Self::IndexPanicked { key, index } => {
+                write!(
+                    f,
+                    "the function of index {index} panicked on {key}, which has no values in it"
+                )
             }
             Self::HandlerPanicked { handler, message } => {
                 write!(f, "handler {handler} panicked: {message}")

@@ -329,6 +329,12 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         listener.initial.len() + usize::from(listener.sync_due) + listener.backlog.len() + in_log
     }
 
+    /// Tells whether a listener is there.
+    #[must_use]
+    pub fn contains(&self, id: ListenerId) -> bool {
+        self.listeners.contains_key(&id)
+    }
+
     /// Returns how many listeners there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -434,6 +434,7 @@ impl Stored {
             problem: problem.report(error),
             retry_in,
             level,
+            detail: "",
         }
     }
 }

@@ -412,24 +412,23 @@ impl Postings for HeapPostings {
         values.push((index, value.into()));
     }
 
-    fn set(&mut self, id: SlotId, values: Self::Values) {
+    fn set(&mut self, id: SlotId, first: (u16, &str), values: Self::Values) {
+        let all =
+            || core::iter::once(first).chain(values.iter().map(|(index, text)| (*index, &**text)));
         let old = self
             .members
             .get(id.index())
             .map(Members::as_slice)
             .unwrap_or_default();
-        let unchanged = old.len() == values.len()
-            && old.iter().zip(&values).all(|(&(value, _), (index, text))| {
+        let unchanged = old.len() == values.len() + 1
+            && old.iter().zip(all()).all(|(&(value, _), (index, text))| {
                 self.values
                     .get(value)
-                    .is_some_and(|v| v.index == *index && v.text == *text)
+                    .is_some_and(|v| v.index == index && &*v.text == text)
             });
-        if unchanged {
-            return;
-        }
-        self.remove(id);
-        for (index, text) in &values {
-            self.add(id, *index, text);
+        if !unchanged {
+            self.remove(id);
+            all().for_each(|(index, text)| self.add(id, index, text));
         }
     }
 

@@ -140,7 +140,7 @@ impl Postings for Scan {
 
     fn add_value((): &mut (), _index: u16, _value: &str) {}
 
-    fn set(&mut self, _id: SlotId, (): ()) {}
+    fn set(&mut self, _id: SlotId, _first: (u16, &str), (): ()) {}
 
     fn add(&mut self, _id: SlotId, _index: u16, _value: &str) {}
 

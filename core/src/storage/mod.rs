@@ -127,8 +127,8 @@ pub trait Postings: Default {
     type Values: Default;
     /// Adds a value to the values computed ahead.
     fn add_value(values: &mut Self::Values, index: u16, value: &str);
-    /// Makes `values` the values of a slot, in all indexes.
-    fn set(&mut self, id: SlotId, values: Self::Values);
+    /// Makes these the values of a slot, in all indexes: one that is at hand, and those computed ahead.
+    fn set(&mut self, id: SlotId, first: (u16, &str), values: Self::Values);
     /// Adds one value of a slot to what is there.
     fn add(&mut self, id: SlotId, index: u16, value: &str);
     /// Forgets a slot.

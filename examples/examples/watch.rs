@@ -1,0 +1,437 @@
+//! Watches a resource and shows what happens: `cargo run --release --example watch`.
+//!
+//! Where no server is named it starts one of its own, whose Pods change all the time.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use informer_core::{FailureKind, OwnedResource};
+use informer_hyper::HyperTransport;
+use informer_mock::demo::Demo;
+use informer_mock::{FakeServer, Mock, TokioClock, serve};
+use informer_tokio::{Entry, Event, Informer, Initial, Level, Problem, Raw, RawJson, Report};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+/// Lists and watches a resource of a Kubernetes API server, and shows what changes.
+#[derive(Parser)]
+#[command(name = "watch")]
+struct Options {
+    /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`
+    #[arg(default_value = "pods", value_parser = parse_resource)]
+    resource: OwnedResource,
+
+    /// The API server's URL; left out, a demo server is started
+    #[arg(long, value_name = "URL", conflicts_with = "demo")]
+    server: Option<String>,
+
+    /// Starts a demo server on this machine, whose objects change all the time
+    #[arg(long)]
+    demo: bool,
+
+    /// Only this namespace; left out, all of them
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Only objects with these labels, such as `app=web,tier in (front,back)`
+    #[arg(short = 'l', long, value_name = "LABELS", value_parser = parse_selector)]
+    selector: Option<String>,
+
+    /// Only objects with these fields, such as `spec.nodeName=n1`
+    #[arg(long, value_name = "FIELDS")]
+    field_selector: Option<String>,
+
+    /// How the first state is fetched: by LIST, or by a streaming list where the server has it
+    #[arg(long, value_enum, default_value_t = First::List)]
+    initial: First,
+
+    /// Replays all objects this often, without asking the server; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    resync: u64,
+
+    /// How many objects a page of a list has; left out, as client-go chooses
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    page_size: Option<u32>,
+
+    /// Behaves as client-go does, wherever a difference can be seen
+    #[arg(long)]
+    client_go: bool,
+
+    /// Ends after so many seconds; left out, at Ctrl-C
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+
+    /// A table for a person, or one JSON object a line
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum First {
+    List,
+    Stream,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+fn parse_resource(text: &str) -> Result<OwnedResource, String> {
+    text.parse()
+        .map_err(|error: informer_core::ResourceError| error.to_string())
+}
+
+fn parse_selector(text: &str) -> Result<String, String> {
+    informer_core::Selector::parse(text)
+        .map(|_| text.to_owned())
+        .map_err(|error| error.to_string())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+    match run(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // Standard error may be gone as well; there is nobody left to tell then.
+            let _ = writeln!(io::stderr(), "error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: Options) -> Result<(), String> {
+    let server = match &options.server {
+        Some(server) => server.clone(),
+        None => start_demo().await?,
+    };
+    let transport = HyperTransport::builder(&server)
+        .build()
+        .map_err(|error| error.to_string())?;
+    watch(options, transport, &server).await
+}
+
+/// Starts a server of some hundred Pods that change, are deleted, and whose history is cut now and then.
+async fn start_demo() -> Result<String, String> {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let failed = |error| format!("the demo server cannot open a port on this machine: {error}");
+    let serving = serve(mock.clone(), "127.0.0.1:0").await.map_err(failed)?;
+    let url = format!("http://{}", serving.local_addr());
+    let (cuts, compactions) = (Duration::from_secs(20), Duration::from_secs(60));
+    let demo = Demo::new(1)
+        .rate(4)
+        .cut_every(Some(cuts))
+        .compact_every(Some(compactions));
+    tokio::spawn(demo.run(mock));
+    tokio::spawn(serving.run());
+    let _ = writeln!(
+        io::stderr(),
+        "No server was named: a demo server is at {url}. Its Pods change all the time; it cuts connections every \
+         {} s and forgets history every {} s. Ctrl-C ends it.",
+        cuts.as_secs(),
+        compactions.as_secs()
+    );
+    Ok(url)
+}
+
+async fn watch(options: Options, transport: HyperTransport, server: &str) -> Result<(), String> {
+    let resource = options.resource.as_ref();
+    let screen = Arc::new(Mutex::new(Screen::new(
+        options.output,
+        resource.plural == "pods",
+    )));
+    let (fatal, mut failures) = mpsc::unbounded_channel();
+    let mut builder = Informer::builder(transport, resource, Raw)
+        .resync(Duration::from_secs(options.resync))
+        .initial(match options.initial {
+            First::List => Initial::List,
+            First::Stream => Initial::Stream,
+        })
+        .on_report({
+            let (screen, client_go) = (Arc::clone(&screen), options.client_go);
+            move |report| {
+                if !client_go || report.level > Level::Debug {
+                    lock(&screen).report(report);
+                }
+                if cannot_work(report) {
+                    // The receiver lives until the end of `watch`.
+                    let _ = fatal.send(report.to_string());
+                }
+            }
+        });
+    if let Some(namespace) = &options.namespace {
+        builder = builder.namespace(namespace);
+    }
+    if let Some(selector) = &options.selector {
+        builder = builder.labels(selector);
+    }
+    if let Some(selector) = &options.field_selector {
+        builder = builder.fields(selector);
+    }
+    if let Some(size) = options.page_size {
+        builder = builder.page_size(size);
+    }
+    if options.client_go {
+        builder = builder.client_go();
+    }
+    let (informer, driver) = builder.build();
+    let mut events = informer.subscribe();
+    let driver = tokio::spawn(driver.run());
+
+    let end = async {
+        match options.seconds {
+            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            None => core::future::pending().await,
+        }
+    };
+    tokio::pin!(end);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let mut reached = false;
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            _ = tokio::signal::ctrl_c() => break,
+            Some(message) = failures.recv(), if !reached => {
+                return Err(format!("{message}. Is {server} the right address, and does the server run?"));
+            }
+            event = events.recv() => {
+                let Some(event) = event else { break };
+                reached = true;
+                if lock(&screen).event(&event, &informer).is_err() {
+                    return Ok(()); // Nobody reads any more.
+                }
+            }
+            _ = ticks.tick() => lock(&screen).status(&informer),
+        }
+    }
+    informer.stop();
+    let _ = driver.await;
+    lock(&screen).summary(&informer);
+    Ok(())
+}
+
+/// Tells whether a failure is of a kind that does not mend itself when it is the first thing that happens.
+fn cannot_work(report: &Report<'_>) -> bool {
+    matches!(
+        report.problem,
+        Problem::Transport(FailureKind::Refused | FailureKind::Dns | FailureKind::Tls)
+    )
+}
+
+fn lock(screen: &Mutex<Screen>) -> std::sync::MutexGuard<'_, Screen> {
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Shows what happens, to a person or to a program.
+struct Screen {
+    output: Output,
+    /// Whether there is a terminal, with colours and a line that is written again and again.
+    terminal: bool,
+    pods: bool,
+    began: Instant,
+    synced: Option<Duration>,
+    counts: [u64; 4],
+    reports: u64,
+}
+
+/// The places in `Screen::counts`.
+const ADDED: usize = 0;
+const UPDATED: usize = 1;
+const DELETED: usize = 2;
+const REPLAYED: usize = 3;
+
+impl Screen {
+    fn new(output: Output, pods: bool) -> Self {
+        let terminal = output == Output::Table && io::stdout().is_terminal();
+        Self {
+            output,
+            terminal,
+            pods,
+            began: Instant::now(),
+            synced: None,
+            counts: [0; 4],
+            reports: 0,
+        }
+    }
+
+    fn event(&mut self, event: &Event<RawJson>, informer: &Informer<RawJson>) -> io::Result<()> {
+        match event {
+            Event::Added { .. } => self.counts[ADDED] += 1,
+            Event::Updated { .. } => self.counts[UPDATED] += 1,
+            Event::Deleted { .. } => self.counts[DELETED] += 1,
+            Event::Replayed { .. } => self.counts[REPLAYED] += 1,
+            Event::Synced => self.synced = Some(self.began.elapsed()),
+            _ => {}
+        }
+        match self.output {
+            Output::Json => match as_json(event) {
+                Some(line) => writeln!(io::stdout(), "{line}"),
+                None => Ok(()),
+            },
+            Output::Table => {
+                if matches!(event, Event::Synced) {
+                    let line = self.status_line(informer);
+                    return self.line(&self.paint("1", &line));
+                }
+                match self.row(event) {
+                    Some(row) => self.line(&row),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, report: &Report<'_>) {
+        self.reports += 1;
+        // Where nobody reads, there is nobody to tell.
+        let _ = match self.output {
+            Output::Json => {
+                let line = json!({"event": "report", "class": report.class(), "message": report.to_string()});
+                writeln!(io::stdout(), "{line}")
+            }
+            Output::Table => {
+                let colour = if report.level >= Level::Warn {
+                    "33"
+                } else {
+                    "2"
+                };
+                let line = self.paint(colour, &format!("! {report}"));
+                writeln!(io::stderr(), "{}{line}", self.clear())
+            }
+        };
+    }
+
+    /// Writes the status line again, where there is a terminal.
+    fn status(&self, informer: &Informer<RawJson>) {
+        if self.terminal {
+            let _ = write!(
+                io::stdout(),
+                "{}{}",
+                self.clear(),
+                self.paint("7", &self.status_line(informer))
+            );
+            let _ = io::stdout().flush();
+        }
+    }
+
+    fn summary(&self, informer: &Informer<RawJson>) {
+        if self.output == Output::Json {
+            return;
+        }
+        let [added, updated, deleted, replayed] = self.counts;
+        let _ = self.line(&self.paint("1", &self.status_line(informer)));
+        let _ = self.line(&format!(
+            "{added} added, {updated} updated, {deleted} deleted, {replayed} replayed, {} reports in {:.1} s",
+            self.reports,
+            self.began.elapsed().as_secs_f32()
+        ));
+    }
+
+    fn status_line(&self, informer: &Informer<RawJson>) -> String {
+        let health = informer.health();
+        let synced = match self.synced {
+            Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
+            None => "not synced yet".to_owned(),
+        };
+        format!(
+            "{synced}, {} objects, resourceVersion {}, {} relists",
+            health.objects,
+            health.resource_version,
+            health.lists.saturating_sub(1)
+        )
+    }
+
+    fn row(&self, event: &Event<RawJson>) -> Option<String> {
+        Some(match event {
+            Event::Added { entry, .. } => self.paint("32", &format!("+ {}", self.columns(entry))),
+            Event::Updated { old, new } => {
+                let change = self.paint("2", &format!("was {}", old.resource_version()));
+                format!(
+                    "{} {change}",
+                    self.paint("34", &format!("~ {}", self.columns(new)))
+                )
+            }
+            Event::Replayed { entry } => self.paint("2", &format!("= {}", self.columns(entry))),
+            Event::Deleted {
+                entry,
+                final_state_unknown,
+            } => {
+                let unknown = if *final_state_unknown {
+                    " (nobody saw it go)"
+                } else {
+                    ""
+                };
+                self.paint("31", &format!("- {}{unknown}", self.columns(entry)))
+            }
+            _ => return None,
+        })
+    }
+
+    fn columns(&self, entry: &Entry<RawJson>) -> String {
+        let key = entry.key().as_str();
+        let version = entry.resource_version();
+        if !self.pods {
+            return format!("{key:<56} {version:>10}");
+        }
+        let text = |path| {
+            entry
+                .text_at(path)
+                .map(|text| text.to_string())
+                .unwrap_or_default()
+        };
+        let (phase, node) = (text(&["status", "phase"]), text(&["spec", "nodeName"]));
+        format!("{key:<56} {version:>10}  {phase:<10} {node}")
+    }
+
+    /// Writes a line above the status line.
+    fn line(&self, line: &str) -> io::Result<()> {
+        writeln!(io::stdout(), "{}{line}", self.clear())
+    }
+
+    fn clear(&self) -> &'static str {
+        if self.terminal { "\r\x1b[K" } else { "" }
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        if self.terminal {
+            format!("\x1b[{colour}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// The stable form for programs, one object a line.
+fn as_json(event: &Event<RawJson>) -> Option<serde_json::Value> {
+    let rv = |entry: &Entry<RawJson>| entry.resource_version().to_string();
+    let update = |old: &Entry<RawJson>, new: &Entry<RawJson>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
+    Some(match event {
+        Event::Added {
+            entry,
+            is_in_initial_list,
+        } => {
+            json!({"event": "add", "key": entry.key().as_str(), "rv": rv(entry), "initial": is_in_initial_list})
+        }
+        Event::Updated { old, new } => update(old, new),
+        Event::Replayed { entry } => update(entry, entry),
+        Event::Deleted {
+            entry,
+            final_state_unknown,
+        } => json!({
+            "event": "delete", "key": entry.key().as_str(), "rv": rv(entry), "final_state_unknown": final_state_unknown,
+        }),
+        Event::Synced => json!({"event": "synced"}),
+        _ => return None,
+    })
+}

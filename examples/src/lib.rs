@@ -1,0 +1,1 @@
+//! The examples are in `examples/`; this crate itself is empty.

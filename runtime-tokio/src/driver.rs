@@ -1,0 +1,118 @@
+//! The future that does the work.
+
+use core::pin::{Pin, pin};
+use core::time::Duration;
+use std::sync::Arc;
+
+use informer_core::{Decode, Reflector, ReflectorConfig, Transport, drive};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::entry::Store;
+use crate::shared::Inner;
+use crate::sink::CacheSink;
+use crate::timer::TokioTimer;
+
+/// A handler's loop, on its way to the driver.
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The future that lists, watches, keeps the cache and calls the handlers.
+///
+/// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Informer::stop`](crate::Informer::stop).
+/// Dropping it ends everything at once. Each handler runs in a task of its own, which belongs to the driver and never
+/// outlives it, so that one that blocks holds back no other.
+#[must_use = "nothing happens before the driver runs"]
+pub struct Driver<T, D: Decode> {
+    inner: Arc<Inner<D::Value>>,
+    transport: T,
+    decode: D,
+    config: ReflectorConfig,
+    seed: u64,
+    jobs: mpsc::UnboundedReceiver<Job>,
+    drain: Duration,
+}
+
+impl<T: Transport, D: Decode> Driver<T, D> {
+    pub(crate) const fn new(
+        inner: Arc<Inner<D::Value>>,
+        transport: T,
+        decode: D,
+        config: ReflectorConfig,
+        seed: u64,
+        jobs: mpsc::UnboundedReceiver<Job>,
+        drain: Duration,
+    ) -> Self {
+        Self {
+            inner,
+            transport,
+            decode,
+            config,
+            seed,
+            jobs,
+            drain,
+        }
+    }
+
+    /// Does the work until the informer is stopped.
+    pub async fn run(self) {
+        let Self {
+            inner,
+            mut transport,
+            decode,
+            config,
+            seed,
+            mut jobs,
+            drain,
+        } = self;
+        let _end = EndOnDrop(Arc::clone(&inner));
+        let mut status = inner.status.subscribe();
+        let stop = Box::pin(async move {
+            // An error would say that the sender is gone; it is in `inner`.
+            let _ = status.wait_for(|status| status.stopping).await;
+        });
+        let mut reflector: Reflector<_, Store> =
+            Reflector::new(inner.resource.clone(), config, seed).with_accept(decode.accept());
+        let mut timer = TokioTimer::new();
+        let mut sink = CacheSink::new(Arc::clone(&inner), decode, 0, stop);
+        let mut handlers = JoinSet::new();
+        {
+            let mut driving = pin!(drive(&mut reflector, &mut transport, &mut timer, &mut sink));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(job) = jobs.recv() => { handlers.spawn(job); }
+                    () = &mut driving => break,
+                    Some(_) = handlers.join_next(), if !handlers.is_empty() => {}
+                }
+            }
+        }
+        while let Ok(job) = jobs.try_recv() {
+            handlers.spawn(job);
+        }
+        inner.end();
+        // Handlers deliver what is pending. What they cannot deliver in time they report as they are dropped.
+        let _ = tokio::time::timeout(drain, async {
+            while handlers.join_next().await.is_some() {}
+        })
+        .await;
+        handlers.abort_all();
+        while handlers.join_next().await.is_some() {}
+    }
+}
+
+/// Says that the informer has ended, also where its driver is dropped or panics.
+struct EndOnDrop<V>(Arc<Inner<V>>);
+
+impl<V> Drop for EndOnDrop<V> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl<T, D: Decode> core::fmt::Debug for Driver<T, D> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Driver")
+            .field("informer", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,265 @@
+//! What a user gets of an object in the cache.
+
+use core::fmt;
+use core::ops::Deref;
+use std::sync::Arc;
+
+use informer_core::json::JsonStr;
+use informer_core::storage::Text;
+use informer_core::{Cached, Heap, Labels, Object, RawJson, Typed, View, json, split_key};
+
+/// The storage of a cache on tokio: keys are shared with the entries that users hold.
+pub(crate) type Store = Heap<Key>;
+
+/// The key of an object: `namespace/name`, or `name`. It is cheap to clone.
+///
+/// ```
+/// use informer_tokio::Key;
+/// let key = Key::new("prod/web");
+/// assert_eq!((key.namespace(), key.name()), ("prod", "web"));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// Makes a key of its text.
+    #[must_use]
+    pub fn new(key: &str) -> Self {
+        Self(key.into())
+    }
+
+    /// Returns the key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the namespace; empty where there is none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        split_key(&self.0).0
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        split_key(&self.0).1
+    }
+}
+
+impl Text for Key {
+    fn try_from_str(text: &str) -> Option<Self> {
+        Some(Self::new(text))
+    }
+}
+
+impl AsRef<str> for Key {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A shared object, as the cache holds it.
+pub(crate) struct Shared<V>(Arc<Object<V, Key>>);
+
+impl<V> Shared<V> {
+    pub(crate) fn new(object: Object<V, Key>) -> Self {
+        Self(Arc::new(object))
+    }
+
+    pub(crate) fn value(&self) -> &V {
+        self.0.value()
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<V> Clone for Shared<V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<V> fmt::Debug for Shared<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0.resource_version())
+    }
+}
+
+impl<V> Cached for Shared<V> {
+    fn same_version(&self, other: &Self) -> bool {
+        self.0.same_version(&other.0)
+    }
+
+    fn is_another(&self, other: &Self) -> bool {
+        self.0.is_another(&other.0)
+    }
+}
+
+/// An object of the cache, with its identity. It is cheap to clone, does not change, and dereferences to the value
+/// that the decoder kept.
+///
+/// Holding one keeps the object in memory, also when the cache has a newer state of it.
+pub struct Entry<V> {
+    key: Key,
+    object: Shared<V>,
+}
+
+impl<V> Entry<V> {
+    pub(crate) const fn new(key: Key, object: Shared<V>) -> Self {
+        Self { key, object }
+    }
+
+    pub(crate) fn is_object(&self, object: &Shared<V>) -> bool {
+        self.object.is(object)
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Returns the namespace; empty where there is none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.key.namespace()
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    /// Returns the resourceVersion.
+    #[must_use]
+    pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
+        self.object.0.resource_version()
+    }
+
+    /// Returns the uid.
+    #[must_use]
+    pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
+        self.object.0.uid()
+    }
+
+    /// Returns what the decoder kept.
+    #[must_use]
+    pub fn value(&self) -> &V {
+        self.object.0.value()
+    }
+
+    /// Tells whether both are the same state of one object. An update between two such entries is a replay and no
+    /// news.
+    #[must_use]
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        self.object.is(&other.object)
+            || (self.key == other.key && self.object.same_version(&other.object))
+    }
+}
+
+impl<V: View> Entry<V> {
+    /// Returns the value of a label, where labels are kept.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<String> {
+        let value = json::value_at(self.value().labels_json()?, &[key])?;
+        json::as_str(value).map(|text| text.to_string())
+    }
+
+    /// Returns the JSON of the value at a path, where the object is kept as JSON; a number in the path is a place in
+    /// an array.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
+        json::value_at(self.value().json()?, path)
+    }
+
+    /// Returns the text at a path, where the object is kept as JSON and there is a text.
+    #[must_use]
+    pub fn text_at(&self, path: &[&str]) -> Option<JsonStr<'_>> {
+        self.at(path).and_then(json::as_str)
+    }
+}
+
+impl<T> Entry<Typed<T>> {
+    /// Returns the typed object.
+    #[must_use]
+    pub fn get(&self) -> &T {
+        self.value()
+    }
+}
+
+impl Entry<RawJson> {
+    /// Decodes the object as a type.
+    ///
+    /// # Errors
+    /// Fails where the object is not of the type.
+    pub fn get<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        self.value().decode()
+    }
+}
+
+impl<V: View> Labels for Entry<V> {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        labels_of(self.value(), key, f);
+    }
+}
+
+/// Calls `f` with the value of a label, without allocating where the text is plain.
+pub(crate) fn labels_of(value: &impl View, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+    let found = value
+        .labels_json()
+        .and_then(|labels| json::value_at(labels, &[key]))
+        .and_then(json::as_str);
+    match found {
+        None => f(None),
+        Some(text) => match text.as_plain() {
+            Some(plain) => f(Some(plain)),
+            None => f(Some(&text.to_string())),
+        },
+    }
+}
+
+impl<V> Deref for Entry<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        self.value()
+    }
+}
+
+impl<V> Clone for Entry<V> {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            object: self.object.clone(),
+        }
+    }
+}
+
+/// Writes the key.
+impl<V> fmt::Display for Entry<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
+}
+
+impl<V> fmt::Debug for Entry<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.key, self.object)
+    }
+}

@@ -1,0 +1,148 @@
+//! Reads the cache.
+
+use core::fmt;
+use std::sync::Arc;
+
+use informer_core::{IndexError, LabelSelector, View};
+
+use crate::entry::{Entry, labels_of};
+use crate::shared::Inner;
+
+/// Reads the cache of an informer: it never asks the API server, and never waits for the network or for a parse.
+///
+/// It is cheap to clone. What it gives are entries, which stay as they are.
+pub struct Lister<V>(Arc<Inner<V>>);
+
+impl<V> Lister<V> {
+    pub(crate) const fn new(inner: Arc<Inner<V>>) -> Self {
+        Self(inner)
+    }
+
+    /// Returns an object by namespace and name; the namespace is empty for a resource without namespaces.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<V>> {
+        if namespace.is_empty() {
+            return self.get_by_key(name);
+        }
+        self.get_by_key(&format!("{namespace}/{name}"))
+    }
+
+    /// Returns an object by its key: `namespace/name`, or `name`.
+    #[must_use]
+    pub fn get_by_key(&self, key: &str) -> Option<Entry<V>> {
+        let cache = self.0.cache();
+        let (key, object) = cache.entry(key)?;
+        Some(Entry::new(key.clone(), object.clone()))
+    }
+
+    /// Returns all objects, in no particular order.
+    #[must_use]
+    pub fn list(&self) -> Vec<Entry<V>> {
+        let cache = self.0.cache();
+        let mut entries = Vec::with_capacity(cache.len());
+        entries.extend(
+            cache
+                .iter()
+                .map(|(key, object)| Entry::new(key.clone(), object.clone())),
+        );
+        entries
+    }
+
+    /// Returns the objects of a namespace, in no particular order.
+    #[must_use]
+    pub fn list_in(&self, namespace: &str) -> Vec<Entry<V>> {
+        // The index by namespace is always there.
+        self.by_index(informer_core::NAMESPACE_INDEX, namespace)
+            .unwrap_or_default()
+    }
+
+    /// Returns the objects that have `value` in an index, in no particular order.
+    ///
+    /// # Errors
+    /// An index that does not exist is an error; a value that nobody has is not.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<V>>, IndexError> {
+        let cache = self.0.cache();
+        let found = cache.by_index(name, value)?;
+        Ok(found
+            .map(|(key, object)| Entry::new(key.clone(), object.clone()))
+            .collect())
+    }
+
+    /// Returns the values that objects have in an index, once each, in no particular order.
+    #[must_use]
+    pub fn index_values(&self, name: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        self.0
+            .cache()
+            .index_values(name, |value| values.push(value.to_owned()));
+        values
+    }
+
+    /// Returns how many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.cache().len()
+    }
+
+    /// Tells whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<V: View> Lister<V> {
+    /// Returns the objects whose labels match a selector, in no particular order. Where the decoder keeps no labels
+    /// an object has none.
+    ///
+    /// ```
+    /// use informer_tokio::{LabelSelector, Lister, RawJson};
+    /// # fn find(pods: Lister<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let web = pods.select(&LabelSelector::parse("app=web,tier in (front,back)")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn select(&self, selector: &LabelSelector) -> Vec<Entry<V>> {
+        matching(self.list(), selector)
+    }
+
+    /// Returns the objects of a namespace whose labels match a selector, in no particular order.
+    #[must_use]
+    pub fn select_in(&self, namespace: &str, selector: &LabelSelector) -> Vec<Entry<V>> {
+        matching(self.list_in(namespace), selector)
+    }
+}
+
+/// Selects outside of the lock.
+fn matching<V: View>(mut entries: Vec<Entry<V>>, selector: &LabelSelector) -> Vec<Entry<V>> {
+    if selector.is_nothing() {
+        return Vec::new();
+    }
+    if !selector.is_everything() {
+        entries.retain(|entry| selector.matches(&ValueLabels(entry.value())));
+    }
+    entries
+}
+
+struct ValueLabels<'a, V>(&'a V);
+
+impl<V: View> informer_core::Labels for ValueLabels<'_, V> {
+    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+        labels_of(self.0, key, f);
+    }
+}
+
+impl<V> Clone for Lister<V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<V> fmt::Debug for Lister<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lister")
+            .field("name", &self.0.name)
+            .finish_non_exhaustive()
+    }
+}

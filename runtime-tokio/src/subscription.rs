@@ -1,0 +1,141 @@
+//! Events as a stream.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
+
+use crate::entry::{Entry, Key, Shared};
+use crate::shared::Inner;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event<V> {
+    /// There is a new object.
+    Added {
+        /// The object.
+        entry: Entry<V>,
+        /// Whether it belongs to the first state that this listener is shown.
+        is_in_initial_list: bool,
+    },
+    /// An object changed.
+    Updated {
+        /// What it was.
+        old: Entry<V>,
+        /// What it is.
+        new: Entry<V>,
+    },
+    /// An object is as it was: a replay by a resync, and no news.
+    Replayed {
+        /// The object.
+        entry: Entry<V>,
+    },
+    /// An object is gone.
+    Deleted {
+        /// The object as the deletion carried it, or its last known state.
+        entry: Entry<V>,
+        /// Whether nobody saw it go, so that there may have been changes before that are not known.
+        final_state_unknown: bool,
+    },
+    /// The first state is complete, and all of it was told.
+    Synced,
+}
+
+impl<V> Event<V> {
+    pub(crate) fn of(event: CoreEvent<Key, Shared<V>>) -> Self {
+        match event {
+            CoreEvent::Added {
+                key,
+                object,
+                is_in_initial_list,
+            } => Self::Added {
+                entry: Entry::new(key, object),
+                is_in_initial_list,
+            },
+            CoreEvent::Updated { key, old, object } => Self::Updated {
+                old: Entry::new(key.clone(), old),
+                new: Entry::new(key, object),
+            },
+            CoreEvent::Replayed { key, object } => Self::Replayed {
+                entry: Entry::new(key, object),
+            },
+            CoreEvent::Deleted {
+                key,
+                object,
+                final_state_unknown,
+            } => Self::Deleted {
+                entry: Entry::new(key, object),
+                final_state_unknown,
+            },
+            _ => Self::Synced,
+        }
+    }
+}
+
+/// A stream of what happens, which starts with the present state. It ends when the informer does.
+///
+/// Who reads too slowly gets the rest coalesced by key. Dropping it ends the subscription.
+pub struct Subscription<V> {
+    inner: Arc<Inner<V>>,
+    id: ListenerId,
+    taken: VecDeque<CoreEvent<Key, Shared<V>>>,
+    buffer: Vec<CoreEvent<Key, Shared<V>>>,
+}
+
+impl<V> Subscription<V> {
+    pub(crate) fn new(inner: Arc<Inner<V>>, config: ListenerConfig) -> Self {
+        let id = inner.join(config);
+        Self {
+            inner,
+            id,
+            taken: VecDeque::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Waits for the next event; `None` when the informer has ended and all was read.
+    pub async fn recv(&mut self) -> Option<Event<V>> {
+        core::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// Returns how many events wait to be read.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.taken.len() + self.inner.told().listeners.pending(self.id)
+    }
+
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
+        if self.taken.is_empty() {
+            core::task::ready!(self.inner.poll_take(cx, self.id, &mut self.buffer));
+            self.taken.extend(self.buffer.drain(..));
+        }
+        Poll::Ready(self.taken.pop_front().map(Event::of))
+    }
+}
+
+impl<V> Stream for Subscription<V> {
+    type Item = Event<V>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
+        self.get_mut().poll_recv(cx)
+    }
+}
+
+impl<V> Drop for Subscription<V> {
+    fn drop(&mut self) {
+        self.inner.leave(self.id);
+    }
+}
+
+impl<V> fmt::Debug for Subscription<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("informer", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}

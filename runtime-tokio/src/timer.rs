@@ -1,0 +1,57 @@
+//! tokio's clock.
+
+use core::time::Duration;
+
+use informer_core::{Instant, Timer};
+
+/// tokio's clock, which under test can be paused.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use core::time::Duration;
+/// use informer_core::Timer;
+/// use informer_tokio::TokioTimer;
+///
+/// let mut timer = TokioTimer::new();
+/// let start = timer.now();
+/// timer.sleep_until(start + Duration::from_secs(60)).await;
+/// assert!(timer.now() >= start + Duration::from_secs(60));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioTimer {
+    epoch: tokio::time::Instant,
+}
+
+impl TokioTimer {
+    /// Makes a clock whose epoch is now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            epoch: tokio::time::Instant::now(),
+        }
+    }
+}
+
+impl Default for TokioTimer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Timer for TokioTimer {
+    fn now(&self) -> Instant {
+        let elapsed = self.epoch.elapsed();
+        Instant::from_micros(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    async fn sleep_until(&mut self, deadline: Instant) {
+        // A microsecond more, so that the clock, which is cut to whole ones, is not behind the deadline on waking.
+        let after = Duration::from_micros(deadline.as_micros().saturating_add(1));
+        match self.epoch.checked_add(after) {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => core::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Setting up a transport.
+
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
+use rustls::ClientConfig;
+
+use crate::address::Address;
+use crate::connect::Connector;
+use crate::credentials::{BearerToken, Credentials, Secret};
+use crate::tls::{self, Identity, TlsSettings};
+use crate::transport::{HyperTransport, Settings};
+
+/// Collects the settings of a [`HyperTransport`].
+///
+/// All that is given is checked by [`build`](Self::build), so the calls can be chained. `Debug` shows no secrets.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use informer_hyper::HyperTransport;
+///
+/// let transport = HyperTransport::builder("http://127.0.0.1:8080")
+///     .user_agent("my-controller/1.2")
+///     .connect_timeout(Duration::from_secs(3))
+///     .build()?;
+/// # Ok::<(), informer_hyper::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct HyperBuilder {
+    url: Url,
+    tls: TlsSettings,
+    bearer_token: Option<Secret>,
+    user_agent: Option<String>,
+    connect_timeout: Duration,
+}
+
+impl HyperBuilder {
+    pub(crate) fn new(url: String) -> Self {
+        Self {
+            url: Url(url),
+            tls: TlsSettings::default(),
+            bearer_token: None,
+            user_agent: None,
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Trusts the CA certificates in `certificates`: PEM text with one or more, or one in DER.
+    ///
+    /// It can be called several times; then all of them are trusted. Where it is not called, the public CAs are
+    /// trusted that Mozilla trusts (by `webpki-roots`); the CA of a cluster is seldom among them.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use informer_hyper::HyperTransport;
+    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
+    ///     .root_certificates(std::fs::read("/etc/kubernetes/pki/ca.crt")?)
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
+        self.tls.roots.push(Secret(certificates.into()));
+        self
+    }
+
+    /// Logs in by a client certificate: the chain, its own certificate first, and its private key.
+    ///
+    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1; the text of both may be the same file.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use informer_hyper::HyperTransport;
+    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
+    ///     .root_certificates(std::fs::read("ca.crt")?)
+    ///     .client_certificate(std::fs::read("client.crt")?, std::fs::read("client.key")?)
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.tls.identity = Some(Identity { chain: Secret(chain.into()), key: Secret(key.into()) });
+        self
+    }
+
+    /// Uses this TLS configuration in place of one made from certificates.
+    ///
+    /// Its ALPN protocols are replaced by those that the transport speaks.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::Arc;
+    /// use informer_hyper::HyperTransport;
+    ///
+    /// let provider = Arc::new(rustls::crypto::ring::default_provider());
+    /// let config = rustls::ClientConfig::builder_with_provider(provider)
+    ///     .with_protocol_versions(&[&rustls::version::TLS13])?
+    ///     .with_root_certificates(rustls::RootCertStore::empty())
+    ///     .with_no_client_auth();
+    /// let transport = HyperTransport::builder("https://10.0.0.1:6443").tls_config(config).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tls_config(mut self, config: ClientConfig) -> Self {
+        self.tls.config = Some(config);
+        self
+    }
+
+    /// Logs in by a bearer token. White space around it is taken away.
+    ///
+    /// It is sent with every request, over plain HTTP too.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").bearer_token("abc.def.ghi");
+    /// assert!(!format!("{builder:?}").contains("abc"));
+    /// ```
+    pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
+        self.bearer_token = Some(Secret(token.into().into_bytes()));
+        self
+    }
+
+    /// Sets the `User-Agent` header, by which the server's audit log tells clients apart.
+    ///
+    /// It is `informer-hyper/<version>` where nothing is set.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").user_agent("my-controller/1.2");
+    /// ```
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = Some(user_agent.into());
+        self
+    }
+
+    /// Limits the time to open a connection: to find the address, to connect and to shake hands. It is 10 s where
+    /// nothing is set.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").connect_timeout(Duration::from_secs(3));
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Makes the transport. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// Fails where the URL or something else that was given cannot be used.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let transport = HyperTransport::builder("http://127.0.0.1:8080").build()?;
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn build(self) -> Result<HyperTransport, BuildError> {
+        let address =
+            Address::parse(&self.url.0).map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
+        let address = Arc::new(address);
+        let tls = if address.is_tls() {
+            Some(tls::connector(self.tls, address.host())?)
+        } else if self.tls.is_empty() {
+            None
+        } else {
+            let url = address.url();
+            return Err(BuildError(format!("server URL {url:?}: certificates are of use only with an https URL")));
+        };
+        let mut headers = HeaderMap::new();
+        let host = HeaderValue::try_from(address.host_header())
+            .map_err(|_| BuildError(format!("server URL {:?}: its host is not a name", address.url())))?;
+        headers.insert(HOST, host);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let user_agent = match self.user_agent {
+            None => HeaderValue::from_static(DEFAULT_USER_AGENT),
+            Some(text) => HeaderValue::from_str(&text)
+                .map_err(|_| BuildError(format!("user agent {text:?}: only printable ASCII is allowed")))?,
+        };
+        headers.insert(USER_AGENT, user_agent);
+        let credentials = match &self.bearer_token {
+            None => None,
+            Some(token) => {
+                let token = BearerToken::parse(token).map_err(|why| BuildError(format!("bearer token: {why}")))?;
+                Some(Box::new(token) as Box<dyn Credentials>)
+            }
+        };
+        let connector = Connector::new(address.clone(), tls, self.connect_timeout);
+        Ok(HyperTransport::new(Settings { address, headers, credentials }, connector))
+    }
+}
+
+/// A URL as it was given. `Debug` hides a user name and password in it.
+#[derive(Clone)]
+struct Url(String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.rsplit_once('@') {
+            Some((_, rest)) => fmt::Debug::fmt(&format!("[hidden]@{rest}"), f),
+            None => fmt::Debug::fmt(&self.0, f),
+        }
+    }
+}
+
+const DEFAULT_USER_AGENT: &str = concat!("informer-hyper/", env!("CARGO_PKG_VERSION"));
+
+/// Tells what a transport cannot be made of, in one line that says what to do. It shows no secrets.
+///
+/// # Examples
+/// ```
+/// let error = informer_hyper::HyperTransport::builder("http://host:99999").build().unwrap_err();
+/// assert_eq!(error.to_string(), "server URL \"http://host:99999\": its port is not a number from 1 to 65535");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BuildError(pub(crate) String);
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for BuildError {}

@@ -1,0 +1,165 @@
+//! Why a request failed.
+
+use core::error::Error;
+use core::fmt;
+use core::iter;
+use core::net::IpAddr;
+use core::time::Duration;
+use std::io;
+
+use informer_core::{FailureKind, TransportError};
+
+use crate::address::{Address, Host};
+use crate::tls;
+
+/// Tells why a request or the reading of a response failed.
+///
+/// `Display` gives one line with the server's address and the causes. It shows no secrets.
+///
+/// # Examples
+/// ```
+/// use informer_core::{FailureKind, Get, Transport, TransportError};
+/// use informer_hyper::HyperTransport;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), informer_hyper::BuildError> {
+/// // Nobody listens at port 1.
+/// let mut transport = HyperTransport::builder("http://127.0.0.1:1").build()?;
+/// let error = transport.send(Get::new("/version")).await.unwrap_err();
+/// assert_eq!(error.kind(), FailureKind::Refused);
+/// assert!(error.to_string().starts_with("cannot connect to 127.0.0.1:1: Connection refused"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HyperError {
+    kind: FailureKind,
+    connection_was_used: bool,
+    message: Box<str>,
+}
+
+impl HyperError {
+    pub(crate) fn lookup(server: &Address, why: impl fmt::Display) -> Self {
+        Self::new(FailureKind::Dns, format!("cannot find the address of {}: {why}", server.host()))
+    }
+
+    pub(crate) fn connecting(server: &Address, ip: IpAddr, error: &io::Error) -> Self {
+        let at = match server.host() {
+            Host::Ip(_) => String::new(),
+            Host::Name(_) => format!(" at {ip}"),
+        };
+        Self::new(classify(error), format!("cannot connect to {server}{at}: {}", chain(error)))
+    }
+
+    pub(crate) fn slow(server: &Address, what: &str, limit: Duration) -> Self {
+        Self::new(FailureKind::TimedOut, format!("cannot {what} {server}: it took longer than {limit:?}"))
+    }
+
+    pub(crate) fn handshake(server: &Address, error: &io::Error) -> Self {
+        Self::new(classify(error), format!("TLS handshake with {server} failed: {}", chain(error)))
+    }
+
+    /// The error of a request that cannot be sent.
+    pub(crate) fn request(server: &Address, why: &str) -> Self {
+        Self::new(FailureKind::Other, format!("cannot send a request to {server}: {why}"))
+    }
+
+    /// The error of a request whose answer never began.
+    pub(crate) fn answering(server: &Address, error: &hyper::Error, connection_was_used: bool) -> Self {
+        let message = format!("no answer from {server}: {}", chain(error));
+        Self { connection_was_used, ..Self::new(classify(error), message) }
+    }
+
+    /// The error of an answer that broke off.
+    pub(crate) fn reading(server: &Address, error: &hyper::Error) -> Self {
+        Self::new(classify(error), format!("the answer of {server} broke off: {}", chain(error)))
+    }
+
+    fn new(kind: FailureKind, message: String) -> Self {
+        Self { kind, connection_was_used: false, message: message.into() }
+    }
+}
+
+impl TransportError for HyperError {
+    fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
+    /// Tells whether the connection had already served a request; it is `false` when the answer had begun.
+    fn connection_was_used(&self) -> bool {
+        self.connection_was_used
+    }
+}
+
+impl fmt::Display for HyperError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for HyperError {}
+
+fn classify(error: &(dyn Error + 'static)) -> FailureKind {
+    let mut kind = FailureKind::Other;
+    for cause in causes(error) {
+        if cause.is::<rustls::Error>() {
+            return FailureKind::Tls;
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>()
+            && let Some(kind) = classify_io(error.kind())
+        {
+            return kind;
+        }
+        if let Some(error) = cause.downcast_ref::<hyper::Error>()
+            && (error.is_incomplete_message() || error.is_closed() || error.is_canceled())
+        {
+            kind = FailureKind::Reset;
+        }
+    }
+    kind
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the list of kinds is long and open")]
+fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
+    match kind {
+        io::ErrorKind::ConnectionRefused => Some(FailureKind::Refused),
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::NotConnected
+        | io::ErrorKind::UnexpectedEof => Some(FailureKind::Reset),
+        io::ErrorKind::TimedOut => Some(FailureKind::TimedOut),
+        _ => None,
+    }
+}
+
+/// Joins an error and its causes to one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut line = String::new();
+    for cause in causes(error) {
+        let text = match cause.downcast_ref::<rustls::Error>() {
+            Some(error) => tls::describe(error),
+            None if is_wrapper(cause) => continue,
+            None => cause.to_string(),
+        };
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        line.extend(text.split(['\r', '\n']).filter(|part| !part.is_empty()));
+    }
+    line
+}
+
+/// Tells whether an error shows only what its cause shows.
+fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.get_ref().is_some())
+}
+
+/// Goes through an error and its causes. An `io::Error` says nothing of the error that it wraps: its `source` is that
+/// error's source.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}

@@ -1,0 +1,308 @@
+//! HTTP/1.1 in plain text over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod support;
+
+use core::time::Duration;
+
+use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_hyper::HyperTransport;
+use support::{Server, first, read, settle, whole};
+
+fn is_send<T: Send>(_: &T) {}
+
+#[tokio::test]
+async fn a_request_is_written_as_it_should_be() {
+    let server = Server::start().await;
+    let url = format!("http://127.0.0.1:{}/k8s/c-1/", server.port);
+    let mut transport = HyperTransport::builder(url).user_agent("test/1").bearer_token("s3cret\n").build().unwrap();
+    let get = Get::new("/api/v1/pods?limit=5&labelSelector=a%3Db").accept("application/json;as=Table");
+    let (answer, request) = tokio::join!(transport.send(get), async { server.accept().await.serve("[]").await });
+    assert_eq!(answer.unwrap().0.status, 200);
+    let mut lines: Vec<_> = request.trim_end().split("\r\n").collect();
+    lines[1..].sort_unstable();
+    let host = format!("host: 127.0.0.1:{}", server.port);
+    assert_eq!(
+        lines,
+        [
+            "GET /k8s/c-1/api/v1/pods?limit=5&labelSelector=a%3Db HTTP/1.1",
+            "accept-encoding: identity",
+            "accept: application/json;as=Table",
+            "authorization: Bearer s3cret",
+            &host,
+            "user-agent: test/1",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn status_and_retry_after_are_told() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, _peer) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy").await;
+        peer
+    })
+    .await;
+    let (head, body) = answer.unwrap();
+    assert_eq!((head.status, head.retry_after), (429, Some(Duration::from_secs(7))));
+    assert_eq!(read(Ok((head, body))).await.unwrap(), "busy");
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_the_next_request() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let mut peer = whole(&mut transport, &server).await;
+    for _ in 0..3 {
+        // The server accepts no more connections, so these come by the first or never.
+        let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
+        assert_eq!(read(answer).await.unwrap(), "again");
+    }
+}
+
+#[tokio::test]
+async fn a_chunked_body_gives_its_connection_back() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").await;
+        peer
+    })
+    .await;
+    assert_eq!(read(answer).await.unwrap(), "abcde");
+    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
+    assert_eq!(read(answer).await.unwrap(), "again");
+}
+
+#[tokio::test]
+async fn a_second_request_beside_a_watch_opens_another_connection() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, mut watching) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+        peer
+    })
+    .await;
+    let (_, mut watch) = answer.unwrap();
+    let mut other = whole(&mut transport, &server).await;
+
+    watching.write("1\r\na\r\n").await;
+    assert_eq!(watch.chunk().await.unwrap(), Some(&b"a"[..]));
+    // The other connection is idle and takes the next request.
+    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), other.serve("again"));
+    assert_eq!(read(answer).await.unwrap(), "again");
+}
+
+#[tokio::test]
+async fn a_clone_has_a_connection_of_its_own() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let mut peer = whole(&mut transport, &server).await;
+    let mut clone = transport.clone();
+    let _other = whole(&mut clone, &server).await;
+    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
+    assert_eq!(read(answer).await.unwrap(), "again");
+}
+
+#[tokio::test]
+async fn a_body_dropped_half_read_closes_its_connection() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ").await;
+        peer
+    })
+    .await;
+    let (_, mut body) = answer.unwrap();
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"half "[..]));
+    drop(body);
+    peer.closed().await;
+    whole(&mut transport, &server).await;
+}
+
+#[tokio::test]
+async fn an_abandoned_request_closes_its_connection() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let mut peer = {
+        let mut sending = Box::pin(transport.send(Get::new("/x")));
+        tokio::select! {
+            _ = &mut sending => unreachable!("nobody answers"),
+            peer = async { let mut peer = server.accept().await; peer.request().await; peer } => peer,
+        }
+    };
+    peer.closed().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_gives_up_is_not_kept() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
+        peer
+    })
+    .await;
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    peer.closed().await;
+    whole(&mut transport, &server).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_was_closed_is_noticed() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let peer = whole(&mut transport, &server).await;
+    drop(peer);
+    settle().await;
+    whole(&mut transport, &server).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_not_kept_for_ever() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let mut peer = whole(&mut transport, &server).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(91)).await;
+    tokio::time::resume();
+    whole(&mut transport, &server).await;
+    peer.closed().await;
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_breaks_is_told_to_have_been_used() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let mut peer = whole(&mut transport, &server).await;
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
+        peer.request().await;
+        drop(peer);
+    });
+    let error = answer.unwrap_err();
+    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, true));
+}
+
+#[tokio::test]
+async fn a_new_connection_that_breaks_is_told_to_be_new() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
+        server.accept().await.request().await;
+    });
+    let error = answer.unwrap_err();
+    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, false));
+    let port = server.port;
+    assert_eq!(
+        error.to_string(),
+        format!("no answer from 127.0.0.1:{port}: connection closed before message completed"),
+    );
+}
+
+#[tokio::test]
+async fn a_reset_is_told() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
+        let mut peer = server.accept().await;
+        peer.request().await;
+        peer.0.set_zero_linger().unwrap();
+    });
+    let error = answer.unwrap_err();
+    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, false));
+    assert!(error.to_string().contains("reset by peer"), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_listening_is_told() {
+    let server = Server::start().await;
+    let port = server.port;
+    let mut transport = server.transport();
+    drop(server);
+    let error = transport.send(Get::new("/x")).await.unwrap_err();
+    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Refused, false));
+    let expected = format!("cannot connect to 127.0.0.1:{port}: Connection refused (os error ");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_told() {
+    // A label of 64 letters is refused by the resolver without asking anyone.
+    let name = "a".repeat(64);
+    let mut transport = HyperTransport::builder(format!("http://{name}.invalid")).build().unwrap();
+    let error = transport.send(Get::new("/x")).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Dns);
+    assert!(error.to_string().starts_with(&format!("cannot find the address of {name}.invalid: ")), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up() {
+    let server = Server::start().await;
+    let url = format!("http://localhost:{}", server.port);
+    let mut transport = HyperTransport::builder(url).build().unwrap();
+    whole(&mut transport, &server).await;
+    let port = server.port;
+    drop(server);
+    let error = transport.clone().send(Get::new("/x")).await.unwrap_err();
+    let expected = format!("cannot connect to localhost:{port} at ");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn an_ipv6_address_works() {
+    let server = Server::start_at("::1").await;
+    let url = format!("http://[::1]:{}", server.port);
+    let mut transport = HyperTransport::builder(&url).build().unwrap();
+    let (answer, request) =
+        tokio::join!(transport.send(Get::new("/x")), async { server.accept().await.serve("six").await });
+    assert_eq!(read(answer).await.unwrap(), "six");
+    assert!(request.contains(&format!("host: [::1]:{}\r\n", server.port)), "{request}");
+    assert_eq!(format!("{transport:?}"), format!("HyperTransport({url})"));
+}
+
+#[tokio::test]
+async fn what_does_not_speak_http_is_told() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, _peer) = first(&mut transport, &server, |mut peer| async {
+        peer.request().await;
+        peer.write("SSH-2.0-OpenSSH_9.9\r\n").await;
+        peer
+    })
+    .await;
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Other);
+    let port = server.port;
+    assert_eq!(error.to_string(), format!("no answer from 127.0.0.1:{port}: invalid HTTP version parsed"));
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_written_is_told() {
+    let mut transport = HyperTransport::builder("http://127.0.0.1:1").build().unwrap();
+    for get in [Get::new("no slash"), Get::new("/a b"), Get::new(""), Get::new("/x").accept("a\nb")] {
+        let error = transport.send(get).await.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Other);
+        assert!(error.to_string().starts_with("cannot send a request to 127.0.0.1:1: "), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_futures_can_move_between_threads() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    is_send(&transport);
+    let sending = transport.send(Get::new("/x"));
+    is_send(&sending);
+    let (answer, _) = tokio::join!(sending, async { server.accept().await.serve("body").await });
+    let (_, mut body) = answer.unwrap();
+    is_send(&body);
+    let chunk = body.chunk();
+    is_send(&chunk);
+    assert_eq!(chunk.await.unwrap(), Some(&b"body"[..]));
+}

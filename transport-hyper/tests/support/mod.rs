@@ -1,0 +1,115 @@
+//! A server in a few lines: a listener, and the bytes that a test writes by hand.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+
+use informer_core::{Body, Get, Head, Transport};
+use informer_hyper::{HyperBody, HyperBuilder, HyperError, HyperTransport};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+pub type Answer = Result<(Head, HyperBody), HyperError>;
+
+/// Listens on a free port of this machine.
+pub struct Server {
+    listener: TcpListener,
+    pub port: u16,
+}
+
+impl Server {
+    pub async fn start() -> Self {
+        Self::start_at("127.0.0.1").await
+    }
+
+    pub async fn start_at(host: &str) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Self { listener, port }
+    }
+
+    pub fn builder(&self) -> HyperBuilder {
+        HyperTransport::builder(format!("http://127.0.0.1:{}", self.port))
+    }
+
+    pub fn transport(&self) -> HyperTransport {
+        self.builder().build().unwrap()
+    }
+
+    pub async fn accept_tcp(&self) -> TcpStream {
+        self.listener.accept().await.unwrap().0
+    }
+
+    pub async fn accept(&self) -> Peer<TcpStream> {
+        Peer(self.accept_tcp().await)
+    }
+}
+
+/// The server's end of a connection. Dropping it closes the connection.
+pub struct Peer<S>(pub S);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    /// Reads the head of a request.
+    pub async fn request(&mut self) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.0.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.unwrap();
+        self.0.flush().await.unwrap();
+    }
+
+    /// Answers one request with a whole body.
+    pub async fn serve(&mut self, body: &str) -> String {
+        let request = self.request().await;
+        self.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())).await;
+        request
+    }
+
+    /// Waits until the client has closed the connection.
+    pub async fn closed(&mut self) {
+        let mut rest = Vec::new();
+        let _ = self.0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"");
+    }
+}
+
+/// Sends a request to a new connection and lets `serve` act on it.
+pub async fn first<F: Future<Output = Peer<TcpStream>>>(
+    transport: &mut HyperTransport,
+    server: &Server,
+    serve: impl FnOnce(Peer<TcpStream>) -> F,
+) -> (Answer, Peer<TcpStream>) {
+    tokio::join!(transport.send(Get::new("/x")), async { serve(server.accept().await).await })
+}
+
+/// Gets a whole body over a new connection and returns the server's end of it.
+pub async fn whole(transport: &mut HyperTransport, server: &Server) -> Peer<TcpStream> {
+    let (answer, peer) = first(transport, server, |mut peer| async {
+        peer.serve("first").await;
+        peer
+    })
+    .await;
+    assert_eq!(read(answer).await.unwrap(), "first");
+    peer
+}
+
+/// Reads a body to its end.
+pub async fn read(answer: Answer) -> Result<String, HyperError> {
+    let (_, mut body) = answer?;
+    let mut all = Vec::new();
+    while let Some(chunk) = body.chunk().await? {
+        all.extend_from_slice(chunk);
+    }
+    Ok(String::from_utf8(all).unwrap())
+}
+
+/// Lets the runtime learn all that happened on sockets so far: what happens on a later one is told later.
+pub async fn settle() {
+    let server = Server::start().await;
+    let connecting = TcpStream::connect(("127.0.0.1", server.port));
+    let (client, mut peer) = tokio::join!(connecting, server.accept());
+    peer.write("x").await;
+    client.unwrap().read_u8().await.unwrap();
+}

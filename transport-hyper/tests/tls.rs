@@ -1,0 +1,315 @@
+//! TLS over real sockets, with certificates made for each test.
+#![allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "a test may")]
+
+mod support;
+
+use std::sync::Arc;
+
+use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::crypto::ring;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use support::{Peer, Server, read};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// A CA of the test's own.
+struct Ca {
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Ca {
+    fn new() -> Self {
+        Self::named("this cluster's CA")
+    }
+
+    fn named(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self { certificate: params.self_signed(&key).unwrap(), issuer: Issuer::new(params, key) }
+    }
+
+    fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// A server's configuration with a certificate of this CA.
+    fn server(&self, params: &CertificateParams) -> ServerConfig {
+        let (certificate, key) = self.sign(params);
+        ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap()
+    }
+
+    /// The same, and it wants a client certificate of this CA.
+    fn strict_server(&self, params: &CertificateParams) -> ServerConfig {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build().unwrap();
+        let (certificate, key) = self.sign(params);
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap()
+    }
+}
+
+fn for_name(name: &str) -> CertificateParams {
+    CertificateParams::new([name.to_owned()]).unwrap()
+}
+
+fn builder(server: &Server) -> HyperBuilder {
+    HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+}
+
+/// Shakes hands; where that fails, waits until the client has read why.
+async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<TcpStream>>> {
+    let tcp = server.accept_tcp().await;
+    match TlsAcceptor::from(Arc::new(config)).accept(tcp).into_fallible().await {
+        Ok(stream) => Some(Peer(stream)),
+        Err((_, tcp)) => {
+            let _ = tokio::io::copy(&mut { tcp }, &mut tokio::io::sink()).await;
+            None
+        }
+    }
+}
+
+/// Sends a request that fails, and returns the error without the server's address.
+async fn failure(server: &Server, config: ServerConfig, transport: &mut HyperTransport) -> (HyperError, String) {
+    // The client is dropped to close its connection, which the server waits for.
+    let sending = async { transport.send(Get::new("/x")).await.unwrap_err() };
+    let (error, _) = tokio::join!(sending, accept(server, config));
+    let line = error.to_string().replace(&format!("127.0.0.1:{}", server.port), "SERVER");
+    (error, line)
+}
+
+#[tokio::test]
+async fn a_cluster_with_its_own_ca_and_a_client_certificate() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let (certificate, key) = ca.sign(&for_name("client"));
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .client_certificate(certificate.pem(), key.serialize_pem())
+        .build()
+        .unwrap();
+    let config = ca.strict_server(&for_name("127.0.0.1"));
+    let (answer, mut peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.serve("first").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "first");
+    assert!(peer.0.get_ref().1.peer_certificates().is_some());
+    assert_eq!(peer.0.get_ref().1.alpn_protocol(), None);
+
+    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
+    assert_eq!(read(answer).await.unwrap(), "again");
+}
+
+#[tokio::test]
+async fn certificates_may_be_der_and_several() {
+    let (server, ca, other) = (Server::start().await, Ca::new(), Ca::new());
+    let (certificate, key) = ca.sign(&for_name("client"));
+    let mut transport = builder(&server)
+        .root_certificates(other.certificate.der().to_vec())
+        .root_certificates(ca.certificate.der().to_vec())
+        .client_certificate(certificate.der().to_vec(), key.serialize_der())
+        .build()
+        .unwrap();
+    let config = ca.strict_server(&for_name("127.0.0.1"));
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.serve("ok").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn only_http_1_is_offered() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut config = ca.server(&for_name("127.0.0.1"));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.serve("ok").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    assert_eq!(peer.0.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+}
+
+#[tokio::test]
+async fn an_unknown_ca_is_told() {
+    let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named("other"));
+    let mut transport = builder(&server).root_certificates(other.certificate.pem()).build().unwrap();
+    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
+    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Tls, false));
+    assert_eq!(
+        line,
+        "TLS handshake with SERVER failed: the server's certificate is signed by an unknown CA; \
+         give the cluster's CA by root_certificates",
+    );
+}
+
+#[tokio::test]
+async fn another_ca_of_the_same_name_is_told() {
+    let (server, ca, other) = (Server::start().await, Ca::new(), Ca::new());
+    let mut transport = builder(&server).root_certificates(other.certificate.pem()).build().unwrap();
+    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert_eq!(
+        line,
+        "TLS handshake with SERVER failed: the server's certificate is signed by another CA of the same name as the \
+         one in root_certificates; give this cluster's CA",
+    );
+}
+
+#[tokio::test]
+async fn without_a_ca_only_public_ones_are_trusted() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).build().unwrap();
+    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert!(line.contains("unknown CA"), "{line}");
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut params = for_name("127.0.0.1");
+    params.not_after = date_time_ymd(2020, 1, 1);
+    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    let days = line.strip_prefix("TLS handshake with SERVER failed: the server's certificate has expired ");
+    let days = days.and_then(|l| l.strip_suffix(" d ago; renew it"));
+    assert!(days.is_some_and(|d| d.parse::<u32>().is_ok_and(|d| d > 2_000)), "{line}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_future_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut params = for_name("127.0.0.1");
+    params.not_before = date_time_ymd(4000, 1, 1);
+    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert!(line.contains("is valid only in ") && line.contains("is the clock right?"), "{line}");
+}
+
+#[tokio::test]
+async fn a_wrong_name_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let params = CertificateParams::new(["kube.example".to_owned(), "10.0.0.1".to_owned()]).unwrap();
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert_eq!(
+        line,
+        "TLS handshake with SERVER failed: the server's certificate is not valid for the name \"127.0.0.1\"; \
+         it is for kube.example, 10.0.0.1",
+    );
+}
+
+#[tokio::test]
+async fn a_missing_client_certificate_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let (error, line) = failure(&server, ca.strict_server(&for_name("127.0.0.1")), &mut transport).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert!(line.contains("the server wants a client certificate; give one by client_certificate"), "{line}");
+}
+
+#[tokio::test]
+async fn a_client_certificate_of_another_ca_is_told() {
+    for name in ["this cluster's CA", "other"] {
+        let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named(name));
+        let (certificate, key) = other.sign(&for_name("client"));
+        let mut transport = builder(&server)
+            .root_certificates(ca.certificate.pem())
+            .client_certificate(certificate.pem(), key.serialize_pem())
+            .build()
+            .unwrap();
+        let (error, line) = failure(&server, ca.strict_server(&for_name("127.0.0.1")), &mut transport).await;
+        assert_eq!(error.kind(), FailureKind::Tls);
+        assert!(line.contains("client's certificate"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        peer.write("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        peer
+    });
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Tls);
+    assert!(error.to_string().ends_with("the server does not speak TLS; is it an http:// URL?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_cut_is_told() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+        drop(server.accept().await);
+    });
+    assert_eq!(answer.unwrap_err().kind(), FailureKind::Reset);
+}
+
+#[tokio::test]
+async fn a_handshake_that_takes_too_long_is_given_up() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let peer = server.accept().await;
+        peer.0.readable().await.unwrap();
+        // From here on nothing happens, so the paused clock goes to the deadline.
+        tokio::time::pause();
+        peer
+    });
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+    assert_eq!(
+        error.to_string(),
+        format!("cannot shake hands by TLS with 127.0.0.1:{}: it took longer than 10s", server.port),
+    );
+}
+
+#[tokio::test]
+async fn a_body_cut_without_a_word_of_tls_is_an_error() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let config = ca.server(&for_name("127.0.0.1"));
+    let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.request().await;
+        // Without a length the end of the connection is the end of the body: anyone could cut it.
+        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf").await;
+        peer
+    });
+    let (_, mut body) = answer.unwrap();
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"half"[..]));
+    drop(peer);
+    let error = body.chunk().await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Reset);
+    assert!(error.to_string().contains("close_notify"), "{error}");
+}

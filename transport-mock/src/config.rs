@@ -1,0 +1,112 @@
+//! What kind of server it is.
+
+use core::time::Duration;
+
+/// What kind of API server a [`FakeServer`](crate::FakeServer) is.
+///
+/// The default is a Kubernetes 1.36 that keeps its whole history.
+///
+/// ```
+/// use informer_mock::{Config, FakeServer};
+///
+/// let mut config = Config::default();
+/// config.watch_list = false;
+/// let server = FakeServer::with_config(1, config);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The minor version of Kubernetes, 1.N. It decides the shape of some errors.
+    pub minor: u32,
+    /// Whether streaming lists are served. Where they are, a plain watch at `""` or `"0"` is taken for one.
+    pub watch_list: bool,
+    /// Whether bookmarks are sent to those who ask.
+    pub bookmarks: bool,
+    /// The time between bookmarks.
+    pub bookmark_every: Duration,
+    /// Whether `limit` is heeded at all.
+    pub paging: bool,
+    /// Whether a list at `"0"` ignores its `limit`, as the watch cache does.
+    pub cache_ignores_limit: bool,
+    /// Whether pages tell `remainingItemCount`.
+    pub remaining_item_count: bool,
+    /// How a watch from a version that is gone is refused.
+    pub gone: Gone,
+    /// How long a list at a version that is not there yet is held before 504.
+    pub too_large_wait: Duration,
+    /// For how long the watch cache keeps events; `None` for as long as they are not compacted.
+    pub watch_window: Option<Duration>,
+    /// For how long history is kept before it compacts itself; `None` for ever. (etcd: 5 minutes.)
+    pub history: Option<Duration>,
+    /// How many events may wait for a slow reader of a watch before it is cut.
+    pub watch_buffer: Option<usize>,
+    /// The time until an answer starts.
+    pub latency: Duration,
+    /// What the time zero is, in seconds since 1970, for creationTimestamp.
+    pub epoch: u64,
+    /// How many requests the log keeps; `None` for all.
+    pub log_limit: Option<usize>,
+}
+
+/// How a watch from a version that is gone is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// By an ERROR event in a stream with status 200, as the API server does.
+    Event,
+    /// By HTTP status 410.
+    Http,
+}
+
+impl Config {
+    /// Returns what a server of Kubernetes 1.`minor` does.
+    ///
+    /// ```
+    /// # use informer_mock::Config;
+    /// assert!(!Config::for_minor(15).bookmarks);
+    /// assert!(Config::for_minor(32).watch_list && !Config::for_minor(33).watch_list && Config::for_minor(34).watch_list);
+    /// ```
+    #[must_use]
+    pub fn for_minor(minor: u32) -> Self {
+        Self {
+            minor,
+            watch_list: minor == 32 || minor >= 34,
+            bookmarks: minor >= 16,
+            remaining_item_count: minor >= 15,
+            ..Self::default()
+        }
+    }
+
+    /// Has it forget as a real server does: events after 75 s, history after 5 minutes.
+    ///
+    /// ```
+    /// # use informer_mock::Config;
+    /// assert!(Config::default().forgetful().watch_window.is_some());
+    /// ```
+    #[must_use]
+    pub fn forgetful(self) -> Self {
+        let (watch_window, history) = (Duration::from_secs(75), Duration::from_secs(300));
+        Self { watch_window: Some(watch_window), history: Some(history), ..self }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            minor: 36,
+            watch_list: true,
+            bookmarks: true,
+            bookmark_every: Duration::from_secs(60),
+            paging: true,
+            cache_ignores_limit: true,
+            remaining_item_count: true,
+            gone: Gone::Event,
+            too_large_wait: Duration::from_secs(3),
+            watch_window: None,
+            history: None,
+            watch_buffer: None,
+            latency: Duration::ZERO,
+            epoch: 1_767_225_600,
+            log_limit: None,
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A cluster to look at: some hundreds of Pods and a few other objects, which change all the time.
+
+mod objects;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use informer_core::Instant;
+use serde_json::Value;
+
+use self::objects::{APPS, PHASES};
+use crate::seed::Seed;
+use crate::server::FakeServer;
+use crate::template::Template;
+
+/// What a demo cluster is like. The same settings make the same cluster and the same changes.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_mock::demo::Demo;
+/// use informer_mock::{FakeServer, Instant};
+///
+/// let demo = Demo::new(7).pods(50).rate(10);
+/// let mut server = FakeServer::new(7);
+/// demo.fill(&mut server);
+/// assert_eq!(server.objects("pods").count(), 50);
+///
+/// let before = server.version();
+/// let mut changes = demo.changes(Instant::from_micros(0));
+/// changes.run_to(&mut server, Instant::from_micros(0) + Duration::from_secs(2));
+/// assert!(server.version() >= before + 15, "10 changes a second");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Demo {
+    pods: usize,
+    namespaces: usize,
+    nodes: usize,
+    seed: u64,
+    rate: u32,
+    cut_every: Option<Duration>,
+    compact_every: Option<Duration>,
+}
+
+impl Demo {
+    /// Makes a demo of 300 Pods in 5 namespaces on 10 nodes, with 5 changes a second, where the watches are cut every 45 s,
+    /// and history is forgotten every 2 minutes.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        let (cut_every, compact_every) = (Some(Duration::from_secs(45)), Some(Duration::from_secs(120)));
+        Self { pods: 300, namespaces: 5, nodes: 10, seed, rate: 5, cut_every, compact_every }
+    }
+
+    /// Sets how many Pods there are at the start, and about as many later.
+    #[must_use]
+    pub const fn pods(self, pods: usize) -> Self {
+        Self { pods, ..self }
+    }
+
+    /// Sets the number of namespaces, at least 1.
+    #[must_use]
+    pub fn namespaces(self, namespaces: usize) -> Self {
+        Self { namespaces: namespaces.max(1), ..self }
+    }
+
+    /// Sets the number of nodes, at least 1.
+    #[must_use]
+    pub fn nodes(self, nodes: usize) -> Self {
+        Self { nodes: nodes.max(1), ..self }
+    }
+
+    /// Sets how many changes there are in a second; 0 is none.
+    #[must_use]
+    pub const fn rate(self, per_second: u32) -> Self {
+        Self { rate: per_second, ..self }
+    }
+
+    /// Sets how often all watches are cut.
+    #[must_use]
+    pub const fn cut_every(self, cut_every: Option<Duration>) -> Self {
+        Self { cut_every, ..self }
+    }
+
+    /// Sets how often history is forgotten while the watches are down, so that they get 410.
+    #[must_use]
+    pub const fn compact_every(self, compact_every: Option<Duration>) -> Self {
+        Self { compact_every, ..self }
+    }
+
+    /// Puts the objects into a server, and has it forget how they came.
+    pub fn fill(&self, server: &mut FakeServer) {
+        let mut seed = Seed::new(self.seed);
+        let pods = PodMaker::new(server);
+        for index in 0..self.nodes {
+            put(server, "nodes", objects::node(index));
+        }
+        for index in 0..self.namespaces {
+            let namespace = objects::namespace(index);
+            put(server, "namespaces", objects::bare("", &namespace));
+            put(server, "configmaps", objects::config_map(&namespace, 0));
+            for app in APPS {
+                put(server, "services", objects::service(&namespace, app));
+                put(server, "deployments.apps", objects::deployment(&namespace, app, 1));
+            }
+        }
+        for serial in 0..self.pods {
+            pods.create(self, server, &mut seed, serial as u64);
+        }
+        server.compact(server.version());
+    }
+
+    /// Returns the changes from a time on, for a server that was filled.
+    #[must_use]
+    pub fn changes(&self, start: Instant) -> Changes {
+        let first = |every: Option<Duration>| every.map(|every| start + every);
+        Changes {
+            demo: self.clone(),
+            seed: Seed::new(self.seed ^ 0x5eed),
+            serial: self.pods as u64,
+            pods: Vec::new(),
+            next_change: self.period().map(|period| start + period),
+            next_cut: first(self.cut_every),
+            next_compaction: first(self.compact_every),
+        }
+    }
+
+    /// Fills the server of a mock and keeps changing it, for ever. It is a future to spawn.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use informer_mock::demo::Demo;
+    /// use informer_mock::{FakeServer, Mock, Simulation};
+    ///
+    /// let mock = Mock::new(FakeServer::new(1));
+    /// let mut simulation = Simulation::new(mock.clock());
+    /// simulation.spawn(Demo::new(1).pods(20).run(mock.clone()));
+    /// simulation.run_for(Duration::from_secs(600));
+    /// assert!(mock.with(|server| server.objects("pods").count()).abs_diff(20) <= 10);
+    /// ```
+    #[cfg(feature = "std")]
+    pub async fn run<T: informer_core::Timer + Clone>(self, mock: crate::Mock<FakeServer, T>) {
+        let mut timer = mock.clock().clone();
+        mock.with(|server| self.fill(server));
+        let mut changes = self.changes(timer.now());
+        loop {
+            match changes.next_at() {
+                Some(next) => timer.sleep_until(next).await,
+                None => core::future::pending().await,
+            }
+            let now = timer.now();
+            mock.with(|server| changes.run_to(server, now));
+        }
+    }
+
+    fn period(&self) -> Option<Duration> {
+        Duration::from_secs(1).checked_div(self.rate)
+    }
+}
+
+/// Makes Pods from a template for each application and phase.
+#[derive(Debug)]
+struct PodMaker {
+    templates: Vec<Template>,
+}
+
+impl PodMaker {
+    fn new(server: &FakeServer) -> Self {
+        let kinds = APPS.iter().flat_map(|app| PHASES[..2].iter().map(move |phase| (app, phase)));
+        let templates = kinds.filter_map(|(app, phase)| server.template("pods", &objects::pod(app, phase)));
+        Self { templates: templates.collect() }
+    }
+
+    /// Creates a Pod, and returns its namespace and name.
+    fn create(&self, demo: &Demo, server: &mut FakeServer, seed: &mut Seed, serial: u64) -> (String, String) {
+        let namespace = objects::namespace(below(seed, demo.namespaces));
+        let (app, phase) = (below(seed, APPS.len()), below(seed, 2));
+        let node = objects::node_name(below(seed, demo.nodes));
+        let hash = format!("{:08x}", seed.next() >> 32);
+        let name = format!("{}-{hash}-{}", APPS[app], seed.suffix());
+        let (ip, tag) = (objects::pod_ip(serial), format!("{}", serial % 20));
+        if let Some(template) = self.templates.get(2 * app + phase) {
+            let fill = |hole: &str, out: &mut String| {
+                *out += match hole {
+                    "node" => &node,
+                    "hash" => &hash,
+                    "ip" => &ip,
+                    _ => &tag,
+                };
+            };
+            // The server has Pods.
+            let _ = server.create_from("pods", template, (&namespace, &name), fill);
+        }
+        (namespace, name)
+    }
+}
+
+/// The changes of a demo, in the order of their times.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    demo: Demo,
+    seed: Seed,
+    /// Counts Pods, and changes of them.
+    serial: u64,
+    /// Namespace and name of each; empty until they are first needed.
+    pods: Vec<(String, String)>,
+    next_change: Option<Instant>,
+    next_cut: Option<Instant>,
+    next_compaction: Option<Instant>,
+}
+
+impl Changes {
+    /// Returns when the next change is; `None` where there is none.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Instant> {
+        [self.next_change, self.next_cut, self.next_compaction].into_iter().flatten().min()
+    }
+
+    /// Makes the changes up to a time, of which it leaves out some where they are more than 10,000.
+    pub fn run_to(&mut self, server: &mut FakeServer, now: Instant) {
+        for _ in 0..10_000 {
+            let Some(next) = self.next_at().filter(|next| *next <= now) else { return };
+            self.step(server, next);
+        }
+        // One that was held up, say by a sleeping laptop, does not make up for all it missed.
+        let fresh = self.demo.changes(now);
+        (self.next_change, self.next_cut, self.next_compaction) = (fresh.next_change, fresh.next_cut, fresh.next_compaction);
+    }
+
+    fn step(&mut self, server: &mut FakeServer, at: Instant) {
+        if self.next_compaction.is_some_and(|next| next <= at) {
+            self.next_compaction = self.demo.compact_every.map(|every| at + later(every));
+            server.cut_watches();
+            server.compact_all();
+        } else if self.next_cut.is_some_and(|next| next <= at) {
+            self.next_cut = self.demo.cut_every.map(|every| at + later(every));
+            server.cut_watches();
+        } else {
+            self.next_change = self.demo.period().map(|period| at + period);
+            self.change(server);
+        }
+    }
+
+    fn change(&mut self, server: &mut FakeServer) {
+        if self.pods.is_empty() {
+            self.pods = server.objects("pods").map(|pod| (pod.namespace().into(), pod.name().into())).collect();
+        }
+        self.serial += 1;
+        let (have, want) = (self.pods.len(), self.demo.pods);
+        match below(&mut self.seed, 100) {
+            0..10 if have < want + want / 4 => self.create(server),
+            10..20 if have > want.saturating_sub(want / 4).max(1) => self.delete(server),
+            20..26 => self.change_another(server),
+            _ if have == 0 => self.create(server),
+            _ => self.change_phase(server),
+        }
+    }
+
+    fn create(&mut self, server: &mut FakeServer) {
+        let maker = PodMaker::new(server);
+        self.pods.push(maker.create(&self.demo, server, &mut self.seed, self.serial));
+    }
+
+    fn delete(&mut self, server: &mut FakeServer) {
+        let index = below(&mut self.seed, self.pods.len());
+        let (namespace, name) = self.pods.swap_remove(index);
+        // Somebody else may have deleted it.
+        let _ = server.delete("pods", &namespace, &name);
+    }
+
+    fn change_phase(&mut self, server: &mut FakeServer) {
+        let index = below(&mut self.seed, self.pods.len());
+        let Some((namespace, name)) = self.pods.get(index) else { return };
+        let Some(mut pod) = server.get("pods", namespace, name) else { return };
+        let phase = PHASES[below(&mut self.seed, PHASES.len())];
+        let app = String::from(pod["metadata"]["labels"]["app"].as_str().unwrap_or_default());
+        let ip = objects::pod_ip(self.serial);
+        pod["status"] = objects::pod_status(&app, phase, &ip, &format!("{}", self.serial % 20), self.serial % 5);
+        put(server, "pods", pod);
+    }
+
+    fn change_another(&mut self, server: &mut FakeServer) {
+        let namespace = objects::namespace(below(&mut self.seed, self.demo.namespaces));
+        if below(&mut self.seed, 2) == 0 {
+            put(server, "configmaps", objects::config_map(&namespace, self.serial));
+        } else {
+            let app = APPS[below(&mut self.seed, APPS.len())];
+            put(server, "deployments.apps", objects::deployment(&namespace, app, 1 + self.serial % 9));
+        }
+    }
+}
+
+/// What the demo makes is valid, unless somebody changed the server's objects meanwhile, which is no trouble.
+fn put(server: &mut FakeServer, resource: &str, object: Value) {
+    let _ = server.apply(resource, object);
+}
+
+fn below(seed: &mut Seed, bound: usize) -> usize {
+    usize::try_from(seed.below(bound as u64)).unwrap_or(0)
+}
+
+/// No period is so short that time would stand still.
+fn later(every: Duration) -> Duration {
+    every.max(Duration::from_millis(1))
+}

@@ -1,0 +1,130 @@
+//! Which objects a request is about.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, format};
+
+use informer_core::LabelSelector;
+
+use crate::object::{Object, ResourceType};
+use crate::query::Query;
+use crate::status::Status;
+
+/// The namespace, the label selector and the field selector of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    namespace: Option<String>,
+    labels: LabelSelector,
+    fields: Vec<Field>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Field {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+impl Filter {
+    pub(crate) fn parse(namespace: Option<&str>, query: &Query, kind: &ResourceType) -> Result<Self, Status> {
+        let labels = query.get("labelSelector").unwrap_or_default();
+        let labels = LabelSelector::parse(labels)
+            .map_err(|error| Status::bad_request(format!("unable to parse requirement: {error}")))?;
+        let fields = parse_fields(query.get("fieldSelector").unwrap_or_default())?;
+        for field in &fields {
+            let name = field.path == "metadata.name" || field.path == "metadata.namespace" && kind.namespaced;
+            if !name && !kind.selectable.contains(&field.path) {
+                let message = format!(
+                    "Unable to find \"{}\" that match label selector \"\", field selector \"{}\": field label not supported: {}",
+                    kind.plural, field.path, field.path
+                );
+                return Err(Status::bad_request(message));
+            }
+        }
+        Ok(Self { namespace: namespace.map(ToOwned::to_owned), labels, fields })
+    }
+
+    /// Tells whether there is a selector, besides the namespace.
+    pub(crate) fn selects(&self) -> bool {
+        !self.labels.is_everything() || !self.fields.is_empty()
+    }
+
+    /// Returns what the keys of all objects that it may match start with.
+    pub(crate) fn prefix(&self) -> String {
+        self.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"))
+    }
+
+    pub(crate) fn matches(&self, object: &Object, kind: &ResourceType) -> bool {
+        let fields = || {
+            self.fields.iter().all(|field| (object.field(&kind.selectable, &field.path) == field.value) == field.equal)
+        };
+        self.namespace.as_ref().is_none_or(|namespace| **namespace == *object.namespace)
+            && fields()
+            && self.labels.matches(&*object.labels)
+    }
+}
+
+/// Reads a field selector. A backslash escapes a comma, an equals sign and itself, in values.
+fn parse_fields(text: &str) -> Result<Vec<Field>, Status> {
+    let mut fields = Vec::new();
+    for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
+        let at = term.find(['=', '!']);
+        let split = at.and_then(|at| {
+            let (path, rest) = term.split_at(at);
+            let operators = [("!=", false), ("==", true), ("=", true)];
+            let (rest, equal) = operators.into_iter().find_map(|(op, eq)| Some((rest.strip_prefix(op)?, eq)))?;
+            Some(Field { path: path.trim().to_string(), value: unescape(rest)?, equal })
+        });
+        let invalid = || Status::bad_request(format!("invalid field selector: '{text}'; can't understand '{term}'"));
+        fields.push(split.ok_or_else(invalid)?);
+    }
+    Ok(fields)
+}
+
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        if c == ',' && !escaped {
+            terms.push(&text[start..at]);
+            start = at + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(match c {
+            '\\' => chars.next().filter(|c| ['\\', ',', '='].contains(c))?,
+            '=' => return None,
+            other => other,
+        });
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn field_selectors() {
+        let fields = parse_fields(r"spec.nodeName=n1,status.phase!=Failed,metadata.name==a\,b\=\\").ok();
+        let field = |path: &str, value: &str, equal| Field { path: path.to_string(), value: value.to_string(), equal };
+        let expected = [
+            field("spec.nodeName", "n1", true),
+            field("status.phase", "Failed", false),
+            field("metadata.name", r"a,b=\", true),
+        ];
+        assert_eq!(fields.as_deref(), Some(&expected[..]));
+        assert_eq!(parse_fields("").map(|fields| fields.len()), Ok(0));
+        for wrong in ["a", "a!b", r"a=\x", "a=b=c"] {
+            assert!(parse_fields(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Objects as the server keeps them: rendered once, and written out again in each of the forms that the API has.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// A type of objects that the server has.
+#[derive(Clone, Debug)]
+pub(crate) struct ResourceType {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) kind: String,
+    pub(crate) namespaced: bool,
+    /// Served from a CustomResourceDefinition: members sorted, items of a list with kind and apiVersion.
+    pub(crate) custom: bool,
+    /// The fields, besides name and namespace, that a field selector may name.
+    pub(crate) selectable: Vec<String>,
+}
+
+impl ResourceType {
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Tells whether a caller's name for the type means this one: `pods`, `deployments.apps`, `apps/v1/deployments`.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.plural.as_str());
+        if let Some(rest) = rest {
+            return rest.is_empty() || rest.strip_prefix('.').is_some_and(|group| group == self.group);
+        }
+        let path = name.strip_suffix(self.plural.as_str()).and_then(|rest| rest.strip_suffix('/'));
+        path.is_some_and(|path| path == self.api_version())
+    }
+
+    /// Writes kind and apiVersion as the first members of an object, with a comma behind.
+    pub(crate) fn write_type(&self, out: &mut Vec<u8>, kind_suffix: &str) {
+        let (kind, version) = (&self.kind, self.api_version());
+        let text = if self.custom {
+            format!("\"apiVersion\":\"{version}\",\"kind\":\"{kind}{kind_suffix}\",")
+        } else {
+            format!("\"kind\":\"{kind}{kind_suffix}\",\"apiVersion\":\"{version}\",")
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// How much of an object a request wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum View {
+    Full,
+    /// `PartialObjectMetadata`.
+    Metadata,
+}
+
+/// One state of one object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Object {
+    pub(crate) version: u64,
+    pub(crate) namespace: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) uid: Box<str>,
+    pub(crate) created: Box<str>,
+    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    /// The values of the fields that selectors may name, in the order of the type.
+    pub(crate) fields: Box<[Box<str>]>,
+    /// The members from `metadata` on, without the braces around them.
+    pub(crate) body: Box<[u8]>,
+    /// Where the resourceVersion's digits stand in the body.
+    pub(crate) version_at: core::ops::Range<usize>,
+    pub(crate) metadata_end: usize,
+}
+
+/// What the server decides of an object's metadata.
+pub(crate) struct Identity<'a> {
+    pub(crate) version: u64,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) created: &'a str,
+}
+
+impl Object {
+    /// Renders an object. Members that the server decides on are taken from `identity`.
+    pub(crate) fn new(kind: &ResourceType, value: &Map<String, Value>, identity: &Identity<'_>) -> Self {
+        let no_metadata = Map::new();
+        let metadata = value.get("metadata").and_then(Value::as_object).unwrap_or(&no_metadata);
+        let mut body = b"\"metadata\":{".to_vec();
+        let version_at = write_metadata(&mut body, metadata, identity, kind);
+        body.push(b'}');
+        let metadata_end = body.len();
+        let skipped = ["kind", "apiVersion", "metadata"];
+        for key in sorted(value).filter(|key| !skipped.contains(key)) {
+            body.push(b',');
+            write_member(&mut body, key, value.get(key).unwrap_or(&Value::Null));
+        }
+        let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        Self {
+            version: identity.version,
+            namespace: identity.namespace.into(),
+            name: identity.name.into(),
+            uid: identity.uid.into(),
+            created: identity.created.into(),
+            labels: labels.collect(),
+            fields: kind.selectable.iter().map(|path| field(value, path)).collect(),
+            body: body.into(),
+            version_at,
+            metadata_end,
+        }
+    }
+
+    /// Returns the value of a field that selectors may name.
+    pub(crate) fn field(&self, selectable: &[String], path: &str) -> &str {
+        match path {
+            "metadata.name" => &self.name,
+            "metadata.namespace" => &self.namespace,
+            _ => {
+                let index = selectable.iter().position(|own| own == path);
+                index.and_then(|index| self.fields.get(index)).map_or("", |value| value)
+            }
+        }
+    }
+
+    /// Tells whether it differs from `other` in no more than the version.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        fn parts(object: &Object) -> (&[u8], &[u8]) {
+            (&object.body[..object.version_at.start], &object.body[object.version_at.end..])
+        }
+        parts(self) == parts(other)
+    }
+
+    /// Writes it as an object of its own.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View) {
+        self.write_at(out, kind, view, self.version);
+    }
+
+    /// Writes it with another version, as an event about its deletion has it.
+    pub(crate) fn write_at(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View, version: u64) {
+        out.push(b'{');
+        match view {
+            View::Full => kind.write_type(out, ""),
+            View::Metadata => out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\","),
+        }
+        self.write_body(out, view, version);
+        out.push(b'}');
+    }
+
+    /// Writes it as an item of a list.
+    pub(crate) fn write_item(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View) {
+        if kind.custom || view == View::Metadata {
+            return self.write(out, kind, view);
+        }
+        out.push(b'{');
+        self.write_body(out, view, self.version);
+        out.push(b'}');
+    }
+
+    fn write_body(&self, out: &mut Vec<u8>, view: View, version: u64) {
+        let end = if view == View::Full { self.body.len() } else { self.metadata_end };
+        out.extend_from_slice(&self.body[..self.version_at.start]);
+        if version == self.version {
+            out.extend_from_slice(&self.body[self.version_at.start..end]);
+        } else {
+            out.extend_from_slice(version.to_string().as_bytes());
+            out.extend_from_slice(&self.body[self.version_at.end..end]);
+        }
+    }
+}
+
+/// Writes the members of metadata, and returns where the version stands.
+fn write_metadata(
+    body: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    identity: &Identity<'_>,
+    kind: &ResourceType,
+) -> core::ops::Range<usize> {
+    const FIRST: [&str; 7] =
+        ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"];
+    let set = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    let mut keys: Vec<&str> = set.into_iter().filter(|key| *key != "namespace" || kind.namespaced).collect();
+    keys.extend(metadata.keys().map(String::as_str).filter(|key| !set.contains(key)));
+    keys.sort_unstable();
+    if !kind.custom {
+        keys.sort_by_key(|key| FIRST.iter().position(|first| first == key).unwrap_or(FIRST.len()));
+    }
+    let mut version_at = 0..0;
+    for (index, key) in keys.into_iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        let own = match key {
+            "name" => identity.name,
+            "namespace" => identity.namespace,
+            "uid" => identity.uid,
+            "creationTimestamp" => identity.created,
+            "resourceVersion" => {
+                body.extend_from_slice(b"\"resourceVersion\":\"");
+                let start = body.len();
+                body.extend_from_slice(identity.version.to_string().as_bytes());
+                version_at = start..body.len();
+                body.push(b'"');
+                continue;
+            }
+            _ => {
+                write_member(body, key, metadata.get(key).unwrap_or(&Value::Null));
+                continue;
+            }
+        };
+        write_member(body, key, &Value::from(own));
+    }
+    version_at
+}
+
+fn write_member(out: &mut Vec<u8>, key: &str, value: &Value) {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = write!(text, "{}:{value}", Value::from(key));
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn sorted(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let mut keys: Vec<&str> = map.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys.into_iter()
+}
+
+/// Looks up a path with dots; what is missing is empty.
+fn field(value: &Map<String, Value>, path: &str) -> Box<str> {
+    let mut parts = path.split('.');
+    let first = parts.next().and_then(|first| value.get(first));
+    let found = parts.fold(first, |value, part| value?.get(part));
+    match found {
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(Value::Bool(flag)) => flag.to_string().into(),
+        Some(Value::Number(number)) => number.to_string().into(),
+        Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => "".into(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Paths and queries of requests.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The query of a request, decoded, in the order in which it was sent.
+///
+/// ```
+/// let query = informer_mock::Query::parse("labelSelector=app%3Dweb%2Ctier&limit=500&watch=1");
+/// assert_eq!(query.get("labelSelector"), Some("app=web,tier"));
+/// assert!(query.flag("watch") && !query.flag("allowWatchBookmarks"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Reads a query. As Go does, it takes `+` for a space and leaves out pairs with a broken percent escape.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.filter_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(key, true)?, decode(value, true)?))
+        });
+        Self { pairs: pairs.collect() }
+    }
+
+    /// Returns the first value of a parameter.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
+    }
+
+    /// Tells whether a parameter is there and is neither `false` nor `0`.
+    #[must_use]
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| value != "false" && value != "0")
+    }
+
+    /// Goes through the parameters.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Returns the parameter where it is there and not empty.
+    pub(crate) fn filled(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|value| !value.is_empty())
+    }
+}
+
+/// Splits a request target, and decodes its two parts.
+pub(crate) fn split_target(target: &str) -> (String, Query) {
+    let target = target.split('#').next().unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    (decode(path, false).unwrap_or_else(|| path.to_string()), Query::parse(query))
+}
+
+/// What a path of the Kubernetes API names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ApiPath<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) plural: &'a str,
+    pub(crate) name: Option<&'a str>,
+}
+
+impl<'a> ApiPath<'a> {
+    pub(crate) fn parse(path: &'a str) -> Option<Self> {
+        let mut segments = path.strip_prefix('/')?.split('/');
+        let group = match segments.next()? {
+            "api" => "",
+            "apis" => segments.next()?,
+            _ => return None,
+        };
+        let version = segments.next()?;
+        let rest: Vec<&str> = segments.collect();
+        let (namespace, plural, name) = match *rest.as_slice() {
+            [plural] => (None, plural, None),
+            ["namespaces", namespace, plural] => (Some(namespace), plural, None),
+            ["namespaces", namespace, plural, name] => (Some(namespace), plural, Some(name)),
+            [plural, name] => (None, plural, Some(name)),
+            _ => return None,
+        };
+        let parts = [Some(version), Some(plural), namespace, name];
+        let whole = parts.into_iter().flatten().all(|part| !part.is_empty());
+        whole.then_some(Self { group, version, namespace, plural, name })
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (key, value)) in self.iter().enumerate() {
+            if index > 0 {
+                f.write_str("&")?;
+            }
+            write!(f, "{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn decode(text: &str, plus_is_space: bool) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'%' => hex(bytes.next()?)? << 4 | hex(bytes.next()?)?,
+            b'+' if plus_is_space => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
+const fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_decoded() {
+        let (path, query) = split_target("/api/v1/pods?a=%E4%B8%96+x&b&=&c=%zz&d=1=2");
+        assert_eq!(path, "/api/v1/pods");
+        assert_eq!(query.get("a"), Some("世 x"));
+        assert_eq!(query.get("b"), Some(""));
+        assert!(query.flag("b"));
+        assert_eq!(query.get("c"), None);
+        assert_eq!(query.get("d"), Some("1=2"));
+        assert_eq!(query.to_string(), "a=世 x&b=&=&d=1=2");
+    }
+
+    #[test]
+    fn paths() {
+        let path = |text| ApiPath::parse(text);
+        let pods = ApiPath { group: "", version: "v1", namespace: None, plural: "pods", name: None };
+        assert_eq!(path("/api/v1/pods"), Some(pods));
+        assert_eq!(path("/api/v1/namespaces/a/pods"), Some(ApiPath { namespace: Some("a"), ..pods }));
+        let one = ApiPath { namespace: Some("a"), name: Some("b"), ..pods };
+        assert_eq!(path("/api/v1/namespaces/a/pods/b"), Some(one));
+        let namespace = ApiPath { plural: "namespaces", name: Some("a"), ..pods };
+        assert_eq!(path("/api/v1/namespaces/a"), Some(namespace));
+        assert_eq!(path("/apis/apps/v1/deployments").map(|p| p.group), Some("apps"));
+        for wrong in ["", "/", "/api", "/api/v1", "/api/v1/", "/apis/apps/v1", "/api/v1/namespaces//pods", "/x/v1/pods"] {
+            assert_eq!(path(wrong), None, "{wrong}");
+        }
+        assert_eq!(path("/api/v1/namespaces/a/pods/b/log"), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! The server on a real port.
+
+mod http;
+
+use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
+use core::net::SocketAddr;
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::io;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::ReadHalf;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::task::JoinSet;
+
+use self::http::Request;
+use crate::backend::Backend;
+use crate::mock::{Exchange, Mock};
+use crate::tokio_clock::TokioClock;
+
+/// Opens a port for a mock server, which is then served where [`Serving::run`] is awaited or spawned.
+///
+/// It speaks HTTP/1.1, without TLS: GET alone, keep-alive, chunked bodies. A body is taken from the server no faster than
+/// the client reads it. Faults apply: what is refused or cut is a TCP reset.
+///
+/// ```
+/// use informer_mock::{FakeServer, Mock, TokioClock, serve};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+/// let serving = serve(mock.clone(), "127.0.0.1:0").await?;
+/// let address = serving.local_addr();
+/// let server = tokio::spawn(serving.run());
+/// // Clients talk to http://{address}, the test to `mock`.
+/// assert_ne!(address.port(), 0);
+/// server.abort();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Fails where the port cannot be had.
+pub async fn serve<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, address: impl ToSocketAddrs) -> io::Result<Serving<B>> {
+    let listener = TcpListener::bind(address).await?;
+    let local = listener.local_addr()?;
+    Ok(Serving { listener, local, mock })
+}
+
+/// A port that is open, see [`serve`].
+#[derive(Debug)]
+pub struct Serving<B> {
+    listener: TcpListener,
+    local: SocketAddr,
+    mock: Mock<B, TokioClock>,
+}
+
+impl<B: Backend + Send + 'static> Serving<B> {
+    /// Returns the address.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Serves for ever. Dropping the future closes the port and all connections.
+    pub async fn run(self) {
+        let mut connections = JoinSet::new();
+        loop {
+            match accept(&self.listener, &mut connections).await {
+                Ok(stream) => {
+                    connections.spawn(connection(self.mock.clone(), stream));
+                }
+                // No file handles, or a client that has gone again.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
+
+/// Waits for a client, and clears away what has ended meanwhile.
+async fn accept(listener: &TcpListener, connections: &mut JoinSet<()>) -> io::Result<TcpStream> {
+    poll_fn(|context| {
+        while let Poll::Ready(Some(_)) = connections.poll_join_next(context) {}
+        listener.poll_accept(context)
+    })
+    .await
+    .map(|(stream, _)| stream)
+}
+
+/// What is to become of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Then {
+    Next,
+    Close,
+    Reset,
+}
+
+async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut stream: TcpStream) {
+    // Where this fails, it is slower, no more.
+    let _ = stream.set_nodelay(true);
+    let mut input = Vec::new();
+    loop {
+        let request = match next_request(&mut stream, &mut input).await {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(status) => {
+                // The client may be gone already.
+                let _ = stream.write_all(&http::refusal(status)).await;
+                let _ = stream.shutdown().await;
+                return;
+            }
+        };
+        match respond(&mock, &mut stream, &mut input, &request).await {
+            Then::Next => {}
+            Then::Close => return,
+            Then::Reset => {
+                // Without it, the client sees an end instead of a reset.
+                let _ = stream.set_zero_linger();
+                return;
+            }
+        }
+    }
+}
+
+/// Reads the next request; `None` where the client has gone, an error is an HTTP status.
+async fn next_request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<Request>, u16> {
+    loop {
+        if let Some((request, used)) = http::parse(input)? {
+            input.drain(..used);
+            return Ok(Some(request));
+        }
+        if !matches!(stream.read_buf(input).await, Ok(1..)) {
+            return Ok(None);
+        }
+    }
+}
+
+async fn respond<B: Backend>(
+    mock: &Mock<B, TokioClock>,
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+    request: &Request,
+) -> Then {
+    let (reader, mut writer) = stream.split();
+    let mut exchange = mock.open(&request.target, &request.accept);
+    let mut answer = pin!(async {
+        answer(&mut exchange, &mut writer, request).await.unwrap_or(Then::Close)
+    });
+    let mut gone = pin!(until_gone(reader, input));
+    poll_fn(|context| {
+        if let Poll::Ready(then) = answer.as_mut().poll(context) {
+            return Poll::Ready(then);
+        }
+        // Who closes a connection does not want the rest, as with the real server.
+        gone.as_mut().poll(context).map(|()| Then::Close)
+    })
+    .await
+}
+
+async fn answer<B: Backend>(
+    exchange: &mut Exchange<B, TokioClock>,
+    writer: &mut (impl tokio::io::AsyncWrite + Unpin),
+    request: &Request,
+) -> io::Result<Then> {
+    let Ok(head) = exchange.head().await else { return Ok(Then::Reset) };
+    let chunked = head.content_length.is_none() && request.chunks;
+    let keep = request.keep_alive && (chunked || head.content_length.is_some());
+    writer.write_all(&http::head(&head, chunked, keep)).await?;
+    let mut sent = 0;
+    loop {
+        let bytes = match exchange.raw_chunk().await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => break,
+            Err(_) => return Ok(Then::Reset),
+        };
+        sent += bytes.len() as u64;
+        if chunked {
+            writer.write_all(&http::chunk(&bytes)).await?;
+        } else {
+            writer.write_all(&bytes).await?;
+        }
+    }
+    if chunked {
+        writer.write_all(b"0\r\n\r\n").await?;
+    }
+    // A length that was a lie leaves a connection that is of no more use.
+    let whole = head.content_length.is_none_or(|length| length == sent);
+    Ok(if keep && whole { Then::Next } else { Then::Close })
+}
+
+/// Reads on, for the requests behind, until the client closes the connection.
+async fn until_gone(mut reader: ReadHalf<'_>, input: &mut Vec<u8>) {
+    loop {
+        if input.len() >= http::HEAD_LIMIT {
+            return core::future::pending().await;
+        }
+        if !matches!(reader.read_buf(input).await, Ok(1..)) {
+            return;
+        }
+    }
+}

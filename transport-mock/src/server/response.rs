@@ -1,0 +1,262 @@
+//! One response on its way: where its bytes come from, and what faults do to them.
+
+use alloc::vec::Vec;
+
+use informer_core::{FailureKind, Instant};
+
+use super::list::ListBody;
+use super::watch::WatchBody;
+use crate::backend::{Chunk, HeadPoll, ResponseHead};
+use crate::fault::{Edit, Effects, Ending, Mark};
+
+/// The bytes that make a chunk full.
+const CHUNK: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) source: Source,
+    /// The request, as the log counts it.
+    pub(super) mark: usize,
+    head: ResponseHead,
+    ready_at: Instant,
+    effects: Effects,
+    sent: u64,
+    events: usize,
+    /// Bytes that wait for their turn, where chunks are split.
+    stash: Vec<u8>,
+    splits: usize,
+    ending: Option<Ending>,
+}
+
+/// Where the bytes of a body come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Whole(Vec<u8>),
+    List(ListBody),
+    Watch(WatchBody),
+}
+
+/// What a source did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// It wrote something that is neither event nor item.
+    Bytes,
+    /// It wrote one event or item.
+    Event,
+    /// It is at its end.
+    End(Ending),
+    /// It has nothing for now.
+    Pending(Option<Instant>),
+}
+
+impl Response {
+    pub(super) fn new(head: ResponseHead, source: Source, mark: usize, ready_at: Instant, effects: Effects) -> Self {
+        let mut response = Self {
+            source,
+            mark,
+            head,
+            ready_at: ready_at + effects.delay,
+            effects,
+            sent: 0,
+            events: 0,
+            stash: Vec::new(),
+            splits: 0,
+            ending: None,
+        };
+        response.decorate();
+        response
+    }
+
+    /// Takes over the answer to a request that had to wait for it.
+    pub(super) fn answer(&mut self, head: ResponseHead, source: Source) {
+        (self.head, self.source) = (head, source);
+        self.decorate();
+    }
+
+    pub(super) fn watch_mut(&mut self) -> Option<&mut WatchBody> {
+        match &mut self.source {
+            Source::Watch(body) if self.ending.is_none() => Some(body),
+            Source::Watch(_) | Source::Whole(_) | Source::List(_) => None,
+        }
+    }
+
+    /// Ends it at once; what it has not sent is lost.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.stash.clear();
+        self.ending = Some(ending);
+        self.source = Source::Whole(Vec::new());
+    }
+
+    pub(super) fn poll_head(&mut self, now: Instant) -> HeadPoll {
+        if self.effects.silent {
+            return HeadPoll::Pending { until: None };
+        }
+        if self.ready_at > now {
+            return HeadPoll::Pending { until: Some(self.ready_at) };
+        }
+        if let Some(kind) = self.effects.fail {
+            return HeadPoll::Failed(kind);
+        }
+        if self.sent == 0
+            && self.stash.is_empty()
+            && let Some(Ending::Abort(kind)) = self.ending
+        {
+            return HeadPoll::Failed(kind);
+        }
+        if self.effects.late_head
+            && let Source::Watch(body) = &self.source
+            && let Some(until) = body.idle_until(now)
+        {
+            return HeadPoll::Pending { until };
+        }
+        HeadPoll::Ready(self.head.clone())
+    }
+
+    pub(super) fn poll_chunk(&mut self, now: Instant) -> Chunk {
+        if self.effects.silent {
+            return Chunk::Pending { until: None };
+        }
+        if self.ready_at > now {
+            return Chunk::Pending { until: Some(self.ready_at) };
+        }
+        if let Some(kind) = self.effects.fail {
+            return Chunk::Abort(kind);
+        }
+        if !self.stash.is_empty() {
+            return self.next_split();
+        }
+        let mut out = Vec::new();
+        let mut until = None;
+        while self.ending.is_none() && out.len() < CHUNK {
+            if self.is_cut() {
+                self.ending = Some(self.effects.ending);
+                break;
+            }
+            let step = self.step(now, &mut out);
+            if let Step::Pending(next) = step {
+                until = next;
+                break;
+            }
+        }
+        self.cut_bytes(&mut out);
+        if !out.is_empty() {
+            self.sent += out.len() as u64;
+            if self.effects.split.is_empty() {
+                return Chunk::Data(out);
+            }
+            self.stash = out;
+            return self.next_split();
+        }
+        match self.ending {
+            None => Chunk::Pending { until },
+            Some(Ending::Stall) => Chunk::Pending { until: None },
+            Some(Ending::Close) => Chunk::End,
+            Some(Ending::Abort(kind)) => Chunk::Abort(kind),
+        }
+    }
+
+    fn decorate(&mut self) {
+        for (name, value) in &self.effects.headers {
+            self.head.set_header(name, value);
+        }
+        if let Some(length) = self.effects.content_length {
+            self.head.content_length = Some(length);
+        } else if !self.effects.append.is_empty()
+            && let Some(length) = &mut self.head.content_length
+        {
+            *length += self.effects.append.len() as u64;
+        }
+    }
+
+    /// Takes the next piece from the source, and does to it what the fault says.
+    fn step(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+        let start = out.len();
+        let step = self.source.next(now, out);
+        match step {
+            Step::Event => {
+                let index = self.events;
+                self.events += 1;
+                self.edit(index, start, out);
+                if self.effects.cut == Some(Mark::Inside(index)) {
+                    out.truncate(start + (out.len() - start) / 2);
+                    self.ending = Some(self.effects.ending);
+                }
+            }
+            Step::End(ending) => {
+                if ending == Ending::Close {
+                    out.append(&mut self.effects.append);
+                }
+                self.ending = Some(ending);
+            }
+            Step::Bytes | Step::Pending(_) => {}
+        }
+        step
+    }
+
+    fn edit(&mut self, index: usize, start: usize, out: &mut Vec<u8>) {
+        for (_, edit) in self.effects.edits.iter().filter(|(event, _)| *event == index) {
+            match edit {
+                Edit::Duplicate => {
+                    if matches!(self.source, Source::List(_)) && out.get(start) != Some(&b',') {
+                        out.push(b',');
+                    }
+                    out.extend_from_within(start..);
+                    if matches!(self.source, Source::List(_)) && out.last() == Some(&b',') {
+                        out.pop();
+                    }
+                }
+                Edit::Drop => {
+                    out.truncate(start);
+                    if let (0, Source::List(body)) = (index, &mut self.source) {
+                        body.starts_again();
+                    }
+                }
+                Edit::Before(bytes) => {
+                    out.splice(start..start, bytes.iter().copied());
+                }
+            }
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        match self.effects.cut {
+            Some(Mark::Events(events)) => self.events >= events,
+            Some(Mark::Bytes(bytes)) => self.sent >= bytes,
+            Some(Mark::Inside(_)) | None => false,
+        }
+    }
+
+    fn cut_bytes(&mut self, out: &mut Vec<u8>) {
+        let Some(Mark::Bytes(bytes)) = self.effects.cut else { return };
+        let left = usize::try_from(bytes.saturating_sub(self.sent)).unwrap_or(usize::MAX);
+        if out.len() >= left {
+            out.truncate(left);
+            self.ending = Some(self.effects.ending);
+        }
+    }
+
+    fn next_split(&mut self) -> Chunk {
+        let size = self.effects.split.get(self.splits % self.effects.split.len().max(1));
+        self.splits += 1;
+        let size = size.copied().unwrap_or(usize::MAX).min(self.stash.len());
+        let rest = self.stash.split_off(size);
+        Chunk::Data(core::mem::replace(&mut self.stash, rest))
+    }
+}
+
+impl Source {
+    fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+        match self {
+            Self::Whole(bytes) if bytes.is_empty() => Step::End(Ending::Close),
+            Self::Whole(bytes) => {
+                out.append(bytes);
+                Step::Bytes
+            }
+            Self::List(body) => body.next(out),
+            Self::Watch(body) => body.next(now, out),
+        }
+    }
+}
+
+/// A response that the server does not know.
+pub(super) const UNKNOWN: FailureKind = FailureKind::Reset;

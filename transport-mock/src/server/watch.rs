@@ -1,0 +1,213 @@
+//! The body of a watch: the initial events, what happens then, bookmarks, and the end at the deadline.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::{self, Vec};
+use core::time::Duration;
+
+use informer_core::Instant;
+
+use super::response::Step;
+use crate::fault::Ending;
+use crate::filter::Filter;
+use crate::object::{Object, ResourceType, View};
+use crate::store::Entry;
+
+#[derive(Debug)]
+pub(super) struct WatchBody {
+    pub(super) resource: usize,
+    kind: Arc<ResourceType>,
+    view: View,
+    filter: Filter,
+    initial: vec::IntoIter<Arc<Object>>,
+    /// The bookmark that ends the initial events is still to be sent.
+    initial_end: bool,
+    queue: VecDeque<Event>,
+    /// The version of the last event offered, or the one it started with.
+    seen: u64,
+    deadline: Instant,
+    bookmarks: Option<Bookmarks>,
+    limit: Option<usize>,
+    ending: Option<Ending>,
+}
+
+/// When bookmarks are sent.
+#[derive(Clone, Copy, Debug)]
+struct Bookmarks {
+    every: Duration,
+    next: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Change(&'static str, Arc<Object>, u64),
+    Error(Vec<u8>),
+}
+
+/// What a watch is opened with.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) resource: usize,
+    pub(super) kind: Arc<ResourceType>,
+    pub(super) view: View,
+    pub(super) filter: Filter,
+    /// Events after this version are wanted.
+    pub(super) version: u64,
+    pub(super) initial: Vec<Arc<Object>>,
+    pub(super) initial_end: bool,
+    pub(super) timeout: Duration,
+    pub(super) bookmarks_every: Option<Duration>,
+    pub(super) limit: Option<usize>,
+}
+
+impl WatchBody {
+    pub(super) fn new(now: Instant, opening: Opening) -> Self {
+        let deadline = now + opening.timeout;
+        let bookmarks = opening
+            .bookmarks_every
+            .map(|every| Bookmarks { every, next: next_bookmark(now, deadline, every) });
+        Self {
+            resource: opening.resource,
+            kind: opening.kind,
+            view: opening.view,
+            filter: opening.filter,
+            initial: opening.initial.into_iter(),
+            initial_end: opening.initial_end,
+            queue: VecDeque::new(),
+            seen: opening.version,
+            deadline,
+            bookmarks,
+            limit: opening.limit,
+            ending: None,
+        }
+    }
+
+    /// Has it say no more than this error.
+    pub(super) fn failed(mut self, status: Vec<u8>) -> Self {
+        self.queue.push_back(Event::Error(status));
+        self.initial_end = false;
+        self.ending = Some(Ending::Close);
+        self
+    }
+
+    /// Takes a change of an object of its resource.
+    pub(super) fn offer(&mut self, entry: &Entry) {
+        if entry.version <= self.seen || self.ending.is_some() {
+            return;
+        }
+        self.seen = entry.version;
+        let chosen = |object: &Option<Arc<Object>>| object.clone().filter(|object| self.filter.matches(object, &self.kind));
+        let event = match (chosen(&entry.before), chosen(&entry.after)) {
+            (None, Some(after)) => ("ADDED", after),
+            (Some(_), Some(after)) => ("MODIFIED", after),
+            (Some(before), None) => ("DELETED", before),
+            (None, None) => return,
+        };
+        if self.limit.is_some_and(|limit| self.queue.len() >= limit) {
+            // A reader that is too slow is cut without a word.
+            self.ending = Some(Ending::Close);
+            return;
+        }
+        self.queue.push_back(Event::Change(event.0, event.1, entry.version));
+    }
+
+    /// Moves on to a version with nothing in it for this watch.
+    pub(super) fn pass(&mut self, version: u64) {
+        self.seen = self.seen.max(version);
+    }
+
+    /// Lets it end once what it has is sent.
+    pub(super) const fn finish(&mut self) {
+        self.ending = Some(Ending::Close);
+    }
+
+    /// Returns when to ask again where it has nothing to send.
+    pub(super) fn idle_until(&self, now: Instant) -> Option<Option<Instant>> {
+        let busy = !self.initial.as_slice().is_empty() || self.initial_end || !self.queue.is_empty();
+        let until = self.next_time();
+        (!busy && self.ending.is_none() && until > now).then_some(Some(until))
+    }
+
+    pub(super) fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+        if let Some(object) = self.initial.next() {
+            self.write_change(out, "ADDED", &object, object.version);
+            return Step::Event;
+        }
+        if core::mem::take(&mut self.initial_end) {
+            self.write_bookmark(out, true);
+            return Step::Event;
+        }
+        match self.queue.pop_front() {
+            Some(Event::Change(kind, object, version)) => {
+                self.write_change(out, kind, &object, version);
+                return Step::Event;
+            }
+            Some(Event::Error(status)) => {
+                out.extend_from_slice(b"{\"type\":\"ERROR\",\"object\":");
+                out.extend_from_slice(status.trim_ascii_end());
+                out.extend_from_slice(b"}\n");
+                return Step::Event;
+            }
+            None => {}
+        }
+        if let Some(ending) = self.ending {
+            return Step::End(ending);
+        }
+        if let Some(bookmarks) = &mut self.bookmarks
+            && bookmarks.next.is_some_and(|next| next <= now)
+        {
+            bookmarks.next = next_bookmark(now, self.deadline, bookmarks.every);
+            if now < self.deadline {
+                self.write_bookmark(out, false);
+                return Step::Event;
+            }
+        }
+        if self.deadline <= now {
+            self.ending = Some(Ending::Close);
+            return Step::End(Ending::Close);
+        }
+        Step::Pending(Some(self.next_time()))
+    }
+
+    fn next_time(&self) -> Instant {
+        let bookmark = self.bookmarks.and_then(|bookmarks| bookmarks.next);
+        bookmark.map_or(self.deadline, |next| next.min(self.deadline))
+    }
+
+    fn write_change(&self, out: &mut Vec<u8>, kind: &str, object: &Object, version: u64) {
+        out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+        // What is deleted, or leaves the selector, has its last content and the version of the event.
+        object.write_at(out, &self.kind, self.view, version);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn write_bookmark(&self, out: &mut Vec<u8>, initial_end: bool) {
+        out.extend_from_slice(b"{\"type\":\"BOOKMARK\",\"object\":{");
+        match self.view {
+            View::Full => self.kind.write_type(out, ""),
+            View::Metadata => {
+                out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
+            }
+        }
+        let end = if initial_end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
+        let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{}\",\"creationTimestamp\":null{end}}}", self.seen_before_queue());
+        out.extend_from_slice(metadata.as_bytes());
+        out.extend_from_slice(b"}}\n");
+    }
+
+    /// Returns the version up to which everything was sent.
+    fn seen_before_queue(&self) -> u64 {
+        match self.queue.front() {
+            Some(Event::Change(_, _, version)) => version - 1,
+            Some(Event::Error(_)) | None => self.seen,
+        }
+    }
+}
+
+/// Every so often, and 2 s before the deadline; as the API server does it.
+fn next_bookmark(now: Instant, deadline: Instant, every: Duration) -> Option<Instant> {
+    let before_end = deadline.saturating_duration_since(now).saturating_sub(Duration::from_secs(2));
+    let wait = every.min(before_end);
+    (!wait.is_zero()).then(|| now + wait)
+}

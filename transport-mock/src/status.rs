@@ -1,0 +1,109 @@
+//! `Status` objects as the API server writes them.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Value, json};
+
+/// A refusal.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Status {
+    pub(crate) code: u16,
+    reason: &'static str,
+    message: String,
+    details: Option<Value>,
+    continue_token: Option<String>,
+}
+
+impl Status {
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, continue_token: None }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// The path names nothing that is served.
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource").details(json!({}))
+    }
+
+    pub(crate) fn no_such_object(group: &str, plural: &str, name: &str) -> Self {
+        let full = if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") };
+        let mut details = json!({ "name": name, "kind": plural });
+        if !group.is_empty() {
+            details["group"] = group.into();
+        }
+        Self::new(404, "NotFound", format!("{full} \"{name}\" not found")).details(details)
+    }
+
+    /// The list options do not go together.
+    pub(crate) fn invalid_options(field: &str, problem: &'static str, message: &str) -> Self {
+        let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {message}");
+        let causes = json!([{ "reason": problem, "message": message, "field": field }]);
+        let details = json!({ "group": "meta.k8s.io", "kind": "ListOptions", "causes": causes });
+        Self::new(422, "Invalid", text).details(details)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// A later page of a list that cannot be had any more. `token` lists the rest as it is now.
+    pub(crate) fn continue_expired(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a new \
+                       list without the continue parameter, or use the continue token in this response to retrieve the \
+                       remainder of the results. Continuing with the provided token results in an inconsistent list - \
+                       objects that were created, modified, or deleted between the time the first chunk was returned and \
+                       now may show up in the list.";
+        Self { continue_token: Some(token), ..Self::expired(message) }
+    }
+
+    /// The version is not there yet. Old servers say so in the cause's message (to 1.18) or in the text (to 1.16).
+    pub(crate) fn too_large(asked: u64, current: u64, minor: u32) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let status = Self::new(504, "Timeout", message);
+        let mut cause = json!({ "message": "Too large resource version" });
+        match minor {
+            0..=16 => return status.details(json!({ "retryAfterSeconds": 1 })),
+            17..=18 => {}
+            _ => cause["reason"] = "ResourceVersionTooLarge".into(),
+        }
+        status.details(json!({ "causes": [cause], "retryAfterSeconds": 1 }))
+    }
+
+    /// The watch cache is being filled.
+    pub(crate) fn not_ready(seconds: u64) -> Self {
+        let message = "storage is (re)initializing";
+        Self::new(429, "TooManyRequests", message).details(json!({ "retryAfterSeconds": seconds }))
+    }
+
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/json;stream=watch";
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
+    pub(crate) fn json(&self) -> Vec<u8> {
+        let metadata = self.continue_token.as_ref().map_or_else(|| json!({}), |token| json!({ "continue": token }));
+        let mut text = format!(
+            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"status\":\"Failure\",\"message\":{},\"reason\":\"{}\"",
+            Value::from(self.message.as_str()),
+            self.reason
+        );
+        if let Some(details) = &self.details {
+            text += &format!(",\"details\":{details}");
+        }
+        text += &format!(",\"code\":{}}}\n", self.code);
+        text.into_bytes()
+    }
+
+    fn details(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
+    }
+}

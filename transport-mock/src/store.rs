@@ -1,0 +1,213 @@
+//! The objects in all the versions that are kept, and the one log of events.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use informer_core::Instant;
+
+use crate::object::{Object, ResourceType};
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) version: u64,
+    pub(crate) at: Instant,
+    pub(crate) resource: usize,
+    pub(crate) before: Option<Arc<Object>>,
+    pub(crate) after: Option<Arc<Object>>,
+}
+
+/// A multi-version store, as etcd is, with one version counter for everything.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    tables: Vec<Table>,
+    /// The version of the last change.
+    pub(crate) version: u64,
+    /// States before this version are gone.
+    pub(crate) compacted: u64,
+    log: VecDeque<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Table {
+    kind: Arc<ResourceType>,
+    /// By key; the states of each in the order of their versions, `None` where it was deleted.
+    objects: BTreeMap<Arc<str>, States>,
+}
+
+/// The states of one object, each from its version on.
+type States = Vec<(u64, Option<Arc<Object>>)>;
+
+impl Store {
+    pub(crate) const fn new() -> Self {
+        Self { tables: Vec::new(), version: 1, compacted: 0, log: VecDeque::new() }
+    }
+
+    pub(crate) fn add(&mut self, kind: ResourceType) {
+        self.tables.push(Table { kind: Arc::new(kind), objects: BTreeMap::new() });
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        self.tables.iter().map(|table| &table.kind)
+    }
+
+    pub(crate) fn kind(&self, resource: usize) -> &Arc<ResourceType> {
+        &self.tables[resource].kind
+    }
+
+    pub(crate) fn kind_mut(&mut self, resource: usize) -> &mut ResourceType {
+        Arc::make_mut(&mut self.tables[resource].kind)
+    }
+
+    /// Returns the present state of an object.
+    pub(crate) fn current(&self, resource: usize, key: &str) -> Option<&Arc<Object>> {
+        self.tables[resource].objects.get(key)?.last()?.1.as_ref()
+    }
+
+    /// Goes through the objects as they were at a version, by key, from behind `after` on.
+    pub(crate) fn at<'a>(
+        &'a self,
+        resource: usize,
+        version: u64,
+        prefix: &'a str,
+        after: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            Some(_) | None => Bound::Included(prefix),
+        };
+        let range = self.tables[resource].objects.range::<str, _>((start, Bound::Unbounded));
+        let range = range.take_while(move |(key, _)| key.starts_with(prefix));
+        range.filter_map(move |(_, states)| state_at(states, version))
+    }
+
+    pub(crate) fn next_version(&self) -> u64 {
+        self.version + 1
+    }
+
+    /// Makes a change at the next version.
+    pub(crate) fn put(&mut self, now: Instant, resource: usize, key: &str, after: Option<Arc<Object>>) {
+        self.version += 1;
+        let version = self.version;
+        let before = self.current(resource, key).cloned();
+        let objects = &mut self.tables[resource].objects;
+        match objects.get_mut(key) {
+            Some(states) => states.push((version, after.clone())),
+            None => {
+                objects.insert(key.into(), [(version, after.clone())].into());
+            }
+        }
+        self.log.push_back(Entry { version, at: now, resource, before, after });
+    }
+
+    /// Removes an object and all that was known of it, without an event.
+    pub(crate) fn forget(&mut self, resource: usize, key: &str) -> bool {
+        self.tables[resource].objects.remove(key).is_some()
+    }
+
+    /// Goes through the events after a version.
+    pub(crate) fn events_after(&self, version: u64) -> impl Iterator<Item = &Entry> {
+        let start = self.log.partition_point(|entry| entry.version <= version);
+        self.log.range(start..)
+    }
+
+    /// Returns the version of the last event before a time.
+    pub(crate) fn version_before(&self, time: Instant) -> Option<u64> {
+        let index = self.log.partition_point(|entry| entry.at < time).checked_sub(1)?;
+        self.log.get(index).map(|entry| entry.version)
+    }
+
+    /// Drops the events up to a version, and the states that only a reader of an earlier version could see.
+    pub(crate) fn compact(&mut self, version: u64) {
+        let version = version.min(self.version);
+        self.compacted = self.compacted.max(version);
+        while self.log.front().is_some_and(|entry| entry.version <= version) {
+            let Some(entry) = self.log.pop_front() else { break };
+            let Some(object) = entry.after.as_ref().or(entry.before.as_ref()) else { continue };
+            let objects = &mut self.tables[entry.resource].objects;
+            let key = key(&object.namespace, &object.name);
+            let Some(states) = objects.get_mut(key.as_str()) else { continue };
+            let old = states.partition_point(|(v, _)| *v <= version).saturating_sub(1);
+            states.drain(..old);
+            if let [(v, None)] = states.as_slice()
+                && *v <= version
+            {
+                objects.remove(key.as_str());
+            }
+        }
+    }
+}
+
+/// Puts the key of an object together, as it stands in etcd behind the resource's prefix.
+pub(crate) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}") }
+}
+
+fn state_at(states: &[(u64, Option<Arc<Object>>)], version: u64) -> Option<&Arc<Object>> {
+    let index = states.partition_point(|(v, _)| *v <= version).checked_sub(1)?;
+    states.get(index)?.1.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Identity;
+    use serde_json::Map;
+
+    fn store() -> Store {
+        let mut store = Store::new();
+        let text = |text: &str| String::from(text);
+        store.add(ResourceType {
+            group: text(""),
+            version: text("v1"),
+            plural: text("pods"),
+            kind: text("Pod"),
+            namespaced: true,
+            custom: false,
+            selectable: Vec::new(),
+        });
+        store
+    }
+
+    fn put(store: &mut Store, name: &str, there: bool) {
+        let version = store.next_version();
+        let identity = Identity { version, namespace: "d", name, uid: "u", created: "" };
+        let object = there.then(|| Arc::new(Object::new(store.kind(0), &Map::new(), &identity)));
+        store.put(Instant::from_micros(version), 0, &key("d", name), object);
+    }
+
+    fn names(store: &Store, version: u64, after: Option<&str>) -> String {
+        store.at(0, version, "d/", after).map(|object| format!("{}@{} ", object.name, object.version)).collect()
+    }
+
+    #[test]
+    fn every_state_can_be_read_until_it_is_compacted() {
+        let mut store = store();
+        put(&mut store, "a", true); // 2
+        put(&mut store, "b", true); // 3
+        put(&mut store, "a", true); // 4
+        put(&mut store, "b", false); // 5
+        put(&mut store, "c", true); // 6
+        assert_eq!(names(&store, 1, None), "");
+        assert_eq!(names(&store, 3, None), "a@2 b@3 ");
+        assert_eq!(names(&store, 4, Some("d/a")), "b@3 ");
+        assert_eq!(names(&store, 6, None), "a@4 c@6 ");
+        assert_eq!(store.events_after(3).count(), 3);
+        assert_eq!(store.version_before(Instant::from_micros(5)), Some(4));
+
+        store.compact(5);
+        assert_eq!(names(&store, 5, None), "a@4 ");
+        assert_eq!(names(&store, 6, None), "a@4 c@6 ");
+        assert_eq!(store.events_after(0).count(), 1);
+        assert_eq!(store.tables[0].objects.len(), 2);
+        assert_eq!(store.tables[0].objects["d/a"].len(), 1);
+
+        store.compact(100);
+        assert_eq!(store.compacted, 6);
+        assert_eq!(names(&store, 6, None), "a@4 c@6 ");
+    }
+}

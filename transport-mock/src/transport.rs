@@ -1,0 +1,140 @@
+//! The transport to a mock server.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use informer_core::{Body, FailureKind, Get, Head, Timer, Transport, TransportError};
+
+use crate::backend::Backend;
+use crate::clock::VirtualClock;
+use crate::mock::{Exchange, Mock};
+use crate::server::FakeServer;
+
+/// A transport to a mock server. [`Mock::transport`] makes it.
+///
+/// It keeps connections alive as an HTTP/1.1 client does: a response that was read to its end leaves its connection to a
+/// later request, and where that fails before its answer it says so ([`TransportError::connection_was_used`]). Clones
+/// share the connections.
+///
+/// ```
+/// use informer_mock::{FakeServer, Fault, Get, Mock, Simulation, Transport, TransportError};
+///
+/// let mock = Mock::new(FakeServer::new(1));
+/// mock.with(|server| server.inject(Fault::reset()));
+/// let mut transport = mock.transport();
+/// let failed = Simulation::new(mock.clock()).block_on(async move {
+///     let error = transport.send(Get::new("/api/v1/pods")).await.err()?;
+///     Some((error.to_string(), error.connection_was_used()))
+/// });
+/// assert_eq!(failed.flatten(), Some(("connection reset".to_string(), false)));
+/// ```
+#[derive(Debug)]
+pub struct MockTransport<B = FakeServer, T = VirtualClock> {
+    mock: Mock<B, T>,
+    idle: Arc<AtomicUsize>,
+    keep_alive: bool,
+}
+
+impl<B: Backend, T: Timer + Clone> MockTransport<B, T> {
+    pub(crate) fn new(mock: Mock<B, T>) -> Self {
+        Self { mock, idle: Arc::default(), keep_alive: true }
+    }
+
+    /// Says whether connections are kept for later requests; they are, unless it is said.
+    ///
+    /// ```
+    /// # use informer_mock::{FakeServer, Mock};
+    /// let transport = Mock::new(FakeServer::new(1)).transport().keep_alive(false);
+    /// ```
+    #[must_use]
+    pub fn keep_alive(self, keep_alive: bool) -> Self {
+        Self { keep_alive, ..self }
+    }
+
+    fn take_connection(&self) -> bool {
+        let taken = self.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, |idle| idle.checked_sub(1));
+        self.keep_alive && taken.is_ok()
+    }
+}
+
+impl<B, T: Clone> Clone for MockTransport<B, T> {
+    fn clone(&self) -> Self {
+        Self { mock: self.mock.clone(), idle: Arc::clone(&self.idle), keep_alive: self.keep_alive }
+    }
+}
+
+impl<B: Backend, T: Timer + Clone> Transport for MockTransport<B, T> {
+    type Body = MockBody<B, T>;
+    type Error = MockError;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), MockError> {
+        let used = self.take_connection();
+        let mut exchange = self.mock.open(get.target, get.accept);
+        let head = exchange.head().await.map_err(|kind| {
+            // Nobody refuses a connection that is there.
+            MockError { kind, used: used && kind != FailureKind::Refused }
+        })?;
+        let body = MockBody { exchange, buffer: Vec::new(), idle: Arc::clone(&self.idle), used, ended: false };
+        Ok((head.to_head(), body))
+    }
+}
+
+/// The body of a response of a mock server.
+#[derive(Debug)]
+pub struct MockBody<B: Backend = FakeServer, T: Timer + Clone = VirtualClock> {
+    exchange: Exchange<B, T>,
+    buffer: Vec<u8>,
+    idle: Arc<AtomicUsize>,
+    used: bool,
+    ended: bool,
+}
+
+impl<B: Backend, T: Timer + Clone> Body for MockBody<B, T> {
+    type Error = MockError;
+
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, MockError> {
+        if self.ended {
+            return Ok(None);
+        }
+        // Nothing is taken from the server before the last await, so that no byte is lost where this is dropped.
+        match self.exchange.chunk().await {
+            Ok(Some(bytes)) => {
+                self.buffer = bytes;
+                Ok(Some(&self.buffer))
+            }
+            Ok(None) => {
+                self.ended = true;
+                self.idle.fetch_add(1, Ordering::AcqRel);
+                Ok(None)
+            }
+            Err(kind) => Err(MockError { kind, used: self.used }),
+        }
+    }
+}
+
+/// How a request to a mock server failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MockError {
+    kind: FailureKind,
+    used: bool,
+}
+
+impl TransportError for MockError {
+    fn kind(&self) -> FailureKind {
+        self.kind
+    }
+
+    fn connection_was_used(&self) -> bool {
+        self.used
+    }
+}
+
+impl fmt::Display for MockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl core::error::Error for MockError {}

@@ -1,0 +1,95 @@
+//! What several tests need.
+#![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
+
+use core::time::Duration;
+
+use informer_mock::{Backend, Chunk, FailureKind, FakeServer, HeadPoll, Instant, ResponseHead, ResponseId, json};
+use serde_json::Value;
+
+pub const JSON: &str = "application/json";
+
+pub fn at(seconds: u64) -> Instant {
+    Instant::from_micros(0) + Duration::from_secs(seconds)
+}
+
+pub fn pod(name: &str, app: &str) -> Value {
+    json!({ "metadata": { "name": name, "labels": { "app": app } }, "spec": { "nodeName": "n1" }, "status": { "phase": "Running" } })
+}
+
+/// How a body ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    Open(Option<Instant>),
+    Clean,
+    Cut(FailureKind),
+}
+
+pub fn head(server: &mut impl Backend, now: Instant, id: ResponseId) -> ResponseHead {
+    match server.poll_head(now, id) {
+        HeadPoll::Ready(head) => head,
+        other @ (HeadPoll::Failed(_) | HeadPoll::Pending { .. }) => panic!("no head: {other:?}"),
+    }
+}
+
+/// Reads what there is.
+pub fn read(server: &mut impl Backend, now: Instant, id: ResponseId) -> (String, Ended) {
+    let mut body = Vec::new();
+    loop {
+        let ended = match server.poll_chunk(now, id) {
+            Chunk::Data(bytes) => {
+                assert!(!bytes.is_empty());
+                body.extend(bytes);
+                continue;
+            }
+            Chunk::End => Ended::Clean,
+            Chunk::Abort(kind) => Ended::Cut(kind),
+            Chunk::Pending { until } => Ended::Open(until),
+        };
+        return (String::from_utf8(body).expect("UTF-8"), ended);
+    }
+}
+
+/// Asks for something that ends, and returns status and body.
+pub fn ask(server: &mut FakeServer, target: &str) -> (u16, Value) {
+    ask_as(server, target, JSON)
+}
+
+pub fn ask_as(server: &mut FakeServer, target: &str, accept: &str) -> (u16, Value) {
+    let id = server.handle_request(at(0), target, accept);
+    let head = head(server, at(0), id);
+    let (body, ended) = read(server, at(0), id);
+    assert_eq!(ended, Ended::Clean);
+    server.close(id);
+    (head.status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
+}
+
+/// Writes a list as `version: name@version ..`.
+pub fn names(list: &Value) -> String {
+    let items = list["items"].as_array().expect("items").iter();
+    let items: Vec<String> = items.map(|item| named(&item["metadata"])).collect();
+    format!("{}: {}", list["metadata"]["resourceVersion"].as_str().expect("a version"), items.join(" "))
+}
+
+fn named(metadata: &Value) -> String {
+    format!("{}@{}", metadata["name"].as_str().unwrap_or_default(), metadata["resourceVersion"].as_str().unwrap_or_default())
+}
+
+/// Writes events as `ADDED name@version`, `BOOKMARK 12`, `BOOKMARK 12 end`, `ERROR 410 Expired`.
+pub fn events(body: &str) -> Vec<String> {
+    let lines = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}")));
+    lines
+        .map(|event| {
+            let (kind, object) = (event["type"].as_str().expect("a type"), &event["object"]);
+            let metadata = &object["metadata"];
+            match kind {
+                "ERROR" => format!("ERROR {} {}", object["code"], object["reason"].as_str().unwrap_or_default()),
+                "BOOKMARK" => {
+                    let end = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
+                    let version = metadata["resourceVersion"].as_str().unwrap_or_default();
+                    format!("BOOKMARK {version}{}", if end { " end" } else { "" })
+                }
+                _ => format!("{kind} {}", named(metadata)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,241 @@
+//! The server on a real port.
+#![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{events, pod};
+use informer_mock::demo::Demo;
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, serve};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+type Mocked = Mock<FakeServer, TokioClock>;
+
+async fn start(server: FakeServer) -> (Mocked, SocketAddr) {
+    let mock = Mock::with_clock(server, TokioClock::new());
+    let serving = serve(mock.clone(), "127.0.0.1:0").await.unwrap();
+    let address = serving.local_addr();
+    tokio::spawn(serving.run());
+    (mock, address)
+}
+
+/// A client in a few lines.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    async fn new(address: SocketAddr) -> Self {
+        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    async fn send(&mut self, target: &str) -> (u16, String) {
+        self.write(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n")).await;
+        self.head().await.unwrap()
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn head(&mut self) -> std::io::Result<(u16, String)> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok((head[9..12].parse().unwrap(), head))
+    }
+
+    /// Reads one chunk; empty is the last.
+    async fn chunk(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut size = String::new();
+        if self.0.read_line(&mut size).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = vec![0; usize::from_str_radix(size.trim(), 16).unwrap() + 2];
+        self.0.read_exact(&mut bytes).await?;
+        assert!(bytes.ends_with(b"\r\n"));
+        bytes.truncate(bytes.len() - 2);
+        Ok(bytes)
+    }
+
+    async fn body(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let chunk = self.chunk().await?;
+            if chunk.is_empty() {
+                return Ok(body);
+            }
+            body.extend(chunk);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_and_watches_on_one_connection_each() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    mock.create("pods", pod("a", "x")).unwrap();
+    let mut client = Client::new(address).await;
+    for _ in 0..3 {
+        let (status, head) = client.send("/api/v1/pods?resourceVersion=0").await;
+        assert_eq!(status, 200);
+        assert!(head.contains("Transfer-Encoding: chunked\r\n") && !head.contains("Connection: close"), "{head}");
+        let list: serde_json::Value = serde_json::from_slice(&client.body().await.unwrap()).unwrap();
+        assert_eq!(list["items"][0]["metadata"]["name"], "a");
+    }
+    let (status, head) = client.send("/api/v1/nothing").await;
+    assert_eq!(status, 404);
+    let length: usize = head.split("Content-Length: ").nth(1).unwrap().split("\r\n").next().unwrap().parse().unwrap();
+    let mut body = vec![0; length];
+    client.0.read_exact(&mut body).await.unwrap();
+    assert!(body.starts_with(b"{\"kind\":\"Status\""));
+
+    let (status, _) = client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+    assert_eq!(status, 200);
+    assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["ADDED a@2"]);
+    mock.update("pods", pod("a", "y")).unwrap();
+    assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["MODIFIED a@3"]);
+    mock.with(FakeServer::close_watches);
+    assert!(client.chunk().await.unwrap().is_empty());
+    mock.log().assert_requests(&["LIST rv=0", "LIST rv=0", "LIST rv=0", "LIST", "WATCH rv=1"]);
+
+    // Two requests at once, and one without chunks.
+    client.write("GET /livez HTTP/1.1\r\n\r\nGET /readyz HTTP/1.1\r\n\r\nGET /api/v1/pods HTTP/1.0\r\n\r\n").await;
+    for _ in 0..2 {
+        assert_eq!(client.head().await.unwrap().0, 200);
+        let mut ok = [0; 2];
+        client.0.read_exact(&mut ok).await.unwrap();
+        assert_eq!(&ok, b"ok");
+    }
+    assert!(client.head().await.unwrap().1.contains("Connection: close"));
+    let mut rest = String::new();
+    client.0.read_to_string(&mut rest).await.unwrap();
+    assert!(rest.ends_with("]}\n"));
+}
+
+#[tokio::test]
+async fn faults_on_the_wire() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    mock.create("pods", pod("a", "x")).unwrap();
+    let inject = |fault| mock.with(|server| server.inject(fault));
+
+    inject(Fault::reset());
+    let mut client = Client::new(address).await;
+    client.write("GET /api/v1/pods HTTP/1.1\r\n\r\n").await;
+    assert_eq!(client.head().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+
+    inject(Fault::nothing().cut_after_bytes(20));
+    let mut client = Client::new(address).await;
+    assert_eq!(client.send("/api/v1/pods").await.0, 200);
+    assert_eq!(client.chunk().await.unwrap().len(), 20);
+    assert_eq!(client.chunk().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+
+    inject(Fault::nothing().split(&[1]));
+    let mut client = Client::new(address).await;
+    client.send("/api/v1/pods").await;
+    assert_eq!(client.chunk().await.unwrap(), b"{");
+    assert!(client.body().await.unwrap().ends_with(b"]}\n"));
+
+    inject(Fault::nothing().content_length(100_000));
+    let (_, head) = client.send("/api/v1/pods").await;
+    assert!(head.contains("Content-Length: 100000\r\n") && !head.contains("chunked"));
+    let mut rest = Vec::new();
+    client.0.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() < 100_000 && rest.ends_with(b"]}\n"));
+
+    inject(Fault::overloaded(Some(3)));
+    let (status, head) = Client::new(address).await.send("/api/v1/pods").await;
+    assert_eq!(status, 429);
+    assert!(head.contains("Retry-After: 3\r\n"));
+}
+
+#[tokio::test]
+async fn what_is_no_request() {
+    let (_, address) = start(FakeServer::new(1)).await;
+    for (text, status) in [
+        ("\0\0\r\n\r\n".to_string(), 400),
+        ("POST /api/v1/pods HTTP/1.1\r\n\r\n".into(), 405),
+        ("GET / HTTP/3\r\n\r\n".into(), 505),
+        ("x".repeat(70_000), 431),
+    ] {
+        let mut client = Client::new(address).await;
+        client.write(&text).await;
+        assert_eq!(client.head().await.unwrap().0, status);
+    }
+}
+
+#[tokio::test]
+async fn who_goes_is_forgotten() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    let mut client = Client::new(address).await;
+    client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+    assert_eq!(mock.with(FakeServer::open_responses), (1, 1));
+    drop(client);
+    while mock.with(FakeServer::open_responses).0 > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_watches() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    let mut clients = Vec::new();
+    for _ in 0..300 {
+        let mut client = Client::new(address).await;
+        client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+        clients.push(client);
+    }
+    mock.create("pods", pod("a", "x")).unwrap();
+    for client in &mut clients {
+        assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["ADDED a@2"]);
+    }
+    mock.with(FakeServer::cut_watches);
+    for client in &mut clients {
+        assert_eq!(client.chunk().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_waits_for_its_reader() {
+    let mut server = FakeServer::new(1);
+    Demo::new(1).pods(20_000).fill(&mut server);
+    let (mock, address) = start(server).await;
+    let mut client = Client::new(address).await;
+    client.send("/api/v1/pods").await;
+    // About 30 MB do not fit into the socket's buffers, so the response stays open until it is read.
+    assert_eq!(mock.with(FakeServer::open_responses).0, 1);
+    let mut bytes = 0;
+    loop {
+        let chunk = client.chunk().await.unwrap();
+        if chunk.is_empty() {
+            break;
+        }
+        assert!(chunk.len() < 70_000);
+        bytes += chunk.len();
+    }
+    assert!(bytes > 20_000_000, "{bytes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_time_of_tokio() {
+    use informer_mock::{Body, Get, Transport};
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let mut transport = mock.transport();
+    let watching = tokio::spawn(async move {
+        let target = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=100&allowWatchBookmarks=1";
+        let (_, mut body) = transport.send(Get::new(target)).await.unwrap();
+        let mut text = String::new();
+        while let Some(bytes) = body.chunk().await.unwrap() {
+            text += core::str::from_utf8(bytes).unwrap();
+        }
+        text
+    });
+    let start = tokio::time::Instant::now();
+    tokio::time::sleep(core::time::Duration::from_secs(90)).await;
+    mock.create("pods", pod("a", "x")).unwrap();
+    assert_eq!(events(&watching.await.unwrap()), ["BOOKMARK 1", "ADDED a@2", "BOOKMARK 2"]);
+    assert_eq!(start.elapsed().as_secs(), 100);
+}
