@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::driver::Driver;
 use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
-use crate::shared::{Inner, OnReport};
+use crate::shared::{Inner, OnReport, OnVersion};
 
 /// A type that stands for a Kubernetes resource.
 ///
@@ -46,6 +46,7 @@ pub struct Builder<T, D: Decode> {
     resync: Option<Duration>,
     indexes: Vec<(String, IndexFn<D::Value>)>,
     on_report: Option<OnReport>,
+    on_version: Option<OnVersion>,
     drain: Duration,
 }
 
@@ -70,6 +71,7 @@ impl Informer<()> {
             resync: None,
             indexes: Vec::new(),
             on_report: None,
+            on_version: None,
             drain: Duration::from_secs(10),
         }
     }
@@ -203,6 +205,12 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
+    /// Has `hear` called with every resourceVersion that is reached, bookmarks included, after the cache shows it.
+    pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_version = Some(Arc::new(hear));
+        self
+    }
+
     /// Makes the handle and the driver. Nothing happens before the driver runs.
     #[must_use = "nothing happens before the driver runs"]
     pub fn build(self) -> (Informer<D::Value>, Driver<T, D>)
@@ -216,7 +224,14 @@ impl<T, D: Decode> Builder<T, D> {
         };
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
-        let inner: Inner<D::Value> = Inner::new(name, self.resource, config, seed, self.on_report);
+        let inner: Inner<D::Value> = Inner::new(
+            name,
+            self.resource,
+            config,
+            seed,
+            self.on_report,
+            self.on_version,
+        );
         let mut indexes = Indexes::default();
         {
             let mut cache = inner.cache_mut();

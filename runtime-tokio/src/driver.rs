@@ -23,7 +23,7 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// outlives it, so that one that blocks holds back no other.
 #[must_use = "nothing happens before the driver runs"]
 pub struct Driver<T, D: Decode> {
-    inner: Arc<Inner<D::Value>>,
+    inner: EndOnDrop<D::Value>,
     transport: T,
     decode: D,
     config: ReflectorConfig,
@@ -43,7 +43,7 @@ impl<T: Transport, D: Decode> Driver<T, D> {
         drain: Duration,
     ) -> Self {
         Self {
-            inner,
+            inner: EndOnDrop(inner),
             transport,
             decode,
             config,
@@ -56,7 +56,7 @@ impl<T: Transport, D: Decode> Driver<T, D> {
     /// Does the work until the informer is stopped.
     pub async fn run(self) {
         let Self {
-            inner,
+            inner: end,
             mut transport,
             decode,
             config,
@@ -64,7 +64,7 @@ impl<T: Transport, D: Decode> Driver<T, D> {
             mut jobs,
             drain,
         } = self;
-        let _end = EndOnDrop(Arc::clone(&inner));
+        let inner = Arc::clone(&end.0);
         let mut status = inner.status.subscribe();
         let stop = Box::pin(async move {
             // An error would say that the sender is gone; it is in `inner`.
@@ -112,7 +112,7 @@ impl<V> Drop for EndOnDrop<V> {
 impl<T, D: Decode> core::fmt::Debug for Driver<T, D> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Driver")
-            .field("informer", &self.inner.name)
+            .field("informer", &self.inner.0.name)
             .finish_non_exhaustive()
     }
 }

@@ -15,6 +15,9 @@ use crate::index::Indexes;
 /// Hears of every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
 
+/// Hears of every resourceVersion.
+pub(crate) type OnVersion = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// How many events are handed to a listener at a time.
 pub(crate) const TAKE: usize = 64;
 
@@ -28,6 +31,7 @@ pub(crate) struct Inner<V> {
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
     on_report: Option<OnReport>,
+    pub(crate) on_version: Option<OnVersion>,
     last_report: Mutex<Option<LastReport>>,
 }
 
@@ -65,6 +69,7 @@ impl<V> Inner<V> {
         config: CacheConfig,
         seed: u64,
         on_report: Option<OnReport>,
+        on_version: Option<OnVersion>,
     ) -> Self {
         Self {
             name,
@@ -80,6 +85,7 @@ impl<V> Inner<V> {
             indexes: RwLock::new(Arc::default()),
             status: watch::Sender::new(Status::default()),
             on_report,
+            on_version,
             last_report: Mutex::new(None),
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct CacheSink<D: Decode> {
     relist: bool,
     /// What the transport last said of a failure.
     failure: String,
+    /// The versions that are reached with what was gathered, where somebody wants to hear of them.
+    versions: Vec<String>,
 }
 
 /// Resolves when the informer is to stop.
@@ -67,6 +69,14 @@ impl<D: Decode> CacheSink<D> {
             stop,
             relist: false,
             failure: String::new(),
+            versions: Vec::new(),
+        }
+    }
+
+    /// Takes note of a version for who wants to hear of it.
+    fn note(&mut self, version: &dyn core::fmt::Display) {
+        if self.inner.on_version.is_some() {
+            self.versions.push(version.to_string());
         }
     }
 
@@ -96,6 +106,9 @@ impl<D: Decode> CacheSink<D> {
         // What is told slot by slot, as after a list, in turns, so that readers get theirs.
         while !self.turn() {}
         self.inner.wake();
+        if let Some(hear) = &self.inner.on_version {
+            self.versions.drain(..).for_each(|version| hear(&version));
+        }
         let mut cache = self.inner.cache_mut();
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
@@ -214,13 +227,20 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
     fn frame(&mut self, _now: Instant, frame: Frame<'_, Key>) {
         match frame {
             Frame::Begin => self.batch.push(Item::Begin),
-            Frame::Object(object) => self.object(&object),
+            Frame::Object(object) => {
+                if object.change != Change::Listed {
+                    self.note(&object.raw.resource_version());
+                }
+                self.object(&object);
+            }
             Frame::Complete { version } => {
+                self.note(version);
                 self.batch.push(Item::Complete(version.clone()));
                 self.inner.status.send_modify(|status| status.relists += 1);
             }
             Frame::Report(report) => self.inner.report(&report),
-            Frame::Bookmark { .. } | Frame::Internal | _ => {}
+            Frame::Bookmark { version } => self.note(version),
+            Frame::Internal | _ => {}
         }
         if self.batch.len() >= BATCH {
             self.apply(None);

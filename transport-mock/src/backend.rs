@@ -114,7 +114,11 @@ impl ResponseHead {
     /// ```
     #[must_use]
     pub const fn new(status: u16) -> Self {
-        Self { status, headers: Vec::new(), content_length: None }
+        Self {
+            status,
+            headers: Vec::new(),
+            content_length: None,
+        }
     }
 
     /// Returns a header, whose name is compared without regard to case.
@@ -127,7 +131,10 @@ impl ResponseHead {
     /// ```
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+        let found = self
+            .headers
+            .iter()
+            .find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
@@ -135,11 +142,13 @@ impl ResponseHead {
     #[must_use]
     pub fn to_head(&self) -> Head {
         let head = Head::new(self.status);
-        self.header("Retry-After").map_or(head, |value| head.with_retry_after(value))
+        self.header("Retry-After")
+            .map_or(head, |value| head.with_retry_after(value))
     }
 
     pub(crate) fn set_header(&mut self, name: &str, value: &str) {
-        self.headers.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(own, _)| !own.eq_ignore_ascii_case(name));
         self.headers.push((name.into(), value.into()));
     }
 }

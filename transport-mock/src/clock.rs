@@ -44,8 +44,14 @@ impl VirtualClock {
     /// Makes a clock.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { now: Instant::from_micros(1_000_000), sleepers: BTreeMap::new(), next: 0 };
-        Self { state: Arc::new(Mutex::new(state)) }
+        let state = State {
+            now: Instant::from_micros(1_000_000),
+            sleepers: BTreeMap::new(),
+            next: 0,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// Returns the present time.
@@ -79,7 +85,11 @@ impl VirtualClock {
 
     /// Waits until a time.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep { clock: self.clone(), deadline, id: None }
+        Sleep {
+            clock: self.clone(),
+            deadline,
+            id: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -127,7 +137,9 @@ impl Future for Sleep {
             state.next += 1;
             this.id = Some(id);
         }
-        state.sleepers.insert((this.deadline, id), context.waker().clone());
+        state
+            .sleepers
+            .insert((this.deadline, id), context.waker().clone());
         Poll::Pending
     }
 }
@@ -151,7 +163,10 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
         assert!(Pin::new(&mut sleep).poll(&mut context).is_pending());
-        assert_eq!(clock.next_deadline(), Some(clock.now() + Duration::from_secs(1)));
+        assert_eq!(
+            clock.next_deadline(),
+            Some(clock.now() + Duration::from_secs(1))
+        );
         drop(sleep);
         assert_eq!(clock.next_deadline(), None);
     }

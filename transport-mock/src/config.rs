@@ -85,7 +85,11 @@ impl Config {
     #[must_use]
     pub fn forgetful(self) -> Self {
         let (watch_window, history) = (Duration::from_secs(75), Duration::from_secs(300));
-        Self { watch_window: Some(watch_window), history: Some(history), ..self }
+        Self {
+            watch_window: Some(watch_window),
+            history: Some(history),
+            ..self
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! What goes wrong.
 
+mod plan;
+
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use informer_core::FailureKind;
 
-use crate::log::{RequestRecord, Verb};
+use self::plan::Answer;
+pub(crate) use self::plan::{Edit, Effects, Ending, FaultPlan, Mark};
+use crate::log::Verb;
 
 /// Something that goes wrong with the next request, or the next few, that it is meant for.
 ///
@@ -41,7 +44,13 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn nothing() -> Self {
-        Self { verb: None, path: None, skip: 0, times: 1, effects: Effects::default() }
+        Self {
+            verb: None,
+            path: None,
+            skip: 0,
+            times: 1,
+            effects: Effects::default(),
+        }
     }
 
     /// Nobody listens: the connection is refused.
@@ -108,8 +117,16 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn status(status: u16, body: &str) -> Self {
-        let headers = [("Content-Type".to_string(), "text/plain; charset=utf-8".to_string())].into();
-        let answer = Answer { status, headers, body: body.as_bytes().to_vec() };
+        let headers = [(
+            "Content-Type".to_string(),
+            "text/plain; charset=utf-8".to_string(),
+        )]
+        .into();
+        let answer = Answer {
+            status,
+            headers,
+            body: body.as_bytes().to_vec(),
+        };
         Self::nothing().with(|effects| effects.answer = Some(answer))
     }
 
@@ -123,7 +140,13 @@ impl Fault {
     pub fn api_status(code: u16, reason: &'static str, message: &str) -> Self {
         let body = crate::status::Status::new(code, reason, message).json();
         let headers = [("Content-Type".to_string(), "application/json".to_string())].into();
-        Self::nothing().with(|effects| effects.answer = Some(Answer { status: code, headers, body }))
+        Self::nothing().with(|effects| {
+            effects.answer = Some(Answer {
+                status: code,
+                headers,
+                body,
+            });
+        })
     }
 
     /// The server is overloaded: 429 as priority and fairness says it, in plain text, with `Retry-After` where given.
@@ -135,8 +158,14 @@ impl Fault {
     #[must_use]
     pub fn overloaded(retry_after_seconds: Option<u32>) -> Self {
         let fault = Self::status(429, "Too many requests, please try again later.\n")
-            .header("X-Kubernetes-PF-FlowSchema-UID", "5a1a6d8f-6d3a-4c2f-9d0c-0f6f4a6c1b11")
-            .header("X-Kubernetes-PF-PriorityLevel-UID", "0c7a2b5e-3f0d-4b1c-8a55-7d9f1e2c3a44");
+            .header(
+                "X-Kubernetes-PF-FlowSchema-UID",
+                "5a1a6d8f-6d3a-4c2f-9d0c-0f6f4a6c1b11",
+            )
+            .header(
+                "X-Kubernetes-PF-PriorityLevel-UID",
+                "0c7a2b5e-3f0d-4b1c-8a55-7d9f1e2c3a44",
+            );
         match retry_after_seconds {
             Some(seconds) => fault.header("Retry-After", &seconds.to_string()),
             None => fault,
@@ -151,7 +180,11 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn expired() -> Self {
-        Self::api_status(410, "Expired", "The resourceVersion for the provided watch is too old.")
+        Self::api_status(
+            410,
+            "Expired",
+            "The resourceVersion for the provided watch is too old.",
+        )
     }
 
     /// A proxy answers for the server: status 200 and a page of HTML.
@@ -175,7 +208,11 @@ impl Fault {
     #[must_use]
     pub fn raw(body: impl AsRef<[u8]>) -> Self {
         let headers = [("Content-Type".to_string(), "application/json".to_string())].into();
-        let answer = Answer { status: 200, headers, body: body.as_ref().to_vec() };
+        let answer = Answer {
+            status: 200,
+            headers,
+            body: body.as_ref().to_vec(),
+        };
         Self::nothing().with(|effects| effects.answer = Some(answer))
     }
 
@@ -298,7 +335,11 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn inject_before(self, event: usize, bytes: impl AsRef<[u8]>) -> Self {
-        self.with(|effects| effects.edits.push((event, Edit::Before(bytes.as_ref().to_vec()))))
+        self.with(|effects| {
+            effects
+                .edits
+                .push((event, Edit::Before(bytes.as_ref().to_vec())));
+        })
     }
 
     /// These bytes come behind the end of the body.
@@ -355,7 +396,10 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn on(self, verb: Verb) -> Self {
-        Self { verb: Some(verb), ..self }
+        Self {
+            verb: Some(verb),
+            ..self
+        }
     }
 
     /// Only to requests with this path.
@@ -366,7 +410,10 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn on_path(self, path: &str) -> Self {
-        Self { path: Some(path.to_string()), ..self }
+        Self {
+            path: Some(path.to_string()),
+            ..self
+        }
     }
 
     /// Only after this many of those requests went well.
@@ -377,7 +424,10 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn skip(self, requests: usize) -> Self {
-        Self { skip: requests, ..self }
+        Self {
+            skip: requests,
+            ..self
+        }
     }
 
     /// To this many requests.
@@ -388,7 +438,10 @@ impl Fault {
     /// ```
     #[must_use]
     pub fn times(self, requests: usize) -> Self {
-        Self { times: requests, ..self }
+        Self {
+            times: requests,
+            ..self
+        }
     }
 
     /// To every such request, until the server's faults are cleared.
@@ -400,126 +453,5 @@ impl Fault {
     #[must_use]
     pub fn always(self) -> Self {
         self.times(usize::MAX)
-    }
-}
-
-/// The faults to come. The first that is meant for a request hits it, alone.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct FaultPlan {
-    faults: Vec<Fault>,
-}
-
-impl FaultPlan {
-    pub(crate) fn add(&mut self, fault: Fault) {
-        self.faults.push(fault);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.faults.clear();
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.faults.is_empty()
-    }
-
-    pub(crate) fn take(&mut self, request: &RequestRecord) -> Effects {
-        let meant = |fault: &Fault| {
-            fault.verb.is_none_or(|verb| verb == request.verb)
-                && fault.path.as_ref().is_none_or(|path| *path == request.path)
-                && fault.times > 0
-        };
-        let mut hit = None;
-        for (index, fault) in self.faults.iter_mut().enumerate().filter(|(_, fault)| meant(fault)) {
-            if fault.skip > 0 {
-                fault.skip -= 1;
-            } else if hit.is_none() {
-                fault.times -= usize::from(fault.times < usize::MAX);
-                hit = Some(index);
-            }
-        }
-        let effects = hit.and_then(|index| self.faults.get(index)).map(|fault| fault.effects.clone());
-        self.faults.retain(|fault| fault.times > 0);
-        effects.unwrap_or_default()
-    }
-}
-
-/// What a fault does to one response.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Effects {
-    pub(crate) fail: Option<FailureKind>,
-    pub(crate) silent: bool,
-    pub(crate) delay: Duration,
-    pub(crate) answer: Option<Answer>,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) cut: Option<Mark>,
-    pub(crate) ending: Ending,
-    pub(crate) split: Vec<usize>,
-    pub(crate) edits: Vec<(usize, Edit)>,
-    pub(crate) append: Vec<u8>,
-    pub(crate) content_length: Option<u64>,
-    pub(crate) late_head: bool,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mark {
-    Bytes(u64),
-    Events(usize),
-    Inside(usize),
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Edit {
-    Duplicate,
-    Drop,
-    Before(Vec<u8>),
-}
-
-/// How a body ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ending {
-    Close,
-    Abort(FailureKind),
-    Stall,
-}
-
-impl Default for Ending {
-    fn default() -> Self {
-        Self::Abort(FailureKind::Reset)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::query::Query;
-    use informer_core::Instant;
-
-    fn request(verb: Verb, path: &str) -> RequestRecord {
-        RequestRecord::new(Instant::from_micros(0), verb, path, &Query::default(), "")
-    }
-
-    #[test]
-    fn faults_hit_whom_they_are_meant_for() {
-        let mut plan = FaultPlan::default();
-        plan.add(Fault::refuse().on(Verb::List).skip(1).times(2));
-        plan.add(Fault::stall().on_path("/b"));
-        let mut hit = |verb, path| {
-            let effects = plan.take(&request(verb, path));
-            (effects.fail.is_some(), effects.silent)
-        };
-        assert_eq!(hit(Verb::Watch, "/a"), (false, false));
-        assert_eq!(hit(Verb::List, "/a"), (false, false));
-        assert_eq!(hit(Verb::List, "/b"), (true, false));
-        assert_eq!(hit(Verb::List, "/b"), (true, false));
-        assert_eq!(hit(Verb::List, "/b"), (false, true));
-        assert_eq!(hit(Verb::List, "/b"), (false, false));
-        assert!(plan.is_empty());
     }
 }

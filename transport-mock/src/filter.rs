@@ -26,13 +26,19 @@ struct Field {
 }
 
 impl Filter {
-    pub(crate) fn parse(namespace: Option<&str>, query: &Query, kind: &ResourceType) -> Result<Self, Status> {
+    pub(crate) fn parse(
+        namespace: Option<&str>,
+        query: &Query,
+        kind: &ResourceType,
+    ) -> Result<Self, Status> {
         let labels = query.get("labelSelector").unwrap_or_default();
-        let labels = LabelSelector::parse(labels)
-            .map_err(|error| Status::bad_request(format!("unable to parse requirement: {error}")))?;
+        let labels = LabelSelector::parse(labels).map_err(|error| {
+            Status::bad_request(format!("unable to parse requirement: {error}"))
+        })?;
         let fields = parse_fields(query.get("fieldSelector").unwrap_or_default())?;
         for field in &fields {
-            let name = field.path == "metadata.name" || field.path == "metadata.namespace" && kind.namespaced;
+            let name = field.path == "metadata.name"
+                || field.path == "metadata.namespace" && kind.namespaced;
             if !name && !kind.selectable.contains(&field.path) {
                 let message = format!(
                     "Unable to find \"{}\" that match label selector \"\", field selector \"{}\": field label not supported: {}",
@@ -41,7 +47,11 @@ impl Filter {
                 return Err(Status::bad_request(message));
             }
         }
-        Ok(Self { namespace: namespace.map(ToOwned::to_owned), labels, fields })
+        Ok(Self {
+            namespace: namespace.map(ToOwned::to_owned),
+            labels,
+            fields,
+        })
     }
 
     /// Tells whether there is a selector, besides the namespace.
@@ -51,14 +61,20 @@ impl Filter {
 
     /// Returns what the keys of all objects that it may match start with.
     pub(crate) fn prefix(&self) -> String {
-        self.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"))
+        self.namespace
+            .as_ref()
+            .map_or_else(String::new, |namespace| format!("{namespace}/"))
     }
 
     pub(crate) fn matches(&self, object: &Object, kind: &ResourceType) -> bool {
         let fields = || {
-            self.fields.iter().all(|field| (object.field(&kind.selectable, &field.path) == field.value) == field.equal)
+            self.fields.iter().all(|field| {
+                (object.field(&kind.selectable, &field.path) == field.value) == field.equal
+            })
         };
-        self.namespace.as_ref().is_none_or(|namespace| **namespace == *object.namespace)
+        self.namespace
+            .as_ref()
+            .is_none_or(|namespace| **namespace == *object.namespace)
             && fields()
             && self.labels.matches(&*object.labels)
     }
@@ -67,15 +83,28 @@ impl Filter {
 /// Reads a field selector. A backslash escapes a comma, an equals sign and itself, in values.
 fn parse_fields(text: &str) -> Result<Vec<Field>, Status> {
     let mut fields = Vec::new();
-    for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
+    for term in split_terms(text)
+        .into_iter()
+        .filter(|term| !term.is_empty())
+    {
         let at = term.find(['=', '!']);
         let split = at.and_then(|at| {
             let (path, rest) = term.split_at(at);
             let operators = [("!=", false), ("==", true), ("=", true)];
-            let (rest, equal) = operators.into_iter().find_map(|(op, eq)| Some((rest.strip_prefix(op)?, eq)))?;
-            Some(Field { path: path.trim().to_string(), value: unescape(rest)?, equal })
+            let (rest, equal) = operators
+                .into_iter()
+                .find_map(|(op, eq)| Some((rest.strip_prefix(op)?, eq)))?;
+            Some(Field {
+                path: path.trim().to_string(),
+                value: unescape(rest)?,
+                equal,
+            })
         });
-        let invalid = || Status::bad_request(format!("invalid field selector: '{text}'; can't understand '{term}'"));
+        let invalid = || {
+            Status::bad_request(format!(
+                "invalid field selector: '{text}'; can't understand '{term}'"
+            ))
+        };
         fields.push(split.ok_or_else(invalid)?);
     }
     Ok(fields)
@@ -114,8 +143,13 @@ mod tests {
 
     #[test]
     fn field_selectors() {
-        let fields = parse_fields(r"spec.nodeName=n1,status.phase!=Failed,metadata.name==a\,b\=\\").ok();
-        let field = |path: &str, value: &str, equal| Field { path: path.to_string(), value: value.to_string(), equal };
+        let fields =
+            parse_fields(r"spec.nodeName=n1,status.phase!=Failed,metadata.name==a\,b\=\\").ok();
+        let field = |path: &str, value: &str, equal| Field {
+            path: path.to_string(),
+            value: value.to_string(),
+            equal,
+        };
         let expected = [
             field("spec.nodeName", "n1", true),
             field("status.phase", "Failed", false),

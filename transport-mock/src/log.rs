@@ -72,7 +72,14 @@ pub struct RequestRecord {
 impl RequestRecord {
     pub(crate) fn new(at: Instant, verb: Verb, path: &str, query: &Query, accept: &str) -> Self {
         let (path, accept) = (path.to_string(), accept.to_string());
-        Self { at, verb, path, query: query.clone(), accept, status: None }
+        Self {
+            at,
+            verb,
+            path,
+            query: query.clone(),
+            accept,
+            status: None,
+        }
     }
 
     /// Returns the resourceVersion asked for; `None` where the parameter is missing.
@@ -115,7 +122,10 @@ impl RequestRecord {
         let query = self.query.iter().filter(|pair| pair.0 != "timeoutSeconds");
         let query: Map<String, Value> = query.map(|(k, v)| (k.to_string(), v.into())).collect();
         let seconds = f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0;
-        let timeout = self.query.filled("timeoutSeconds").and_then(|text| text.parse::<f64>().ok());
+        let timeout = self
+            .query
+            .filled("timeoutSeconds")
+            .and_then(|text| text.parse::<f64>().ok());
         json!({ "t": seconds, "verb": self.verb.as_str(), "path": self.path, "query": query, "timeout": timeout })
     }
 
@@ -130,7 +140,9 @@ impl RequestRecord {
             ("allowWatchBookmarks", "bookmarks"),
         ];
         for (key, short) in SHORT {
-            let Some(value) = self.query.get(key) else { continue };
+            let Some(value) = self.query.get(key) else {
+                continue;
+            };
             if *short == "bookmarks" && !self.query.flag(key) {
                 continue;
             }
@@ -184,7 +196,10 @@ pub struct RequestLog {
 
 impl RequestLog {
     pub(crate) fn with_limit(limit: Option<usize>) -> Self {
-        Self { limit, ..Self::default() }
+        Self {
+            limit,
+            ..Self::default()
+        }
     }
 
     /// Adds a request, and returns its mark.
@@ -268,7 +283,11 @@ impl RequestLog {
     pub fn assert_requests_since(&self, mark: usize, expected: &[&str]) {
         let got: Vec<&RequestRecord> = self.since(mark).collect();
         let same = |(record, line): (&&RequestRecord, &&str)| {
-            if line.contains(" /") { record.to_string() == *line } else { record.compact() == *line }
+            if line.contains(" /") {
+                record.to_string() == *line
+            } else {
+                record.compact() == *line
+            }
         };
         let all = got.len() == expected.len() && got.iter().zip(expected).all(same);
         assert!(
@@ -290,7 +309,10 @@ impl RequestLog {
     /// In that case.
     #[track_caller]
     pub fn assert_count_since(&self, mark: usize, verb: Verb, expected: usize) {
-        let count = self.since(mark).filter(|record| record.verb == verb).count();
+        let count = self
+            .since(mark)
+            .filter(|record| record.verb == verb)
+            .count();
         assert!(
             count == expected,
             "{count} requests are {}, not {expected}:\n{}",
@@ -313,7 +335,9 @@ impl RequestLog {
         let mut text = String::new();
         for record in self.since(mark) {
             let sign = if marked(record) { '>' } else { ' ' };
-            let status = record.status.map_or_else(|| "-".to_string(), |status| status.to_string());
+            let status = record
+                .status
+                .map_or_else(|| "-".to_string(), |status| status.to_string());
             text += &format!("{sign} {:?} {record} -> {status}\n", record.at);
         }
         if text.is_empty() {
@@ -331,7 +355,13 @@ mod tests {
         let mut log = RequestLog::with_limit(Some(3));
         for target in targets {
             let query = Query::parse(target);
-            log.push(RequestRecord::new(Instant::from_micros(0), Verb::of(&query), "/api/v1/pods", &query, ""));
+            log.push(RequestRecord::new(
+                Instant::from_micros(0),
+                Verb::of(&query),
+                "/api/v1/pods",
+                &query,
+                "",
+            ));
         }
         log
     }
@@ -349,7 +379,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "> 0.000000s WATCH /api/v1/pods rv= -> -")]
     fn a_difference_is_shown() {
-        log(&["limit=1", "watch=1&resourceVersion="]).assert_requests(&["LIST limit=1", "WATCH rv=5"]);
+        log(&["limit=1", "watch=1&resourceVersion="])
+            .assert_requests(&["LIST limit=1", "WATCH rv=5"]);
     }
 
     #[test]
@@ -360,7 +391,9 @@ mod tests {
 
     #[test]
     fn all_parameters() {
-        let log = log(&["x=1&watch=true&allowWatchBookmarks=false&continue=a&labelSelector=b&fieldSelector=c&resourceVersionMatch=Exact"]);
+        let log = log(&[
+            "x=1&watch=true&allowWatchBookmarks=false&continue=a&labelSelector=b&fieldSelector=c&resourceVersionMatch=Exact",
+        ]);
         log.assert_requests(&["WATCH match=Exact continue labels=b fields=c x=1"]);
     }
 }

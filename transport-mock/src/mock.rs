@@ -75,8 +75,15 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
     /// ```
     #[must_use]
     pub fn with_clock(backend: B, clock: T) -> Self {
-        let shared = Shared { backend, changes: 0, wakers: BTreeMap::new() };
-        Self { shared: Arc::new(Mutex::new(shared)), clock }
+        let shared = Shared {
+            backend,
+            changes: 0,
+            wakers: BTreeMap::new(),
+        };
+        Self {
+            shared: Arc::new(Mutex::new(shared)),
+            clock,
+        }
     }
 
     /// Returns the clock.
@@ -123,7 +130,11 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
     pub(crate) fn open(&self, target: &str, accept: &str) -> Exchange<B, T> {
         let now = self.clock.now();
         let id = self.lock().backend.handle_request(now, target, accept);
-        Exchange { mock: self.clone(), id, left: None }
+        Exchange {
+            mock: self.clone(),
+            id,
+            left: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<B>> {
@@ -133,7 +144,11 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
 
     /// Waits until a time, or until the server was changed since `seen`.
     async fn wait(&self, id: ResponseId, seen: u64, until: Option<Instant>) {
-        let mut changed = pin!(Changed { mock: self, id, seen });
+        let mut changed = pin!(Changed {
+            mock: self,
+            id,
+            seen
+        });
         match until {
             None => changed.await,
             Some(until) => {
@@ -181,14 +196,22 @@ impl<T: Timer + Clone> Mock<FakeServer, T> {
     ///
     /// # Errors
     /// Fails as [`FakeServer::delete`] does.
-    pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Result<u64, MutationError> {
+    pub fn delete(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<u64, MutationError> {
         self.with(|server| server.delete(resource, namespace, name))
     }
 }
 
 impl<B, T: Clone> Clone for Mock<B, T> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), clock: self.clock.clone() }
+        Self {
+            shared: Arc::clone(&self.shared),
+            clock: self.clock.clone(),
+        }
     }
 }
 

@@ -24,16 +24,25 @@ pub(crate) struct ResourceType {
 
 impl ResourceType {
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Tells whether a caller's name for the type means this one: `pods`, `deployments.apps`, `apps/v1/deployments`.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let rest = name.strip_prefix(self.plural.as_str());
         if let Some(rest) = rest {
-            return rest.is_empty() || rest.strip_prefix('.').is_some_and(|group| group == self.group);
+            return rest.is_empty()
+                || rest
+                    .strip_prefix('.')
+                    .is_some_and(|group| group == self.group);
         }
-        let path = name.strip_suffix(self.plural.as_str()).and_then(|rest| rest.strip_suffix('/'));
+        let path = name
+            .strip_suffix(self.plural.as_str())
+            .and_then(|rest| rest.strip_suffix('/'));
         path.is_some_and(|path| path == self.api_version())
     }
 
@@ -86,9 +95,16 @@ pub(crate) struct Identity<'a> {
 
 impl Object {
     /// Renders an object. Members that the server decides on are taken from `identity`.
-    pub(crate) fn new(kind: &ResourceType, value: &Map<String, Value>, identity: &Identity<'_>) -> Self {
+    pub(crate) fn new(
+        kind: &ResourceType,
+        value: &Map<String, Value>,
+        identity: &Identity<'_>,
+    ) -> Self {
         let no_metadata = Map::new();
-        let metadata = value.get("metadata").and_then(Value::as_object).unwrap_or(&no_metadata);
+        let metadata = value
+            .get("metadata")
+            .and_then(Value::as_object)
+            .unwrap_or(&no_metadata);
         let mut body = b"\"metadata\":{".to_vec();
         let version_at = write_metadata(&mut body, metadata, identity, kind);
         body.push(b'}');
@@ -98,8 +114,13 @@ impl Object {
             body.push(b',');
             write_member(&mut body, key, value.get(key).unwrap_or(&Value::Null));
         }
-        let labels = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
-        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let labels = metadata
+            .get("labels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let labels =
+            labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
         Self {
             version: identity.version,
             namespace: identity.namespace.into(),
@@ -107,7 +128,11 @@ impl Object {
             uid: identity.uid.into(),
             created: identity.created.into(),
             labels: labels.collect(),
-            fields: kind.selectable.iter().map(|path| field(value, path)).collect(),
+            fields: kind
+                .selectable
+                .iter()
+                .map(|path| field(value, path))
+                .collect(),
             body: body.into(),
             version_at,
             metadata_end,
@@ -121,7 +146,9 @@ impl Object {
             "metadata.namespace" => &self.namespace,
             _ => {
                 let index = selectable.iter().position(|own| own == path);
-                index.and_then(|index| self.fields.get(index)).map_or("", |value| value)
+                index
+                    .and_then(|index| self.fields.get(index))
+                    .map_or("", |value| value)
             }
         }
     }
@@ -129,7 +156,10 @@ impl Object {
     /// Tells whether it differs from `other` in no more than the version.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         fn parts(object: &Object) -> (&[u8], &[u8]) {
-            (&object.body[..object.version_at.start], &object.body[object.version_at.end..])
+            (
+                &object.body[..object.version_at.start],
+                &object.body[object.version_at.end..],
+            )
         }
         parts(self) == parts(other)
     }
@@ -140,11 +170,19 @@ impl Object {
     }
 
     /// Writes it with another version, as an event about its deletion has it.
-    pub(crate) fn write_at(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View, version: u64) {
+    pub(crate) fn write_at(
+        &self,
+        out: &mut Vec<u8>,
+        kind: &ResourceType,
+        view: View,
+        version: u64,
+    ) {
         out.push(b'{');
         match view {
             View::Full => kind.write_type(out, ""),
-            View::Metadata => out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\","),
+            View::Metadata => out.extend_from_slice(
+                b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
+            ),
         }
         self.write_body(out, view, version);
         out.push(b'}');
@@ -161,7 +199,11 @@ impl Object {
     }
 
     fn write_body(&self, out: &mut Vec<u8>, view: View, version: u64) {
-        let end = if view == View::Full { self.body.len() } else { self.metadata_end };
+        let end = if view == View::Full {
+            self.body.len()
+        } else {
+            self.metadata_end
+        };
         out.extend_from_slice(&self.body[..self.version_at.start]);
         if version == self.version {
             out.extend_from_slice(&self.body[self.version_at.start..end]);
@@ -179,14 +221,40 @@ fn write_metadata(
     identity: &Identity<'_>,
     kind: &ResourceType,
 ) -> core::ops::Range<usize> {
-    const FIRST: [&str; 7] =
-        ["name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"];
-    let set = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
-    let mut keys: Vec<&str> = set.into_iter().filter(|key| *key != "namespace" || kind.namespaced).collect();
-    keys.extend(metadata.keys().map(String::as_str).filter(|key| !set.contains(key)));
+    const FIRST: [&str; 7] = [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+    ];
+    let set = [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ];
+    let mut keys: Vec<&str> = set
+        .into_iter()
+        .filter(|key| *key != "namespace" || kind.namespaced)
+        .collect();
+    keys.extend(
+        metadata
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !set.contains(key)),
+    );
     keys.sort_unstable();
     if !kind.custom {
-        keys.sort_by_key(|key| FIRST.iter().position(|first| first == key).unwrap_or(FIRST.len()));
+        keys.sort_by_key(|key| {
+            FIRST
+                .iter()
+                .position(|first| first == key)
+                .unwrap_or(FIRST.len())
+        });
     }
     let mut version_at = 0..0;
     for (index, key) in keys.into_iter().enumerate() {

@@ -20,20 +20,38 @@ pub(crate) enum Ordered {
 impl Ordered {
     /// Returns the last member with this name, as Python's reader keeps it.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
-        let Self::Object(members) = self else { return None };
-        members.iter().rev().find(|(own, _)| own == key).map(|(_, value)| value)
+        let Self::Object(members) = self else {
+            return None;
+        };
+        members
+            .iter()
+            .rev()
+            .find(|(own, _)| own == key)
+            .map(|(_, value)| value)
     }
 
     pub(crate) fn as_str(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     pub(crate) const fn as_list(&self) -> Option<&[Self]> {
-        if let Self::List(items) = self { Some(items.as_slice()) } else { None }
+        if let Self::List(items) = self {
+            Some(items.as_slice())
+        } else {
+            None
+        }
     }
 
     pub(crate) fn as_f64(&self) -> Option<f64> {
-        if let Self::Number(number) = self { number.as_f64() } else { None }
+        if let Self::Number(number) = self {
+            number.as_f64()
+        } else {
+            None
+        }
     }
 
     /// Writes it as `json.dumps(.., separators=(",", ":"))` does: in ASCII.
@@ -158,7 +176,13 @@ mod tests {
         let ordered: Ordered = serde_json::from_str(text).expect("valid");
         let mut out = String::new();
         ordered.write(&mut out);
-        assert_eq!(out, r#"{"z":[1,-2,0.5,null,true],"a":"\u00fc\nA\ud83d\ude00/","m":{}}"#);
-        assert_eq!(ordered.get("z").and_then(Ordered::as_list).map(<[_]>::len), Some(5));
+        assert_eq!(
+            out,
+            r#"{"z":[1,-2,0.5,null,true],"a":"\u00fc\nA\ud83d\ude00/","m":{}}"#
+        );
+        assert_eq!(
+            ordered.get("z").and_then(Ordered::as_list).map(<[_]>::len),
+            Some(5)
+        );
     }
 }

@@ -25,7 +25,9 @@ impl Query {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((decode(key, true)?, decode(value, true)?))
         });
-        Self { pairs: pairs.collect() }
+        Self {
+            pairs: pairs.collect(),
+        }
     }
 
     /// Returns the first value of a parameter.
@@ -37,12 +39,15 @@ impl Query {
     /// Tells whether a parameter is there and is neither `false` nor `0`.
     #[must_use]
     pub fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| value != "false" && value != "0")
+        self.get(key)
+            .is_some_and(|value| value != "false" && value != "0")
     }
 
     /// Goes through the parameters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.pairs
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Returns the parameter where it is there and not empty.
@@ -55,7 +60,10 @@ impl Query {
 pub(crate) fn split_target(target: &str) -> (String, Query) {
     let target = target.split('#').next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    (decode(path, false).unwrap_or_else(|| path.to_string()), Query::parse(query))
+    (
+        decode(path, false).unwrap_or_else(|| path.to_string()),
+        Query::parse(query),
+    )
 }
 
 /// What a path of the Kubernetes API names.
@@ -87,7 +95,13 @@ impl<'a> ApiPath<'a> {
         };
         let parts = [Some(version), Some(plural), namespace, name];
         let whole = parts.into_iter().flatten().all(|part| !part.is_empty());
-        whole.then_some(Self { group, version, namespace, plural, name })
+        whole.then_some(Self {
+            group,
+            version,
+            namespace,
+            plural,
+            name,
+        })
     }
 }
 
@@ -144,15 +158,47 @@ mod tests {
     #[test]
     fn paths() {
         let path = |text| ApiPath::parse(text);
-        let pods = ApiPath { group: "", version: "v1", namespace: None, plural: "pods", name: None };
+        let pods = ApiPath {
+            group: "",
+            version: "v1",
+            namespace: None,
+            plural: "pods",
+            name: None,
+        };
         assert_eq!(path("/api/v1/pods"), Some(pods));
-        assert_eq!(path("/api/v1/namespaces/a/pods"), Some(ApiPath { namespace: Some("a"), ..pods }));
-        let one = ApiPath { namespace: Some("a"), name: Some("b"), ..pods };
+        assert_eq!(
+            path("/api/v1/namespaces/a/pods"),
+            Some(ApiPath {
+                namespace: Some("a"),
+                ..pods
+            })
+        );
+        let one = ApiPath {
+            namespace: Some("a"),
+            name: Some("b"),
+            ..pods
+        };
         assert_eq!(path("/api/v1/namespaces/a/pods/b"), Some(one));
-        let namespace = ApiPath { plural: "namespaces", name: Some("a"), ..pods };
+        let namespace = ApiPath {
+            plural: "namespaces",
+            name: Some("a"),
+            ..pods
+        };
         assert_eq!(path("/api/v1/namespaces/a"), Some(namespace));
-        assert_eq!(path("/apis/apps/v1/deployments").map(|p| p.group), Some("apps"));
-        for wrong in ["", "/", "/api", "/api/v1", "/api/v1/", "/apis/apps/v1", "/api/v1/namespaces//pods", "/x/v1/pods"] {
+        assert_eq!(
+            path("/apis/apps/v1/deployments").map(|p| p.group),
+            Some("apps")
+        );
+        for wrong in [
+            "",
+            "/",
+            "/api",
+            "/api/v1",
+            "/api/v1/",
+            "/apis/apps/v1",
+            "/api/v1/namespaces//pods",
+            "/x/v1/pods",
+        ] {
             assert_eq!(path(wrong), None, "{wrong}");
         }
         assert_eq!(path("/api/v1/namespaces/a/pods/b/log"), None);

@@ -56,7 +56,8 @@ impl ScriptedServer {
     /// # Errors
     /// Fails where the text is not JSON, or a member is not what it should be.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        let scenario: Ordered = serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
+        let scenario: Ordered =
+            serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
         if !matches!(scenario, Ordered::Object(_)) {
             return Err(ScriptError::new("the scenario", "not an object"));
         }
@@ -83,8 +84,14 @@ impl ScriptedServer {
     /// ```
     #[must_use]
     pub fn log_lines(&self) -> String {
-        let start = self.log.iter().next().map_or_else(|| Instant::from_micros(0), |first| first.at);
-        self.log.iter().fold(String::new(), |text, request| text + &request.to_json(start).to_string() + "\n")
+        let start = self
+            .log
+            .iter()
+            .next()
+            .map_or_else(|| Instant::from_micros(0), |first| first.at);
+        self.log.iter().fold(String::new(), |text, request| {
+            text + &request.to_json(start).to_string() + "\n"
+        })
     }
 
     fn answer(&mut self, verb: Verb) -> Answer {
@@ -97,10 +104,9 @@ impl ScriptedServer {
         answers.used += 1;
         answers.answers.get(index).cloned().unwrap_or_else(|| {
             let refusal = if verb == Verb::Stream {
-                let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-                Status::invalid_options("sendInitialEvents", "FieldValueForbidden", &("Forbidden: ".to_string() + message))
+                Status::new(422, "Invalid", NO_STREAMS)
             } else {
-                Status::no_such_path()
+                not_found()
             };
             Answer::refusal(&refusal)
         })
@@ -126,19 +132,30 @@ impl Backend for ScriptedServer {
             self.log.push(record);
             answer
         } else {
-            Answer::refusal(&Status::no_such_path())
+            Answer::refusal(&not_found())
         };
         let id = self.next_response;
         self.next_response += 1;
         let ready_at = now + answer.delay;
-        self.responses.insert(id, Response { answer, next: 0, ready_at });
+        self.responses.insert(
+            id,
+            Response {
+                answer,
+                next: 0,
+                ready_at,
+            },
+        );
         ResponseId(id)
     }
 
     fn poll_head(&mut self, now: Instant, id: ResponseId) -> HeadPoll {
-        let Some(response) = self.responses.get(&id.0) else { return HeadPoll::Failed(FailureKind::Reset) };
+        let Some(response) = self.responses.get(&id.0) else {
+            return HeadPoll::Failed(FailureKind::Reset);
+        };
         if now < response.ready_at {
-            return HeadPoll::Pending { until: Some(response.ready_at) };
+            return HeadPoll::Pending {
+                until: Some(response.ready_at),
+            };
         }
         if response.answer.refuse {
             return HeadPoll::Failed(FailureKind::Reset);
@@ -147,7 +164,9 @@ impl Backend for ScriptedServer {
     }
 
     fn poll_chunk(&mut self, now: Instant, id: ResponseId) -> Chunk {
-        let Some(response) = self.responses.get_mut(&id.0) else { return Chunk::Abort(FailureKind::Reset) };
+        let Some(response) = self.responses.get_mut(&id.0) else {
+            return Chunk::Abort(FailureKind::Reset);
+        };
         response.poll_chunk(now)
     }
 
@@ -172,7 +191,9 @@ impl Response {
     fn poll_chunk(&mut self, now: Instant) -> Chunk {
         loop {
             if now < self.ready_at {
-                return Chunk::Pending { until: Some(self.ready_at) };
+                return Chunk::Pending {
+                    until: Some(self.ready_at),
+                };
             }
             if self.answer.refuse {
                 return Chunk::Abort(FailureKind::Reset);
@@ -204,9 +225,14 @@ impl Answers {
     fn read(scenario: &Ordered, member: &str) -> Result<Self, ScriptError> {
         let list = match scenario.get(member) {
             None | Some(Ordered::Null) => &[],
-            Some(list) => list.as_list().ok_or_else(|| ScriptError::new(member, "not a list"))?,
+            Some(list) => list
+                .as_list()
+                .ok_or_else(|| ScriptError::new(member, "not a list"))?,
         };
-        let answers = list.iter().map(|answer| Answer::read(answer, member)).collect::<Result<_, _>>()?;
+        let answers = list
+            .iter()
+            .map(|answer| Answer::read(answer, member))
+            .collect::<Result<_, _>>()?;
         Ok(Self { answers, used: 0 })
     }
 }
@@ -241,7 +267,10 @@ impl Answer {
         let status = status.ok_or_else(|| wrong("`status` is not an HTTP status"))? as u16;
         let headers = match answer.get("headers") {
             None => Vec::new(),
-            Some(Ordered::Object(headers)) => headers.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+            Some(Ordered::Object(headers)) => headers
+                .iter()
+                .map(|(name, value)| (name.clone(), plain(value)))
+                .collect(),
             Some(_) => return Err(wrong("`headers` is not an object")),
         };
         let delay = answer.get("delay").map_or(Some(Duration::ZERO), seconds);
@@ -255,18 +284,41 @@ impl Answer {
         };
         let answer = match answer.get("frames") {
             Some(frames) => {
-                let frames = frames.as_list().ok_or_else(|| wrong("`frames` is not a list"))?;
-                let frames = frames.iter().map(|frame| Frame::read(frame).ok_or_else(|| wrong("a frame is wrong")));
+                let frames = frames
+                    .as_list()
+                    .ok_or_else(|| wrong("`frames` is not a list"))?;
+                let frames = frames
+                    .iter()
+                    .map(|frame| Frame::read(frame).ok_or_else(|| wrong("a frame is wrong")));
                 let frames = frames.collect::<Result<_, _>>()?;
-                Self { status, headers, whole: false, frames, end, refuse, delay }
+                Self {
+                    status,
+                    headers,
+                    whole: false,
+                    frames,
+                    end,
+                    refuse,
+                    delay,
+                }
             }
             None => {
                 let body = match answer.get("raw") {
-                    Some(raw) => raw.as_str().ok_or_else(|| wrong("`raw` is not a text"))?.to_string(),
+                    Some(raw) => raw
+                        .as_str()
+                        .ok_or_else(|| wrong("`raw` is not a text"))?
+                        .to_string(),
                     None => answer.get("body").map_or_else(|| "{}".to_string(), compact),
                 };
                 let frames = [Frame::Bytes(body.into_bytes())].into();
-                Self { status, headers, whole: true, frames, end: Ending::Close, refuse, delay }
+                Self {
+                    status,
+                    headers,
+                    whole: true,
+                    frames,
+                    end: Ending::Close,
+                    refuse,
+                    delay,
+                }
             }
         };
         Ok(answer)
@@ -277,7 +329,7 @@ impl Answer {
             status: status.code,
             headers: Vec::new(),
             whole: true,
-            frames: [Frame::Bytes(status.json())].into(),
+            frames: [Frame::Bytes(status.json().trim_ascii_end().to_vec())].into(),
             end: Ending::Close,
             refuse: false,
             delay: Duration::ZERO,
@@ -291,7 +343,13 @@ impl Answer {
             head.set_header(name, value);
         }
         if self.whole {
-            let lengths = self.frames.iter().map(|frame| if let Frame::Bytes(bytes) = frame { bytes.len() as u64 } else { 0 });
+            let lengths = self.frames.iter().map(|frame| {
+                if let Frame::Bytes(bytes) = frame {
+                    bytes.len() as u64
+                } else {
+                    0
+                }
+            });
             head.content_length = Some(lengths.sum());
         }
         head
@@ -303,10 +361,19 @@ impl Frame {
         match frame {
             Ordered::Text(text) => Some(Self::Bytes(text.clone().into_bytes())),
             Ordered::Number(_) => seconds(frame).map(Self::Pause),
-            Ordered::Object(_) | Ordered::List(_) => Some(Self::Bytes((compact(frame) + "\n").into_bytes())),
+            Ordered::Object(_) | Ordered::List(_) => {
+                Some(Self::Bytes((compact(frame) + "\n").into_bytes()))
+            }
             Ordered::Null | Ordered::Bool(_) => None,
         }
     }
+}
+
+const NO_STREAMS: &str = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+
+fn not_found() -> Status {
+    let message = "the server could not find the requested resource";
+    Status::new(404, "NotFound", message)
 }
 
 fn compact(value: &Ordered) -> String {
@@ -316,7 +383,9 @@ fn compact(value: &Ordered) -> String {
 }
 
 fn plain(value: &Ordered) -> String {
-    value.as_str().map_or_else(|| compact(value), ToString::to_string)
+    value
+        .as_str()
+        .map_or_else(|| compact(value), ToString::to_string)
 }
 
 fn seconds(value: &Ordered) -> Option<Duration> {
@@ -352,27 +421,54 @@ mod tests {
             {"frames":[], "end": "hold"}, {"end": "refuse"}]}"#;
         let mut server = ScriptedServer::from_json(text).expect("valid");
         let at = |millis: u64| Instant::from_micros(millis * 1000);
-        let open = |server: &mut ScriptedServer, now| server.handle_request(now, "/api/v1/pods?watch=1", "");
+        let open = |server: &mut ScriptedServer, now| {
+            server.handle_request(now, "/api/v1/pods?watch=1", "")
+        };
         let id = open(&mut server, at(0));
-        assert_eq!(server.poll_head(at(0), id), HeadPoll::Pending { until: Some(at(1000)) });
-        let HeadPoll::Ready(head) = server.poll_head(at(1000), id) else { panic!("no head") };
+        assert_eq!(
+            server.poll_head(at(0), id),
+            HeadPoll::Pending {
+                until: Some(at(1000))
+            }
+        );
+        let HeadPoll::Ready(head) = server.poll_head(at(1000), id) else {
+            panic!("no head")
+        };
         assert_eq!((head.header("x"), head.content_length), (Some("1"), None));
         assert_eq!(server.poll_chunk(at(1000), id), Chunk::Data(b"a".to_vec()));
-        assert_eq!(server.poll_chunk(at(1000), id), Chunk::Pending { until: Some(at(1500)) });
-        assert_eq!(server.poll_chunk(at(1500), id), Chunk::Data(b"{\"b\":1,\"a\":2}\n".to_vec()));
-        assert_eq!(server.poll_chunk(at(1500), id), Chunk::Abort(FailureKind::Reset));
+        assert_eq!(
+            server.poll_chunk(at(1000), id),
+            Chunk::Pending {
+                until: Some(at(1500))
+            }
+        );
+        assert_eq!(
+            server.poll_chunk(at(1500), id),
+            Chunk::Data(b"{\"b\":1,\"a\":2}\n".to_vec())
+        );
+        assert_eq!(
+            server.poll_chunk(at(1500), id),
+            Chunk::Abort(FailureKind::Reset)
+        );
 
         let id = open(&mut server, at(0));
         assert_eq!(server.poll_chunk(at(9), id), Chunk::Pending { until: None });
         for _ in 0..2 {
             let id = open(&mut server, at(0));
-            assert_eq!(server.poll_head(at(9), id), HeadPoll::Failed(FailureKind::Reset));
+            assert_eq!(
+                server.poll_head(at(9), id),
+                HeadPoll::Failed(FailureKind::Reset)
+            );
         }
         let id = server.handle_request(at(0), "/api/v1/pods?watch=true&sendInitialEvents=true", "");
-        let HeadPoll::Ready(head) = server.poll_head(at(9), id) else { panic!("no head") };
+        let HeadPoll::Ready(head) = server.poll_head(at(9), id) else {
+            panic!("no head")
+        };
         assert_eq!(head.status, 422);
         let id = server.handle_request(at(0), "/version", "");
-        let HeadPoll::Ready(head) = server.poll_head(at(9), id) else { panic!("no head") };
+        let HeadPoll::Ready(head) = server.poll_head(at(9), id) else {
+            panic!("no head")
+        };
         assert_eq!(head.status, 404);
         assert_eq!(server.log().mark(), 5);
     }
@@ -383,10 +479,22 @@ mod tests {
             ("[]", "the scenario: not an object"),
             ("{\"lists\":{}}", "lists: not a list"),
             ("{\"lists\":[1]}", "lists: an answer is not an object"),
-            ("{\"lists\":[{\"status\":\"x\"}]}", "lists: `status` is not an HTTP status"),
-            ("{\"watches\":[{\"frames\":[null]}]}", "watches: a frame is wrong"),
-            ("{\"watches\":[{\"frames\":[-1]}]}", "watches: a frame is wrong"),
-            ("{\"watches\":[{\"end\":\"x\"}]}", "watches: `end` is none of close, abort, hold, refuse"),
+            (
+                "{\"lists\":[{\"status\":\"x\"}]}",
+                "lists: `status` is not an HTTP status",
+            ),
+            (
+                "{\"watches\":[{\"frames\":[null]}]}",
+                "watches: a frame is wrong",
+            ),
+            (
+                "{\"watches\":[{\"frames\":[-1]}]}",
+                "watches: a frame is wrong",
+            ),
+            (
+                "{\"watches\":[{\"end\":\"x\"}]}",
+                "watches: `end` is none of close, abort, hold, refuse",
+            ),
         ] {
             let error = ScriptedServer::from_json(text).expect_err("wrong");
             assert_eq!(error.to_string(), problem);

@@ -28,13 +28,19 @@ impl Seed {
     pub(crate) fn uuid(&mut self) -> String {
         let (a, b) = (self.next(), self.next());
         let (low, mid, high) = (a >> 32, a >> 16 & 0xffff, a & 0xfff | 0x4000);
-        format!("{low:08x}-{mid:04x}-{high:04x}-{:04x}-{:012x}", b >> 48 & 0x3fff | 0x8000, b & 0xffff_ffff_ffff)
+        format!(
+            "{low:08x}-{mid:04x}-{high:04x}-{:04x}-{:012x}",
+            b >> 48 & 0x3fff | 0x8000,
+            b & 0xffff_ffff_ffff
+        )
     }
 
     /// Makes a suffix as the API server puts it behind `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        (0..5).map(|_| char::from(LETTERS[self.below(LETTERS.len() as u64) as usize])).collect()
+        (0..5)
+            .map(|_| char::from(LETTERS[self.below(LETTERS.len() as u64) as usize]))
+            .collect()
     }
 }
 
@@ -44,13 +50,23 @@ pub(crate) fn rfc3339(seconds: u64) -> String {
     // Civil from days, with years that start in March; the era is 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3_600, time / 60 % 60, time % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        time / 3_600,
+        time / 60 % 60,
+        time % 60
+    )
 }
 
 #[cfg(test)]

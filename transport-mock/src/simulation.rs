@@ -58,20 +58,30 @@ impl Simulation {
     /// Makes one on a clock.
     #[must_use]
     pub fn new(clock: &VirtualClock) -> Self {
-        Self { clock: clock.clone(), tasks: Vec::new(), polls_at_once: 1_000_000 }
+        Self {
+            clock: clock.clone(),
+            tasks: Vec::new(),
+            polls_at_once: 1_000_000,
+        }
     }
 
     /// Sets how often tasks may be polled while no time passes, which is a million times where nothing else is said. More
     /// than that is taken for a loop that never waits.
     #[must_use]
     pub fn polls_at_once(self, polls: usize) -> Self {
-        Self { polls_at_once: polls, ..self }
+        Self {
+            polls_at_once: polls,
+            ..self
+        }
     }
 
     /// Adds a task. It runs when the simulation does.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
-        self.tasks.push(Task { future: Box::pin(future), flag });
+        self.tasks.push(Task {
+            future: Box::pin(future),
+            flag,
+        });
     }
 
     /// Runs until nobody can go on without time passing.
@@ -173,7 +183,10 @@ impl Simulation {
 
 impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation").field("clock", &self.clock).field("tasks", &self.tasks.len()).finish_non_exhaustive()
+        f.debug_struct("Simulation")
+            .field("clock", &self.clock)
+            .field("tasks", &self.tasks.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -192,7 +205,9 @@ mod tests {
             let (clock, trace) = (clock.clone(), Rc::clone(&trace));
             simulation.spawn(async move {
                 for round in 1..=2 {
-                    clock.sleep_until(start + Duration::from_secs(round * seconds)).await;
+                    clock
+                        .sleep_until(start + Duration::from_secs(round * seconds))
+                        .await;
                     *trace.borrow_mut() += name;
                 }
             });
@@ -200,7 +215,10 @@ mod tests {
         simulation.run_until(start + Duration::from_secs(6));
         assert_eq!(*trace.borrow(), "bacb");
         assert_eq!(simulation.running(), 2);
-        assert!(simulation.run_until_true(start + Duration::from_secs(100), || trace.borrow().len() == 6));
+        assert!(
+            simulation.run_until_true(start + Duration::from_secs(100), || trace.borrow().len()
+                == 6)
+        );
         assert_eq!(clock.now(), start + Duration::from_secs(10));
         assert_eq!(*trace.borrow(), "bacbac");
     }

@@ -18,7 +18,13 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -27,11 +33,20 @@ impl Status {
 
     /// The path names nothing that is served.
     pub(crate) fn no_such_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource").details(json!({}))
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .details(json!({}))
     }
 
     pub(crate) fn no_such_object(group: &str, plural: &str, name: &str) -> Self {
-        let full = if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") };
+        let full = if group.is_empty() {
+            plural.to_string()
+        } else {
+            format!("{plural}.{group}")
+        };
         let mut details = json!({ "name": name, "kind": plural });
         if !group.is_empty() {
             details["group"] = group.into();
@@ -58,7 +73,10 @@ impl Status {
                        remainder of the results. Continuing with the provided token results in an inconsistent list - \
                        objects that were created, modified, or deleted between the time the first chunk was returned and \
                        now may show up in the list.";
-        Self { continue_token: Some(token), ..Self::expired(message) }
+        Self {
+            continue_token: Some(token),
+            ..Self::expired(message)
+        }
     }
 
     /// The version is not there yet. Old servers say so in the cause's message (to 1.18) or in the text (to 1.16).
@@ -90,7 +108,10 @@ impl Status {
     }
 
     pub(crate) fn json(&self) -> Vec<u8> {
-        let metadata = self.continue_token.as_ref().map_or_else(|| json!({}), |token| json!({ "continue": token }));
+        let metadata = self
+            .continue_token
+            .as_ref()
+            .map_or_else(|| json!({}), |token| json!({ "continue": token }));
         let mut text = format!(
             "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"status\":\"Failure\",\"message\":{},\"reason\":\"{}\"",
             Value::from(self.message.as_str()),
@@ -104,6 +125,9 @@ impl Status {
     }
 
     fn details(self, details: Value) -> Self {
-        Self { details: Some(details), ..self }
+        Self {
+            details: Some(details),
+            ..self
+        }
     }
 }

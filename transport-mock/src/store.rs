@@ -44,11 +44,19 @@ type States = Vec<(u64, Option<Arc<Object>>)>;
 
 impl Store {
     pub(crate) const fn new() -> Self {
-        Self { tables: Vec::new(), version: 1, compacted: 0, log: VecDeque::new() }
+        Self {
+            tables: Vec::new(),
+            version: 1,
+            compacted: 0,
+            log: VecDeque::new(),
+        }
     }
 
     pub(crate) fn add(&mut self, kind: ResourceType) {
-        self.tables.push(Table { kind: Arc::new(kind), objects: BTreeMap::new() });
+        self.tables.push(Table {
+            kind: Arc::new(kind),
+            objects: BTreeMap::new(),
+        });
     }
 
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
@@ -80,7 +88,9 @@ impl Store {
             Some(after) if after >= prefix => Bound::Excluded(after),
             Some(_) | None => Bound::Included(prefix),
         };
-        let range = self.tables[resource].objects.range::<str, _>((start, Bound::Unbounded));
+        let range = self.tables[resource]
+            .objects
+            .range::<str, _>((start, Bound::Unbounded));
         let range = range.take_while(move |(key, _)| key.starts_with(prefix));
         range.filter_map(move |(_, states)| state_at(states, version))
     }
@@ -90,7 +100,13 @@ impl Store {
     }
 
     /// Makes a change at the next version.
-    pub(crate) fn put(&mut self, now: Instant, resource: usize, key: &str, after: Option<Arc<Object>>) {
+    pub(crate) fn put(
+        &mut self,
+        now: Instant,
+        resource: usize,
+        key: &str,
+        after: Option<Arc<Object>>,
+    ) {
         self.version += 1;
         let version = self.version;
         let before = self.current(resource, key).cloned();
@@ -101,7 +117,13 @@ impl Store {
                 objects.insert(key.into(), [(version, after.clone())].into());
             }
         }
-        self.log.push_back(Entry { version, at: now, resource, before, after });
+        self.log.push_back(Entry {
+            version,
+            at: now,
+            resource,
+            before,
+            after,
+        });
     }
 
     /// Removes an object and all that was known of it, without an event.
@@ -117,7 +139,10 @@ impl Store {
 
     /// Returns the version of the last event before a time.
     pub(crate) fn version_before(&self, time: Instant) -> Option<u64> {
-        let index = self.log.partition_point(|entry| entry.at < time).checked_sub(1)?;
+        let index = self
+            .log
+            .partition_point(|entry| entry.at < time)
+            .checked_sub(1)?;
         self.log.get(index).map(|entry| entry.version)
     }
 
@@ -125,13 +150,25 @@ impl Store {
     pub(crate) fn compact(&mut self, version: u64) {
         let version = version.min(self.version);
         self.compacted = self.compacted.max(version);
-        while self.log.front().is_some_and(|entry| entry.version <= version) {
-            let Some(entry) = self.log.pop_front() else { break };
-            let Some(object) = entry.after.as_ref().or(entry.before.as_ref()) else { continue };
+        while self
+            .log
+            .front()
+            .is_some_and(|entry| entry.version <= version)
+        {
+            let Some(entry) = self.log.pop_front() else {
+                break;
+            };
+            let Some(object) = entry.after.as_ref().or(entry.before.as_ref()) else {
+                continue;
+            };
             let objects = &mut self.tables[entry.resource].objects;
             let key = key(&object.namespace, &object.name);
-            let Some(states) = objects.get_mut(key.as_str()) else { continue };
-            let old = states.partition_point(|(v, _)| *v <= version).saturating_sub(1);
+            let Some(states) = objects.get_mut(key.as_str()) else {
+                continue;
+            };
+            let old = states
+                .partition_point(|(v, _)| *v <= version)
+                .saturating_sub(1);
             states.drain(..old);
             if let [(v, None)] = states.as_slice()
                 && *v <= version
@@ -144,11 +181,17 @@ impl Store {
 
 /// Puts the key of an object together, as it stands in etcd behind the resource's prefix.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.into() } else { format!("{namespace}/{name}") }
+    if namespace.is_empty() {
+        name.into()
+    } else {
+        format!("{namespace}/{name}")
+    }
 }
 
 fn state_at(states: &[(u64, Option<Arc<Object>>)], version: u64) -> Option<&Arc<Object>> {
-    let index = states.partition_point(|(v, _)| *v <= version).checked_sub(1)?;
+    let index = states
+        .partition_point(|(v, _)| *v <= version)
+        .checked_sub(1)?;
     states.get(index)?.1.as_ref()
 }
 
@@ -175,13 +218,22 @@ mod tests {
 
     fn put(store: &mut Store, name: &str, there: bool) {
         let version = store.next_version();
-        let identity = Identity { version, namespace: "d", name, uid: "u", created: "" };
+        let identity = Identity {
+            version,
+            namespace: "d",
+            name,
+            uid: "u",
+            created: "",
+        };
         let object = there.then(|| Arc::new(Object::new(store.kind(0), &Map::new(), &identity)));
         store.put(Instant::from_micros(version), 0, &key("d", name), object);
     }
 
     fn names(store: &Store, version: u64, after: Option<&str>) -> String {
-        store.at(0, version, "d/", after).map(|object| format!("{}@{} ", object.name, object.version)).collect()
+        store
+            .at(0, version, "d/", after)
+            .map(|object| format!("{}@{} ", object.name, object.version))
+            .collect()
     }
 
     #[test]

@@ -29,8 +29,15 @@ impl Template {
         body.extend(pieces(&part(pattern.version_at.end..pattern.metadata_end)));
         body.push(Piece::Hole("end".into()));
         body.extend(pieces(&part(pattern.metadata_end..pattern.body.len())));
-        let labels = pattern.labels.iter().map(|(key, value)| (pieces(key), pieces(value)));
-        Self { body, labels: labels.collect(), fields: pattern.fields.iter().map(|field| pieces(field)).collect() }
+        let labels = pattern
+            .labels
+            .iter()
+            .map(|(key, value)| (pieces(key), pieces(value)));
+        Self {
+            body,
+            labels: labels.collect(),
+            fields: pattern.fields.iter().map(|field| pieces(field)).collect(),
+        }
     }
 
     /// Makes an object, whose holes `fill` fills.
@@ -66,7 +73,11 @@ impl Template {
             name: own("name"),
             uid: own("uid"),
             created: own("created"),
-            labels: self.labels.iter().map(|(key, value)| (text(key), text(value))).collect(),
+            labels: self
+                .labels
+                .iter()
+                .map(|(key, value)| (text(key), text(value)))
+                .collect(),
             fields: self.fields.iter().map(|field| text(field)).collect(),
             body: body.into_bytes().into(),
             version_at,
@@ -78,8 +89,9 @@ impl Template {
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = text;
-    while let Some((before, (hole, after))) =
-        rest.split_once("<<").and_then(|(before, after)| Some((before, after.split_once(">>")?)))
+    while let Some((before, (hole, after))) = rest
+        .split_once("<<")
+        .and_then(|(before, after)| Some((before, after.split_once(">>")?)))
     {
         pieces.push(Piece::Text(before.into()));
         pieces.push(Piece::Hole(hole.into()));

@@ -19,10 +19,17 @@ pub(crate) struct Token {
 
 impl Token {
     pub(crate) fn encode(&self) -> String {
-        let version = self.version.map_or_else(|| String::from("-1"), |version| format!("{version}"));
+        let version = self
+            .version
+            .map_or_else(|| String::from("-1"), |version| format!("{version}"));
         let start = Value::from(format!("{}\0", self.after));
-        let remaining = self.remaining.map_or_else(String::new, |n| format!(",\"remaining\":{n}"));
-        base64(format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{version},\"start\":{start}{remaining}}}").as_bytes())
+        let remaining = self
+            .remaining
+            .map_or_else(String::new, |n| format!(",\"remaining\":{n}"));
+        base64(
+            format!("{{\"v\":\"meta.k8s.io/v1\",\"rv\":{version},\"start\":{start}{remaining}}}")
+                .as_bytes(),
+        )
     }
 
     pub(crate) fn decode(text: &str) -> Option<Self> {
@@ -35,7 +42,11 @@ impl Token {
             version => u64::try_from(version).ok(),
         };
         let after = json.get("start")?.as_str()?.strip_suffix('\0')?.into();
-        Some(Self { version, after, remaining: json.get("remaining").and_then(Value::as_u64) })
+        Some(Self {
+            version,
+            after,
+            remaining: json.get("remaining").and_then(Value::as_u64),
+        })
     }
 }
 
@@ -44,7 +55,10 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        let bits = group
+            .iter()
+            .fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
+            << (8 * (3 - group.len()));
         for index in 0..=group.len() {
             let digit = bits >> (18 - 6 * index) & 63;
             out.push(char::from(ALPHABET[digit as usize]));
@@ -58,7 +72,8 @@ fn unbase64(text: &str) -> Option<Vec<u8>> {
     for group in text.trim_end_matches('=').as_bytes().chunks(4) {
         let mut bits = 0_u32;
         for byte in group {
-            bits = bits << 6 | u32::try_from(ALPHABET.iter().position(|digit| digit == byte)?).ok()?;
+            bits =
+                bits << 6 | u32::try_from(ALPHABET.iter().position(|digit| digit == byte)?).ok()?;
         }
         let bytes = (bits << (6 * (4 - group.len()))).to_be_bytes();
         let len = group.len().checked_sub(1).filter(|len| *len > 0)?;
@@ -74,11 +89,26 @@ mod tests {
 
     #[test]
     fn tokens_come_back() {
-        for (version, after, remaining) in [(Some(5), "default/a", Some(7)), (None, "x", None), (Some(u64::MAX >> 1), "ü/\"", None)] {
-            let token = Token { version, after: after.to_string(), remaining };
+        for (version, after, remaining) in [
+            (Some(5), "default/a", Some(7)),
+            (None, "x", None),
+            (Some(u64::MAX >> 1), "ü/\"", None),
+        ] {
+            let token = Token {
+                version,
+                after: after.to_string(),
+                remaining,
+            };
             assert_eq!(Token::decode(&token.encode()), Some(token));
         }
-        for wrong in ["", "a", "!!!!", "eyJ2IjoieCJ9", "AAAA", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhXHUwMDAwIn0"] {
+        for wrong in [
+            "",
+            "a",
+            "!!!!",
+            "eyJ2IjoieCJ9",
+            "AAAA",
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhXHUwMDAwIn0",
+        ] {
             assert_eq!(Token::decode(wrong), None, "{wrong}");
         }
     }

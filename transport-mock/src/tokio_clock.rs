@@ -39,7 +39,9 @@ impl TokioClock {
     /// Outside a tokio runtime where tokio's time is paused.
     #[must_use]
     pub fn new() -> Self {
-        Self { start: tokio::time::Instant::now() }
+        Self {
+            start: tokio::time::Instant::now(),
+        }
     }
 }
 

@@ -39,7 +39,11 @@ pub struct MockTransport<B = FakeServer, T = VirtualClock> {
 
 impl<B: Backend, T: Timer + Clone> MockTransport<B, T> {
     pub(crate) fn new(mock: Mock<B, T>) -> Self {
-        Self { mock, idle: Arc::default(), keep_alive: true }
+        Self {
+            mock,
+            idle: Arc::default(),
+            keep_alive: true,
+        }
     }
 
     /// Says whether connections are kept for later requests; they are, unless it is said.
@@ -54,14 +58,22 @@ impl<B: Backend, T: Timer + Clone> MockTransport<B, T> {
     }
 
     fn take_connection(&self) -> bool {
-        let taken = self.idle.fetch_update(Ordering::AcqRel, Ordering::Acquire, |idle| idle.checked_sub(1));
+        let taken = self
+            .idle
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |idle| {
+                idle.checked_sub(1)
+            });
         self.keep_alive && taken.is_ok()
     }
 }
 
 impl<B, T: Clone> Clone for MockTransport<B, T> {
     fn clone(&self) -> Self {
-        Self { mock: self.mock.clone(), idle: Arc::clone(&self.idle), keep_alive: self.keep_alive }
+        Self {
+            mock: self.mock.clone(),
+            idle: Arc::clone(&self.idle),
+            keep_alive: self.keep_alive,
+        }
     }
 }
 
@@ -74,9 +86,18 @@ impl<B: Backend, T: Timer + Clone> Transport for MockTransport<B, T> {
         let mut exchange = self.mock.open(get.target, get.accept);
         let head = exchange.head().await.map_err(|kind| {
             // Nobody refuses a connection that is there.
-            MockError { kind, used: used && kind != FailureKind::Refused }
+            MockError {
+                kind,
+                used: used && kind != FailureKind::Refused,
+            }
         })?;
-        let body = MockBody { exchange, buffer: Vec::new(), idle: Arc::clone(&self.idle), used, ended: false };
+        let body = MockBody {
+            exchange,
+            buffer: Vec::new(),
+            idle: Arc::clone(&self.idle),
+            used,
+            ended: false,
+        };
         Ok((head.to_head(), body))
     }
 }
@@ -109,7 +130,10 @@ impl<B: Backend, T: Timer + Clone> Body for MockBody<B, T> {
                 self.idle.fetch_add(1, Ordering::AcqRel);
                 Ok(None)
             }
-            Err(kind) => Err(MockError { kind, used: self.used }),
+            Err(kind) => Err(MockError {
+                kind,
+                used: self.used,
+            }),
         }
     }
 }

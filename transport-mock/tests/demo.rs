@@ -20,7 +20,10 @@ fn ran(seed: u64) -> (FakeServer, Vec<u8>) {
         server.tick(at(second));
         changes.run_to(&mut server, at(second));
     }
-    let bytes = server.objects("pods").flat_map(|pod| pod.to_bytes()).collect();
+    let bytes = server
+        .objects("pods")
+        .flat_map(|pod| pod.to_bytes())
+        .collect();
     (server, bytes)
 }
 
@@ -31,7 +34,11 @@ fn it_follows_from_its_seed() {
     assert_ne!(first, ran(2).1);
     let pods = server.objects("pods").count();
     assert!((70..=130).contains(&pods), "{pods}");
-    assert!((1_000..2_500).contains(&(first.len() / pods)), "{}", first.len() / pods);
+    assert!(
+        (1_000..2_500).contains(&(first.len() / pods)),
+        "{}",
+        first.len() / pods
+    );
     assert_eq!(server.objects("nodes").count(), 3);
     assert_eq!(server.objects("namespaces").count(), 7);
     assert!(server.objects("deployments.apps").count() > 7);
@@ -41,18 +48,28 @@ fn it_follows_from_its_seed() {
 fn templates_make_what_rendering_makes() {
     let mut server = FakeServer::new(1);
     Demo::new(1).pods(50).fill(&mut server);
-    let pods: Vec<_> = server.objects("pods").map(|pod| (pod.key(), pod.version())).collect();
+    let pods: Vec<_> = server
+        .objects("pods")
+        .map(|pod| (pod.key(), pod.version()))
+        .collect();
     for (key, version) in pods {
         let (namespace, name) = key.split_once('/').unwrap();
         let pod = server.get("pods", namespace, name).unwrap();
         assert!(!pod.to_string().contains("<<"), "{pod}");
-        assert_eq!(server.apply("pods", pod), Ok(version), "nothing has changed, to the byte");
+        assert_eq!(
+            server.apply("pods", pod),
+            Ok(version),
+            "nothing has changed, to the byte"
+        );
     }
 }
 
 #[test]
 fn watches_are_cut_and_versions_are_lost() {
-    let demo = Demo::new(1).pods(20).cut_every(Some(Duration::from_secs(10))).compact_every(Some(Duration::from_secs(25)));
+    let demo = Demo::new(1)
+        .pods(20)
+        .cut_every(Some(Duration::from_secs(10)))
+        .compact_every(Some(Duration::from_secs(25)));
     let mut server = FakeServer::new(1);
     demo.fill(&mut server);
     let filled = server.version();
@@ -64,12 +81,21 @@ fn watches_are_cut_and_versions_are_lost() {
     assert!(events(&told).len() > 30);
     assert!(matches!(ended, Ended::Open(_)));
     changes.run_to(&mut server, at(10));
-    assert_eq!(read(&mut server, at(10), first).1, Ended::Cut(FailureKind::Reset));
+    assert_eq!(
+        read(&mut server, at(10), first).1,
+        Ended::Cut(FailureKind::Reset)
+    );
     let second = server.handle_request(at(10), &target, JSON);
-    assert!(events(&read(&mut server, at(10), second).0).len() > 30, "the history is there");
+    assert!(
+        events(&read(&mut server, at(10), second).0).len() > 30,
+        "the history is there"
+    );
     changes.run_to(&mut server, at(25));
     let third = server.handle_request(at(25), &target, JSON);
-    assert_eq!(events(&read(&mut server, at(25), third).0), ["ERROR 410 Expired"]);
+    assert_eq!(
+        events(&read(&mut server, at(25), third).0),
+        ["ERROR 410 Expired"]
+    );
     // A pause of a year is not made up for.
     changes.run_to(&mut server, at(365 * 86_400));
     assert!(server.version() < filled + 20_000);

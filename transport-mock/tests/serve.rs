@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use common::{events, pod};
 use informer_mock::demo::Demo;
@@ -31,7 +31,10 @@ impl Client {
     }
 
     async fn send(&mut self, target: &str) -> (u16, String) {
-        self.write(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n")).await;
+        self.write(&format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n"
+        ))
+        .await;
         self.head().await.unwrap()
     }
 
@@ -82,25 +85,46 @@ async fn lists_and_watches_on_one_connection_each() {
     for _ in 0..3 {
         let (status, head) = client.send("/api/v1/pods?resourceVersion=0").await;
         assert_eq!(status, 200);
-        assert!(head.contains("Transfer-Encoding: chunked\r\n") && !head.contains("Connection: close"), "{head}");
-        let list: serde_json::Value = serde_json::from_slice(&client.body().await.unwrap()).unwrap();
+        assert!(
+            head.contains("Transfer-Encoding: chunked\r\n") && !head.contains("Connection: close"),
+            "{head}"
+        );
+        let list: serde_json::Value =
+            serde_json::from_slice(&client.body().await.unwrap()).unwrap();
         assert_eq!(list["items"][0]["metadata"]["name"], "a");
     }
     let (status, head) = client.send("/api/v1/nothing").await;
     assert_eq!(status, 404);
-    let length: usize = head.split("Content-Length: ").nth(1).unwrap().split("\r\n").next().unwrap().parse().unwrap();
+    let length: usize = head
+        .split("Content-Length: ")
+        .nth(1)
+        .unwrap()
+        .split("\r\n")
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let mut body = vec![0; length];
     client.0.read_exact(&mut body).await.unwrap();
     assert!(body.starts_with(b"{\"kind\":\"Status\""));
 
-    let (status, _) = client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+    let (status, _) = client
+        .send("/api/v1/pods?watch=true&resourceVersion=1")
+        .await;
     assert_eq!(status, 200);
-    assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["ADDED a@2"]);
+    assert_eq!(
+        events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()),
+        ["ADDED a@2"]
+    );
     mock.update("pods", pod("a", "y")).unwrap();
-    assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["MODIFIED a@3"]);
+    assert_eq!(
+        events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()),
+        ["MODIFIED a@3"]
+    );
     mock.with(FakeServer::close_watches);
     assert!(client.chunk().await.unwrap().is_empty());
-    mock.log().assert_requests(&["LIST rv=0", "LIST rv=0", "LIST rv=0", "LIST", "WATCH rv=1"]);
+    mock.log()
+        .assert_requests(&["LIST rv=0", "LIST rv=0", "LIST rv=0", "LIST", "WATCH rv=1"]);
 
     // Two requests at once, and one without chunks.
     client.write("GET /livez HTTP/1.1\r\n\r\nGET /readyz HTTP/1.1\r\n\r\nGET /api/v1/pods HTTP/1.0\r\n\r\n").await;
@@ -125,13 +149,19 @@ async fn faults_on_the_wire() {
     inject(Fault::reset());
     let mut client = Client::new(address).await;
     client.write("GET /api/v1/pods HTTP/1.1\r\n\r\n").await;
-    assert_eq!(client.head().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(
+        client.head().await.unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionReset
+    );
 
     inject(Fault::nothing().cut_after_bytes(20));
     let mut client = Client::new(address).await;
     assert_eq!(client.send("/api/v1/pods").await.0, 200);
     assert_eq!(client.chunk().await.unwrap().len(), 20);
-    assert_eq!(client.chunk().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(
+        client.chunk().await.unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionReset
+    );
 
     inject(Fault::nothing().split(&[1]));
     let mut client = Client::new(address).await;
@@ -171,7 +201,9 @@ async fn what_is_no_request() {
 async fn who_goes_is_forgotten() {
     let (mock, address) = start(FakeServer::new(1)).await;
     let mut client = Client::new(address).await;
-    client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+    client
+        .send("/api/v1/pods?watch=true&resourceVersion=1")
+        .await;
     assert_eq!(mock.with(FakeServer::open_responses), (1, 1));
     drop(client);
     while mock.with(FakeServer::open_responses).0 > 0 {
@@ -185,16 +217,24 @@ async fn hundreds_of_watches() {
     let mut clients = Vec::new();
     for _ in 0..300 {
         let mut client = Client::new(address).await;
-        client.send("/api/v1/pods?watch=true&resourceVersion=1").await;
+        client
+            .send("/api/v1/pods?watch=true&resourceVersion=1")
+            .await;
         clients.push(client);
     }
     mock.create("pods", pod("a", "x")).unwrap();
     for client in &mut clients {
-        assert_eq!(events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()), ["ADDED a@2"]);
+        assert_eq!(
+            events(core::str::from_utf8(&client.chunk().await.unwrap()).unwrap()),
+            ["ADDED a@2"]
+        );
     }
     mock.with(FakeServer::cut_watches);
     for client in &mut clients {
-        assert_eq!(client.chunk().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+        assert_eq!(
+            client.chunk().await.unwrap_err().kind(),
+            std::io::ErrorKind::ConnectionReset
+        );
     }
 }
 
@@ -225,7 +265,8 @@ async fn paused_time_of_tokio() {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let mut transport = mock.transport();
     let watching = tokio::spawn(async move {
-        let target = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=100&allowWatchBookmarks=1";
+        let target =
+            "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=100&allowWatchBookmarks=1";
         let (_, mut body) = transport.send(Get::new(target)).await.unwrap();
         let mut text = String::new();
         while let Some(bytes) = body.chunk().await.unwrap() {
@@ -236,6 +277,9 @@ async fn paused_time_of_tokio() {
     let start = tokio::time::Instant::now();
     tokio::time::sleep(core::time::Duration::from_secs(90)).await;
     mock.create("pods", pod("a", "x")).unwrap();
-    assert_eq!(events(&watching.await.unwrap()), ["BOOKMARK 1", "ADDED a@2", "BOOKMARK 2"]);
+    assert_eq!(
+        events(&watching.await.unwrap()),
+        ["BOOKMARK 1", "ADDED a@2", "BOOKMARK 2"]
+    );
     assert_eq!(start.elapsed().as_secs(), 100);
 }

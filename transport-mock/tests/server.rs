@@ -29,18 +29,40 @@ fn reason(answer: (u16, Value)) -> (u16, String) {
 fn mutations() {
     let mut server = server();
     assert_eq!(server.version(), 5);
-    assert_eq!(server.create("pods", pod("a", "x")), Err(MutationError::AlreadyExists));
-    assert_eq!(server.update("pods", pod("z", "x")), Err(MutationError::NotFound));
-    assert_eq!(server.delete("pods", "default", "z"), Err(MutationError::NotFound));
-    assert_eq!(server.create("things", pod("a", "x")), Err(MutationError::UnknownResource));
+    assert_eq!(
+        server.create("pods", pod("a", "x")),
+        Err(MutationError::AlreadyExists)
+    );
+    assert_eq!(
+        server.update("pods", pod("z", "x")),
+        Err(MutationError::NotFound)
+    );
+    assert_eq!(
+        server.delete("pods", "default", "z"),
+        Err(MutationError::NotFound)
+    );
+    assert_eq!(
+        server.create("things", pod("a", "x")),
+        Err(MutationError::UnknownResource)
+    );
     assert_eq!(server.create("pods", json!({})), Err(MutationError::NoName));
-    assert_eq!(server.create("pods", json!([])), Err(MutationError::NotAnObject));
+    assert_eq!(
+        server.create("pods", json!([])),
+        Err(MutationError::NotAnObject)
+    );
 
     let before = server.get("pods", "default", "a").unwrap();
     assert_eq!(before["kind"], "Pod");
-    assert_eq!(before["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(
+        before["metadata"]["creationTimestamp"],
+        "2026-01-01T00:00:00Z"
+    );
     assert_eq!(before["metadata"]["uid"].as_str().unwrap().len(), 36);
-    assert_eq!(server.update("pods", pod("a", "web")), Ok(2), "nothing changed");
+    assert_eq!(
+        server.update("pods", pod("a", "web")),
+        Ok(2),
+        "nothing changed"
+    );
     assert_eq!(server.update("pods", pod("a", "new")), Ok(6));
     let after = server.get("pods", "default", "a").unwrap();
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
@@ -49,11 +71,28 @@ fn mutations() {
     assert_eq!(server.delete("pods", "default", "a"), Ok(7));
     assert_eq!(server.bump_version(), 8);
 
-    server.create("pods", json!({ "metadata": { "generateName": "x-" } })).unwrap();
-    let made = server.objects("pods").find(|pod| pod.name().starts_with("x-")).unwrap();
-    assert_eq!((made.name().len(), made.namespace(), made.label("app")), (7, "default", None));
-    server.create("nodes", json!({ "metadata": { "name": "n1", "namespace": "ignored" } })).unwrap();
-    assert!(server.get("nodes", "", "n1").unwrap()["metadata"].get("namespace").is_none());
+    server
+        .create("pods", json!({ "metadata": { "generateName": "x-" } }))
+        .unwrap();
+    let made = server
+        .objects("pods")
+        .find(|pod| pod.name().starts_with("x-"))
+        .unwrap();
+    assert_eq!(
+        (made.name().len(), made.namespace(), made.label("app")),
+        (7, "default", None)
+    );
+    server
+        .create(
+            "nodes",
+            json!({ "metadata": { "name": "n1", "namespace": "ignored" } }),
+        )
+        .unwrap();
+    assert!(
+        server.get("nodes", "", "n1").unwrap()["metadata"]
+            .get("namespace")
+            .is_none()
+    );
 }
 
 #[test]
@@ -95,7 +134,8 @@ fn lists_have_the_shape_of_the_real_ones() {
             "\n"
         )
     );
-    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;q=0.5";
+    let partial =
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;q=0.5";
     assert_eq!(
         body("/apis/example.com/v1/widgets", partial),
         concat!(
@@ -112,24 +152,55 @@ fn accept_decides_the_form() {
     let mut server = server();
     let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let id = server.handle_request(at(0), "/api/v1/pods?watch=1&resourceVersion=4&timeoutSeconds=9&allowWatchBookmarks=true", single);
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/pods?watch=1&resourceVersion=4&timeoutSeconds=9&allowWatchBookmarks=true",
+        single,
+    );
     let (body, _) = read(&mut server, at(7), id);
-    let lines: Vec<Value> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = body
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(lines.len(), 2);
-    assert!(lines.iter().all(|line| line["object"]["kind"] == "PartialObjectMetadata"));
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["object"]["kind"] == "PartialObjectMetadata")
+    );
     assert!(lines[0]["object"].get("spec").is_none());
 
-    assert_eq!(reason(ask_as(&mut server, "/api/v1/pods", single)), (406, "NotAcceptable".into()));
-    assert_eq!(reason(ask_as(&mut server, "/api/v1/pods?watch=1", list)), (406, "NotAcceptable".into()));
-    assert_eq!(reason(ask_as(&mut server, "/api/v1/pods", "application/cbor")), (406, "NotAcceptable".into()));
-    assert_eq!(ask_as(&mut server, "/api/v1/pods", "application/cbor, */*").1["kind"], "PodList");
-    assert_eq!(ask_as(&mut server, "/api/v1/namespaces/default/pods/a", single).1["kind"], "PartialObjectMetadata");
+    assert_eq!(
+        reason(ask_as(&mut server, "/api/v1/pods", single)),
+        (406, "NotAcceptable".into())
+    );
+    assert_eq!(
+        reason(ask_as(&mut server, "/api/v1/pods?watch=1", list)),
+        (406, "NotAcceptable".into())
+    );
+    assert_eq!(
+        reason(ask_as(&mut server, "/api/v1/pods", "application/cbor")),
+        (406, "NotAcceptable".into())
+    );
+    assert_eq!(
+        ask_as(&mut server, "/api/v1/pods", "application/cbor, */*").1["kind"],
+        "PodList"
+    );
+    assert_eq!(
+        ask_as(&mut server, "/api/v1/namespaces/default/pods/a", single).1["kind"],
+        "PartialObjectMetadata"
+    );
 }
 
 #[test]
 fn selectors_and_namespaces() {
     let mut server = server();
-    server.apply("pods", json!({ "metadata": { "name": "e" }, "status": { "phase": "Failed" } })).unwrap();
+    server
+        .apply(
+            "pods",
+            json!({ "metadata": { "name": "e" }, "status": { "phase": "Failed" } }),
+        )
+        .unwrap();
     let mut list = |query: &str| names(&ask(&mut server, &format!("/api/v1/{query}")).1);
     assert_eq!(list("namespaces/default/pods"), "6: a@2 b@3 c@4 e@6");
     assert_eq!(list("namespaces/other/pods"), "6: d@5");
@@ -139,24 +210,61 @@ fn selectors_and_namespaces() {
     assert_eq!(list("pods?labelSelector=!app"), "6: e@6");
     assert_eq!(list("pods?labelSelector=app!%3Dweb,app"), "6: b@3");
     assert_eq!(list("pods?fieldSelector=metadata.name%3Da"), "6: a@2");
-    assert_eq!(list("pods?fieldSelector=metadata.namespace!%3Ddefault"), "6: d@5");
-    assert_eq!(list("pods?fieldSelector=spec.nodeName%3Dn1,status.phase!%3DFailed,metadata.name!%3Da"), "6: b@3 c@4 d@5");
+    assert_eq!(
+        list("pods?fieldSelector=metadata.namespace!%3Ddefault"),
+        "6: d@5"
+    );
+    assert_eq!(
+        list("pods?fieldSelector=spec.nodeName%3Dn1,status.phase!%3DFailed,metadata.name!%3Da"),
+        "6: b@3 c@4 d@5"
+    );
     assert_eq!(list("pods?fieldSelector=spec.nodeName%3D"), "6: e@6");
-    for wrong in ["pods?labelSelector=a+b", "pods?fieldSelector=spec.x%3D1", "pods?fieldSelector=x", "nodes?fieldSelector=metadata.namespace%3Da"] {
-        assert_eq!(reason(ask(&mut server, &format!("/api/v1/{wrong}"))), (400, "BadRequest".into()), "{wrong}");
+    for wrong in [
+        "pods?labelSelector=a+b",
+        "pods?fieldSelector=spec.x%3D1",
+        "pods?fieldSelector=x",
+        "nodes?fieldSelector=metadata.namespace%3Da",
+    ] {
+        assert_eq!(
+            reason(ask(&mut server, &format!("/api/v1/{wrong}"))),
+            (400, "BadRequest".into()),
+            "{wrong}"
+        );
     }
     server.add_selectable_field("configmaps", "data.x").unwrap();
-    server.create("configmaps", json!({ "metadata": { "name": "m" }, "data": { "x": "1" } })).unwrap();
-    assert_eq!(names(&ask(&mut server, "/api/v1/configmaps?fieldSelector=data.x%3D1").1), "7: m@7");
+    server
+        .create(
+            "configmaps",
+            json!({ "metadata": { "name": "m" }, "data": { "x": "1" } }),
+        )
+        .unwrap();
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/configmaps?fieldSelector=data.x%3D1").1),
+        "7: m@7"
+    );
 }
 
 #[test]
 fn unknown_paths() {
     let mut server = server();
-    for path in ["/api/v1/things", "/api/v2/pods", "/apis/apps/v1/pods", "/foo", "/api/v1/namespaces/a/nodes", "/api/v1/pods/a"] {
-        assert_eq!(reason(ask(&mut server, path)), (404, "NotFound".into()), "{path}");
+    for path in [
+        "/api/v1/things",
+        "/api/v2/pods",
+        "/apis/apps/v1/pods",
+        "/foo",
+        "/api/v1/namespaces/a/nodes",
+        "/api/v1/pods/a",
+    ] {
+        assert_eq!(
+            reason(ask(&mut server, path)),
+            (404, "NotFound".into()),
+            "{path}"
+        );
     }
-    assert_eq!(ask(&mut server, "/api/v1/namespaces/other/pods/d").1["metadata"]["name"], "d");
+    assert_eq!(
+        ask(&mut server, "/api/v1/namespaces/other/pods/d").1["metadata"]["name"],
+        "d"
+    );
     let missing = ask(&mut server, "/apis/apps/v1/namespaces/x/deployments/y");
     assert_eq!(missing.1["message"], "deployments.apps \"y\" not found");
     assert_eq!(ask(&mut server, "/version").1["minor"], "36");
@@ -173,24 +281,49 @@ fn pages() {
     // What happens between pages is not seen.
     server.delete("pods", "default", "c").unwrap();
     server.create("pods", pod("bb", "x")).unwrap();
-    let second = ask(&mut server, &format!("/api/v1/pods?limit=1&continue={token}")).1;
+    let second = ask(
+        &mut server,
+        &format!("/api/v1/pods?limit=1&continue={token}"),
+    )
+    .1;
     assert_eq!(names(&second), "5: c@4");
     assert_eq!(second["metadata"]["remainingItemCount"], 1);
     let last = second["metadata"]["continue"].as_str().unwrap().to_string();
-    let third = ask(&mut server, &format!("/api/v1/pods?limit=1&continue={last}")).1;
+    let third = ask(
+        &mut server,
+        &format!("/api/v1/pods?limit=1&continue={last}"),
+    )
+    .1;
     assert_eq!(names(&third), "5: d@5");
     assert!(third["metadata"].get("continue").is_none());
     assert!(third["metadata"].get("remainingItemCount").is_none());
 
     // Once its version is compacted, the rest can be had as it is now.
     server.compact(5);
-    assert_eq!(names(&ask(&mut server, &format!("/api/v1/pods?limit=1&continue={last}")).1), "5: d@5");
+    assert_eq!(
+        names(
+            &ask(
+                &mut server,
+                &format!("/api/v1/pods?limit=1&continue={last}")
+            )
+            .1
+        ),
+        "5: d@5"
+    );
     server.compact(6);
-    let (status, expired) = ask(&mut server, &format!("/api/v1/pods?limit=1&continue={token}"));
+    let (status, expired) = ask(
+        &mut server,
+        &format!("/api/v1/pods?limit=1&continue={token}"),
+    );
     assert_eq!((status, &expired["reason"]), (410, &"Expired".into()));
-    assert!(expired["message"].as_str().unwrap().starts_with("The provided continue parameter is too old to display a consistent list result."));
+    assert!(expired["message"].as_str().unwrap().starts_with(
+        "The provided continue parameter is too old to display a consistent list result."
+    ));
     let rest = expired["metadata"]["continue"].as_str().unwrap();
-    assert_eq!(names(&ask(&mut server, &format!("/api/v1/pods?continue={rest}")).1), "7: bb@7 d@5");
+    assert_eq!(
+        names(&ask(&mut server, &format!("/api/v1/pods?continue={rest}")).1),
+        "7: bb@7 d@5"
+    );
 
     let (status, selected) = ask(&mut server, "/api/v1/pods?limit=1&labelSelector=app%3Dweb");
     assert_eq!((status, names(&selected).as_str()), (200, "7: a@2"));
@@ -198,14 +331,26 @@ fn pages() {
     assert!(selected["metadata"].get("continue").is_some());
 
     // The watch cache ignores the limit at "0".
-    assert_eq!(names(&ask(&mut server, "/api/v1/pods?limit=1&resourceVersion=0").1), "7: a@2 b@3 bb@7 d@5");
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/pods?limit=1&resourceVersion=0").1),
+        "7: a@2 b@3 bb@7 d@5"
+    );
     server.config_mut().cache_ignores_limit = false;
-    assert_eq!(names(&ask(&mut server, "/api/v1/pods?limit=1&resourceVersion=0").1), "7: a@2");
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/pods?limit=1&resourceVersion=0").1),
+        "7: a@2"
+    );
     server.config_mut().paging = false;
-    assert_eq!(names(&ask(&mut server, "/api/v1/pods?limit=1").1), "7: a@2 b@3 bb@7 d@5");
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/pods?limit=1").1),
+        "7: a@2 b@3 bb@7 d@5"
+    );
 
     for wrong in ["continue=x", &format!("continue={rest}&resourceVersion=5")] {
-        assert_eq!(reason(ask(&mut server, &format!("/api/v1/pods?{wrong}"))), (400, "BadRequest".into()));
+        assert_eq!(
+            reason(ask(&mut server, &format!("/api/v1/pods?{wrong}"))),
+            (400, "BadRequest".into())
+        );
     }
 }
 
@@ -214,16 +359,38 @@ fn versions_of_lists() {
     let mut server = server();
     let list = |server: &mut FakeServer, query: &str| {
         let (status, list) = ask(server, &format!("/api/v1/pods?{query}"));
-        if status == 200 { names(&list) } else { format!("{status} {}", list["reason"].as_str().unwrap()) }
+        if status == 200 {
+            names(&list)
+        } else {
+            format!("{status} {}", list["reason"].as_str().unwrap())
+        }
     };
     assert_eq!(list(&mut server, "resourceVersion=3"), "5: a@2 b@3 c@4 d@5");
-    assert_eq!(list(&mut server, "resourceVersion=3&resourceVersionMatch=NotOlderThan"), "5: a@2 b@3 c@4 d@5");
-    assert_eq!(list(&mut server, "resourceVersion=3&resourceVersionMatch=Exact"), "3: a@2 b@3");
+    assert_eq!(
+        list(
+            &mut server,
+            "resourceVersion=3&resourceVersionMatch=NotOlderThan"
+        ),
+        "5: a@2 b@3 c@4 d@5"
+    );
+    assert_eq!(
+        list(&mut server, "resourceVersion=3&resourceVersionMatch=Exact"),
+        "3: a@2 b@3"
+    );
     assert_eq!(list(&mut server, "resourceVersion=3&limit=5"), "3: a@2 b@3");
-    assert_eq!(list(&mut server, "resourceVersion=9&resourceVersionMatch=Exact"), "504 Timeout");
+    assert_eq!(
+        list(&mut server, "resourceVersion=9&resourceVersionMatch=Exact"),
+        "504 Timeout"
+    );
     server.compact(4);
-    assert_eq!(list(&mut server, "resourceVersion=4&resourceVersionMatch=Exact"), "4: a@2 b@3 c@4");
-    assert_eq!(list(&mut server, "resourceVersion=3&resourceVersionMatch=Exact"), "410 Expired");
+    assert_eq!(
+        list(&mut server, "resourceVersion=4&resourceVersionMatch=Exact"),
+        "4: a@2 b@3 c@4"
+    );
+    assert_eq!(
+        list(&mut server, "resourceVersion=3&resourceVersionMatch=Exact"),
+        "410 Expired"
+    );
     assert_eq!(list(&mut server, "resourceVersion=3"), "5: a@2 b@3 c@4 d@5");
     assert_eq!(list(&mut server, "resourceVersion=x"), "400 BadRequest");
     for wrong in [
@@ -243,32 +410,67 @@ fn versions_of_lists() {
 #[test]
 fn a_version_from_the_future_is_waited_for() {
     let mut server = server();
-    let open = |server: &mut FakeServer| server.handle_request(at(0), "/api/v1/pods?resourceVersion=6", JSON);
+    let open = |server: &mut FakeServer| {
+        server.handle_request(at(0), "/api/v1/pods?resourceVersion=6", JSON)
+    };
     let (late, early) = (open(&mut server), open(&mut server));
-    assert_eq!(server.poll_head(at(0), late), HeadPoll::Pending { until: Some(at(3)) });
-    assert_eq!(server.poll_head(at(0), early), HeadPoll::Pending { until: Some(at(3)) });
+    assert_eq!(
+        server.poll_head(at(0), late),
+        HeadPoll::Pending { until: Some(at(3)) }
+    );
+    assert_eq!(
+        server.poll_head(at(0), early),
+        HeadPoll::Pending { until: Some(at(3)) }
+    );
     let refused = head(&mut server, at(3), late);
-    assert_eq!((refused.status, refused.header("retry-after")), (504, Some("1")));
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (504, Some("1"))
+    );
     let status: Value = serde_json::from_str(&read(&mut server, at(3), late).0).unwrap();
     assert_eq!(status["reason"], "Timeout");
-    assert_eq!(status["message"], "Too large resource version: 6, current: 5");
-    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(
+        status["message"],
+        "Too large resource version: 6, current: 5"
+    );
+    assert_eq!(
+        status["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
     assert_eq!(status["details"]["retryAfterSeconds"], 1);
     server.bump_version();
     assert_eq!(head(&mut server, at(2), early).status, 200);
-    assert!(read(&mut server, at(2), early).0.contains("\"resourceVersion\":\"6\""));
-    assert_eq!(server.log().iter().map(|request| request.status).collect::<Vec<_>>(), [Some(504), Some(200)]);
+    assert!(
+        read(&mut server, at(2), early)
+            .0
+            .contains("\"resourceVersion\":\"6\"")
+    );
+    assert_eq!(
+        server
+            .log()
+            .iter()
+            .map(|request| request.status)
+            .collect::<Vec<_>>(),
+        [Some(504), Some(200)]
+    );
 
     *server.config_mut() = Config::for_minor(18);
     server.config_mut().too_large_wait = core::time::Duration::ZERO;
     let (_, status) = ask(&mut server, "/api/v1/pods?resourceVersion=600");
-    assert_eq!(status["details"]["causes"], json!([{ "message": "Too large resource version" }]));
+    assert_eq!(
+        status["details"]["causes"],
+        json!([{ "message": "Too large resource version" }])
+    );
 }
 
 #[test]
 fn a_watch_tells_what_happens() {
     let mut server = server();
-    let id = server.handle_request(at(0), "/api/v1/namespaces/default/pods?watch=true&resourceVersion=3", JSON);
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/namespaces/default/pods?watch=true&resourceVersion=3",
+        JSON,
+    );
     let head = head(&mut server, at(0), id);
     assert_eq!((head.status, head.content_length), (200, None));
     assert_eq!(events(&read(&mut server, at(0), id).0), ["ADDED c@4"]);
@@ -279,16 +481,26 @@ fn a_watch_tells_what_happens() {
     server.create("pods", pod("a", "x")).unwrap(); // 10
     let (body, ended) = read(&mut server, at(0), id);
     assert_eq!(events(&body), ["MODIFIED a@6", "DELETED a@7", "ADDED a@10"]);
-    assert!(body.contains(r#"{"type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a""#));
+    assert!(body.contains(
+        r#"{"type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a""#
+    ));
     assert!(matches!(ended, Ended::Open(Some(_))));
     server.compact_all();
-    assert_eq!(read(&mut server, at(0), id).1, ended, "an open watch is not touched by compaction");
+    assert_eq!(
+        read(&mut server, at(0), id).1,
+        ended,
+        "an open watch is not touched by compaction"
+    );
 }
 
 #[test]
 fn leaving_and_entering_a_selector() {
     let mut server = server();
-    let id = server.handle_request(at(0), "/api/v1/pods?watch=true&resourceVersion=5&labelSelector=app%3Dweb", JSON);
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/pods?watch=true&resourceVersion=5&labelSelector=app%3Dweb",
+        JSON,
+    );
     server.update("pods", pod("a", "db")).unwrap(); // 6: leaves
     server.update("pods", pod("a", "x")).unwrap(); // 7: outside
     server.update("pods", pod("b", "web")).unwrap(); // 8: enters
@@ -299,33 +511,67 @@ fn leaving_and_entering_a_selector() {
     let (body, _) = read(&mut server, at(0), id);
     assert_eq!(events(&body), ["DELETED a@6", "ADDED b@8", "MODIFIED b@9"]);
     let left: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
-    assert_eq!(left["object"]["metadata"]["labels"]["app"], "web", "the content is the previous one");
+    assert_eq!(
+        left["object"]["metadata"]["labels"]["app"], "web",
+        "the content is the previous one"
+    );
 }
 
 #[test]
 fn bookmarks_and_the_deadline() {
     let mut server = server();
-    let id = server.handle_request(at(0), "/api/v1/pods?watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds=150", JSON);
-    assert_eq!(read(&mut server, at(0), id), (String::new(), Ended::Open(Some(at(60)))));
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/pods?watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds=150",
+        JSON,
+    );
+    assert_eq!(
+        read(&mut server, at(0), id),
+        (String::new(), Ended::Open(Some(at(60))))
+    );
     server.bump_version();
     let (body, ended) = read(&mut server, at(60), id);
-    assert_eq!((events(&body).join(","), ended), ("BOOKMARK 6".into(), Ended::Open(Some(at(120)))));
+    assert_eq!(
+        (events(&body).join(","), ended),
+        ("BOOKMARK 6".into(), Ended::Open(Some(at(120))))
+    );
     assert!(body.contains(r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"6","creationTimestamp":null}}"#));
     server.create("pods", pod("e", "x")).unwrap();
     let (body, ended) = read(&mut server, at(120), id);
-    assert_eq!((events(&body).join(","), ended), ("ADDED e@7,BOOKMARK 7".into(), Ended::Open(Some(at(148)))));
+    assert_eq!(
+        (events(&body).join(","), ended),
+        ("ADDED e@7,BOOKMARK 7".into(), Ended::Open(Some(at(148))))
+    );
     let (body, ended) = read(&mut server, at(148), id);
-    assert_eq!((events(&body).join(","), ended), ("BOOKMARK 7".into(), Ended::Open(Some(at(150)))));
-    assert_eq!(read(&mut server, at(150), id), (String::new(), Ended::Clean));
+    assert_eq!(
+        (events(&body).join(","), ended),
+        ("BOOKMARK 7".into(), Ended::Open(Some(at(150))))
+    );
+    assert_eq!(
+        read(&mut server, at(150), id),
+        (String::new(), Ended::Clean)
+    );
 
     let id = server.handle_request(at(200), "/api/v1/pods?watch=true&resourceVersion=5", JSON);
-    let (body, Ended::Open(Some(until))) = read(&mut server, at(200), id) else { panic!("it ended") };
+    let (body, Ended::Open(Some(until))) = read(&mut server, at(200), id) else {
+        panic!("it ended")
+    };
     assert_eq!(events(&body), ["ADDED e@7"]);
-    assert!(until >= at(200 + 1800) && until < at(200 + 3600), "the server chooses the timeout");
+    assert!(
+        until >= at(200 + 1800) && until < at(200 + 3600),
+        "the server chooses the timeout"
+    );
 
     server.config_mut().bookmarks = false;
-    let id = server.handle_request(at(200), "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true&timeoutSeconds=150", JSON);
-    assert_eq!(read(&mut server, at(349), id), (String::new(), Ended::Open(Some(at(350)))));
+    let id = server.handle_request(
+        at(200),
+        "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true&timeoutSeconds=150",
+        JSON,
+    );
+    assert_eq!(
+        read(&mut server, at(349), id),
+        (String::new(), Ended::Open(Some(at(350))))
+    );
 }
 
 #[test]
@@ -333,7 +579,11 @@ fn a_watch_from_a_version_that_is_gone() {
     let mut server = server();
     server.compact(4);
     let watch = |server: &mut FakeServer, version: u64| {
-        let id = server.handle_request(at(0), &format!("/api/v1/pods?watch=true&resourceVersion={version}"), JSON);
+        let id = server.handle_request(
+            at(0),
+            &format!("/api/v1/pods?watch=true&resourceVersion={version}"),
+            JSON,
+        );
         (head(server, at(0), id).status, read(server, at(0), id))
     };
     let (status, (body, ended)) = watch(&mut server, 3);
@@ -350,7 +600,14 @@ fn a_watch_from_a_version_that_is_gone() {
     // The watch cache forgets earlier than etcd does.
     server.forget_events(5);
     assert_eq!(watch(&mut server, 4).0, 410);
-    assert_eq!(ask(&mut server, "/api/v1/pods?resourceVersion=4&resourceVersionMatch=Exact").0, 200);
+    assert_eq!(
+        ask(
+            &mut server,
+            "/api/v1/pods?resourceVersion=4&resourceVersionMatch=Exact"
+        )
+        .0,
+        200
+    );
     server.compact_all();
     assert_eq!(watch(&mut server, 5).0, 410);
     assert_eq!(watch(&mut server, 6).0, 200);
@@ -361,15 +618,37 @@ fn a_server_forgets_by_itself() {
     let mut server = FakeServer::with_config(1, Config::default().forgetful());
     for second in 0..10 {
         server.tick(at(second * 60));
-        server.apply("pods", pod("a", &format!("v{second}"))).unwrap();
+        server
+            .apply("pods", pod("a", &format!("v{second}")))
+            .unwrap();
     }
     // Now it is 540 s: events before 465 s are out of the cache, states before 240 s are gone.
     let id = server.handle_request(at(540), "/api/v1/pods?watch=1&resourceVersion=8", JSON);
-    assert_eq!(events(&read(&mut server, at(540), id).0), ["ERROR 410 Expired"]);
+    assert_eq!(
+        events(&read(&mut server, at(540), id).0),
+        ["ERROR 410 Expired"]
+    );
     let id = server.handle_request(at(540), "/api/v1/pods?watch=1&resourceVersion=9", JSON);
-    assert_eq!(events(&read(&mut server, at(540), id).0), ["MODIFIED a@10", "MODIFIED a@11"]);
-    assert_eq!(ask(&mut server, "/api/v1/pods?resourceVersion=6&resourceVersionMatch=Exact").0, 200);
-    assert_eq!(ask(&mut server, "/api/v1/pods?resourceVersion=4&resourceVersionMatch=Exact").0, 410);
+    assert_eq!(
+        events(&read(&mut server, at(540), id).0),
+        ["MODIFIED a@10", "MODIFIED a@11"]
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            "/api/v1/pods?resourceVersion=6&resourceVersionMatch=Exact"
+        )
+        .0,
+        200
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            "/api/v1/pods?resourceVersion=4&resourceVersionMatch=Exact"
+        )
+        .0,
+        410
+    );
 }
 
 #[test]
@@ -379,15 +658,32 @@ fn streaming_lists() {
     let id = server.handle_request(at(0), &format!("{stream}&resourceVersion="), JSON);
     server.update("pods", pod("a", "new")).unwrap();
     let (body, _) = read(&mut server, at(0), id);
-    assert_eq!(events(&body), ["ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5", "BOOKMARK 5 end", "MODIFIED a@6"]);
+    assert_eq!(
+        events(&body),
+        [
+            "ADDED a@2",
+            "ADDED b@3",
+            "ADDED c@4",
+            "ADDED d@5",
+            "BOOKMARK 5 end",
+            "MODIFIED a@6"
+        ]
+    );
 
     // Without bookmarks, no end mark.
-    let id = server.handle_request(at(0), "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", JSON);
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        JSON,
+    );
     assert_eq!(events(&read(&mut server, at(0), id).0).len(), 4);
     // A version that is compacted is no trouble, one from the future is.
     server.compact_all();
     let id = server.handle_request(at(0), &format!("{stream}&resourceVersion=2"), JSON);
-    assert_eq!(events(&read(&mut server, at(0), id).0).last().unwrap(), "BOOKMARK 7 end");
+    assert_eq!(
+        events(&read(&mut server, at(0), id).0).last().unwrap(),
+        "BOOKMARK 7 end"
+    );
     let id = server.handle_request(at(0), &format!("{stream}&resourceVersion=99"), JSON);
     assert_eq!(read(&mut server, at(0), id).1, Ended::Clean);
     let (body, _) = {
@@ -397,14 +693,20 @@ fn streaming_lists() {
     assert_eq!(events(&body), ["ERROR 504 Timeout"]);
     assert!(body.contains("ResourceVersionTooLarge"));
     // sendInitialEvents=false at no version starts now.
-    let id = server.handle_request(at(0), "/api/v1/pods?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", JSON);
+    let id = server.handle_request(
+        at(0),
+        "/api/v1/pods?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+        JSON,
+    );
     assert_eq!(read(&mut server, at(0), id).0, "");
 
     server.config_mut().watch_list = false;
     let (status, refused) = ask(&mut server, stream);
     assert_eq!((status, &refused["reason"]), (422, &"Invalid".into()));
     assert_eq!(refused["details"]["kind"], "ListOptions");
-    assert!(refused["message"].as_str().unwrap().contains("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"));
+    assert!(refused["message"].as_str().unwrap().contains(
+        "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+    ));
 }
 
 #[test]
@@ -412,12 +714,20 @@ fn a_plain_watch_at_no_version() {
     let mut server = server();
     for version in ["", "&resourceVersion=", "&resourceVersion=0"] {
         server.config_mut().watch_list = true;
-        let target = format!("/api/v1/pods?watch=1&allowWatchBookmarks=true&labelSelector=app%3Dweb{version}");
+        let target = format!(
+            "/api/v1/pods?watch=1&allowWatchBookmarks=true&labelSelector=app%3Dweb{version}"
+        );
         let id = server.handle_request(at(0), &target, JSON);
-        assert_eq!(events(&read(&mut server, at(0), id).0), ["ADDED a@2", "ADDED c@4", "ADDED d@5", "BOOKMARK 5 end"]);
+        assert_eq!(
+            events(&read(&mut server, at(0), id).0),
+            ["ADDED a@2", "ADDED c@4", "ADDED d@5", "BOOKMARK 5 end"]
+        );
         server.config_mut().watch_list = false;
         let id = server.handle_request(at(0), &target, JSON);
-        assert_eq!(events(&read(&mut server, at(0), id).0), ["ADDED a@2", "ADDED c@4", "ADDED d@5"]);
+        assert_eq!(
+            events(&read(&mut server, at(0), id).0),
+            ["ADDED a@2", "ADDED c@4", "ADDED d@5"]
+        );
     }
 }
 
@@ -425,8 +735,14 @@ fn a_plain_watch_at_no_version() {
 fn a_server_that_lags() {
     let mut server = server();
     server.lag_at(3);
-    assert_eq!(names(&ask(&mut server, "/api/v1/pods?resourceVersion=0").1), "3: a@2 b@3");
-    assert_eq!(names(&ask(&mut server, "/api/v1/pods").1), "5: a@2 b@3 c@4 d@5");
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/pods?resourceVersion=0").1),
+        "3: a@2 b@3"
+    );
+    assert_eq!(
+        names(&ask(&mut server, "/api/v1/pods").1),
+        "5: a@2 b@3 c@4 d@5"
+    );
     let id = server.handle_request(at(0), "/api/v1/pods?watch=1&resourceVersion=2", JSON);
     assert_eq!(events(&read(&mut server, at(0), id).0), ["ADDED b@3"]);
     let ahead = server.handle_request(at(0), "/api/v1/pods?watch=1&resourceVersion=4", JSON);
@@ -434,10 +750,19 @@ fn a_server_that_lags() {
     server.create("pods", pod("e", "x")).unwrap();
     assert_eq!(read(&mut server, at(0), id).0, "");
     let list = server.handle_request(at(0), "/api/v1/pods?resourceVersion=5", JSON);
-    assert_eq!(server.poll_head(at(1), list), HeadPoll::Pending { until: Some(at(3)) });
+    assert_eq!(
+        server.poll_head(at(1), list),
+        HeadPoll::Pending { until: Some(at(3)) }
+    );
     server.catch_up();
-    assert_eq!(events(&read(&mut server, at(0), id).0), ["ADDED c@4", "ADDED d@5", "ADDED e@6"]);
-    assert_eq!(events(&read(&mut server, at(0), ahead).0), ["ADDED d@5", "ADDED e@6"]);
+    assert_eq!(
+        events(&read(&mut server, at(0), id).0),
+        ["ADDED c@4", "ADDED d@5", "ADDED e@6"]
+    );
+    assert_eq!(
+        events(&read(&mut server, at(0), ahead).0),
+        ["ADDED d@5", "ADDED e@6"]
+    );
     assert_eq!(head(&mut server, at(1), list).status, 200);
 }
 
@@ -447,7 +772,9 @@ fn a_slow_reader_is_cut() {
     server.config_mut().watch_buffer = Some(2);
     let id = server.handle_request(at(0), "/api/v1/pods?watch=1&resourceVersion=5", JSON);
     for round in 0..5 {
-        server.apply("pods", pod("a", &format!("x{round}"))).unwrap();
+        server
+            .apply("pods", pod("a", &format!("x{round}")))
+            .unwrap();
     }
     let (body, ended) = read(&mut server, at(0), id);
     assert_eq!((events(&body).len(), ended), (2, Ended::Clean));
@@ -466,7 +793,9 @@ fn a_lost_deletion() {
 fn a_list_comes_in_chunks() {
     let mut server = FakeServer::new(1);
     for index in 0..2_000 {
-        server.create("pods", pod(&format!("pod-{index:05}"), "x")).unwrap();
+        server
+            .create("pods", pod(&format!("pod-{index:05}"), "x"))
+            .unwrap();
     }
     let id = server.handle_request(at(0), "/api/v1/pods", JSON);
     let (mut chunks, mut largest, mut total) = (0, 0, Vec::new());

@@ -48,8 +48,19 @@ impl Demo {
     /// and history is forgotten every 2 minutes.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        let (cut_every, compact_every) = (Some(Duration::from_secs(45)), Some(Duration::from_secs(120)));
-        Self { pods: 300, namespaces: 5, nodes: 10, seed, rate: 5, cut_every, compact_every }
+        let (cut_every, compact_every) = (
+            Some(Duration::from_secs(45)),
+            Some(Duration::from_secs(120)),
+        );
+        Self {
+            pods: 300,
+            namespaces: 5,
+            nodes: 10,
+            seed,
+            rate: 5,
+            cut_every,
+            compact_every,
+        }
     }
 
     /// Sets how many Pods there are at the start, and about as many later.
@@ -61,19 +72,28 @@ impl Demo {
     /// Sets the number of namespaces, at least 1.
     #[must_use]
     pub fn namespaces(self, namespaces: usize) -> Self {
-        Self { namespaces: namespaces.max(1), ..self }
+        Self {
+            namespaces: namespaces.max(1),
+            ..self
+        }
     }
 
     /// Sets the number of nodes, at least 1.
     #[must_use]
     pub fn nodes(self, nodes: usize) -> Self {
-        Self { nodes: nodes.max(1), ..self }
+        Self {
+            nodes: nodes.max(1),
+            ..self
+        }
     }
 
     /// Sets how many changes there are in a second; 0 is none.
     #[must_use]
     pub const fn rate(self, per_second: u32) -> Self {
-        Self { rate: per_second, ..self }
+        Self {
+            rate: per_second,
+            ..self
+        }
     }
 
     /// Sets how often all watches are cut.
@@ -85,7 +105,10 @@ impl Demo {
     /// Sets how often history is forgotten while the watches are down, so that they get 410.
     #[must_use]
     pub const fn compact_every(self, compact_every: Option<Duration>) -> Self {
-        Self { compact_every, ..self }
+        Self {
+            compact_every,
+            ..self
+        }
     }
 
     /// Puts the objects into a server, and has it forget how they came.
@@ -101,7 +124,11 @@ impl Demo {
             put(server, "configmaps", objects::config_map(&namespace, 0));
             for app in APPS {
                 put(server, "services", objects::service(&namespace, app));
-                put(server, "deployments.apps", objects::deployment(&namespace, app, 1));
+                put(
+                    server,
+                    "deployments.apps",
+                    objects::deployment(&namespace, app, 1),
+                );
             }
         }
         for serial in 0..self.pods {
@@ -166,13 +193,24 @@ struct PodMaker {
 
 impl PodMaker {
     fn new(server: &FakeServer) -> Self {
-        let kinds = APPS.iter().flat_map(|app| PHASES[..2].iter().map(move |phase| (app, phase)));
-        let templates = kinds.filter_map(|(app, phase)| server.template("pods", &objects::pod(app, phase)));
-        Self { templates: templates.collect() }
+        let kinds = APPS
+            .iter()
+            .flat_map(|app| PHASES[..2].iter().map(move |phase| (app, phase)));
+        let templates =
+            kinds.filter_map(|(app, phase)| server.template("pods", &objects::pod(app, phase)));
+        Self {
+            templates: templates.collect(),
+        }
     }
 
     /// Creates a Pod, and returns its namespace and name.
-    fn create(&self, demo: &Demo, server: &mut FakeServer, seed: &mut Seed, serial: u64) -> (String, String) {
+    fn create(
+        &self,
+        demo: &Demo,
+        server: &mut FakeServer,
+        seed: &mut Seed,
+        serial: u64,
+    ) -> (String, String) {
         let namespace = objects::namespace(below(seed, demo.namespaces));
         let (app, phase) = (below(seed, APPS.len()), below(seed, 2));
         let node = objects::node_name(below(seed, demo.nodes));
@@ -213,18 +251,24 @@ impl Changes {
     /// Returns when the next change is; `None` where there is none.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
-        [self.next_change, self.next_cut, self.next_compaction].into_iter().flatten().min()
+        [self.next_change, self.next_cut, self.next_compaction]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Makes the changes up to a time, of which it leaves out some where they are more than 10,000.
     pub fn run_to(&mut self, server: &mut FakeServer, now: Instant) {
         for _ in 0..10_000 {
-            let Some(next) = self.next_at().filter(|next| *next <= now) else { return };
+            let Some(next) = self.next_at().filter(|next| *next <= now) else {
+                return;
+            };
             self.step(server, next);
         }
         // One that was held up, say by a sleeping laptop, does not make up for all it missed.
         let fresh = self.demo.changes(now);
-        (self.next_change, self.next_cut, self.next_compaction) = (fresh.next_change, fresh.next_cut, fresh.next_compaction);
+        (self.next_change, self.next_cut, self.next_compaction) =
+            (fresh.next_change, fresh.next_cut, fresh.next_compaction);
     }
 
     fn step(&mut self, server: &mut FakeServer, at: Instant) {
@@ -243,7 +287,10 @@ impl Changes {
 
     fn change(&mut self, server: &mut FakeServer) {
         if self.pods.is_empty() {
-            self.pods = server.objects("pods").map(|pod| (pod.namespace().into(), pod.name().into())).collect();
+            self.pods = server
+                .objects("pods")
+                .map(|pod| (pod.namespace().into(), pod.name().into()))
+                .collect();
         }
         self.serial += 1;
         let (have, want) = (self.pods.len(), self.demo.pods);
@@ -258,7 +305,8 @@ impl Changes {
 
     fn create(&mut self, server: &mut FakeServer) {
         let maker = PodMaker::new(server);
-        self.pods.push(maker.create(&self.demo, server, &mut self.seed, self.serial));
+        self.pods
+            .push(maker.create(&self.demo, server, &mut self.seed, self.serial));
     }
 
     fn delete(&mut self, server: &mut FakeServer) {
@@ -270,22 +318,44 @@ impl Changes {
 
     fn change_phase(&mut self, server: &mut FakeServer) {
         let index = below(&mut self.seed, self.pods.len());
-        let Some((namespace, name)) = self.pods.get(index) else { return };
-        let Some(mut pod) = server.get("pods", namespace, name) else { return };
+        let Some((namespace, name)) = self.pods.get(index) else {
+            return;
+        };
+        let Some(mut pod) = server.get("pods", namespace, name) else {
+            return;
+        };
         let phase = PHASES[below(&mut self.seed, PHASES.len())];
-        let app = String::from(pod["metadata"]["labels"]["app"].as_str().unwrap_or_default());
+        let app = String::from(
+            pod["metadata"]["labels"]["app"]
+                .as_str()
+                .unwrap_or_default(),
+        );
         let ip = objects::pod_ip(self.serial);
-        pod["status"] = objects::pod_status(&app, phase, &ip, &format!("{}", self.serial % 20), self.serial % 5);
+        pod["status"] = objects::pod_status(
+            &app,
+            phase,
+            &ip,
+            &format!("{}", self.serial % 20),
+            self.serial % 5,
+        );
         put(server, "pods", pod);
     }
 
     fn change_another(&mut self, server: &mut FakeServer) {
         let namespace = objects::namespace(below(&mut self.seed, self.demo.namespaces));
         if below(&mut self.seed, 2) == 0 {
-            put(server, "configmaps", objects::config_map(&namespace, self.serial));
+            put(
+                server,
+                "configmaps",
+                objects::config_map(&namespace, self.serial),
+            );
         } else {
             let app = APPS[below(&mut self.seed, APPS.len())];
-            put(server, "deployments.apps", objects::deployment(&namespace, app, 1 + self.serial % 9));
+            put(
+                server,
+                "deployments.apps",
+                objects::deployment(&namespace, app, 1 + self.serial % 9),
+            );
         }
     }
 }

@@ -11,7 +11,9 @@ pub(super) const PHASES: [&str; 4] = ["Running", "Pending", "Succeeded", "Failed
 const NAMESPACES: [&str; 5] = ["default", "prod", "staging", "monitoring", "edge"];
 
 pub(super) fn namespace(index: usize) -> String {
-    NAMESPACES.get(index).map_or_else(|| format!("team-{index}"), |name| String::from(*name))
+    NAMESPACES
+        .get(index)
+        .map_or_else(|| format!("team-{index}"), |name| String::from(*name))
 }
 
 pub(super) fn node_name(index: usize) -> String {
@@ -25,7 +27,11 @@ pub(super) fn bare(namespace: &str, name: &str) -> Value {
 /// A Pod with holes for what differs from one to the next.
 pub(super) fn pod(app: &str, phase: &str) -> Value {
     let hash = "<<hash>>";
-    let tier = if matches!(app, "web" | "api") { "frontend" } else { "backend" };
+    let tier = if matches!(app, "web" | "api") {
+        "frontend"
+    } else {
+        "backend"
+    };
     let set = format!("{app}-{hash}");
     json!({
         "metadata": {
@@ -67,7 +73,12 @@ pub(super) fn pod(app: &str, phase: &str) -> Value {
 }
 
 pub(super) fn pod_ip(serial: u64) -> String {
-    format!("10.{}.{}.{}", 100 + (serial >> 16) % 100, serial >> 8 & 255, serial & 255)
+    format!(
+        "10.{}.{}.{}",
+        100 + (serial >> 16) % 100,
+        serial >> 8 & 255,
+        serial & 255
+    )
 }
 
 pub(super) fn pod_status(app: &str, phase: &str, ip: &str, tag: &str, restarts: u64) -> Value {
@@ -75,7 +86,9 @@ pub(super) fn pod_status(app: &str, phase: &str, ip: &str, tag: &str, restarts: 
     let state = match phase {
         "Running" => json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } }),
         "Pending" => json!({ "waiting": { "reason": "ContainerCreating" } }),
-        _ => json!({ "terminated": { "exitCode": i32::from(phase == "Failed"), "reason": "Completed" } }),
+        _ => {
+            json!({ "terminated": { "exitCode": i32::from(phase == "Failed"), "reason": "Completed" } })
+        }
     };
     json!({
         "phase": phase,

@@ -24,9 +24,16 @@ pub(super) struct Request {
 /// error is an HTTP status.
 pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
     // Empty lines before a request are to be ignored.
-    let start = input.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(input.len());
+    let start = input
+        .iter()
+        .position(|byte| !matches!(byte, b'\r' | b'\n'))
+        .unwrap_or(input.len());
     let Some(end) = find(&input[start..], b"\r\n\r\n").map(|at| start + at) else {
-        return if input.len() > HEAD_LIMIT { Err(431) } else { Ok(None) };
+        return if input.len() > HEAD_LIMIT {
+            Err(431)
+        } else {
+            Ok(None)
+        };
     };
     if end > HEAD_LIMIT {
         return Err(431);
@@ -34,7 +41,9 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
     let head = core::str::from_utf8(&input[start..end]).map_err(|_| 400_u16)?;
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next()) else {
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
         return Err(400);
     };
     let chunks = match version {
@@ -49,7 +58,11 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         match name.to_ascii_lowercase().as_str() {
             "accept" => accept.push(value),
             "connection" => {
-                let has = |token: &str| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token));
+                let has = |token: &str| {
+                    value
+                        .split(',')
+                        .any(|part| part.trim().eq_ignore_ascii_case(token))
+                };
                 keep_alive = !has("close") && (keep_alive || has("keep-alive"));
             }
             "content-length" => length = value.parse().map_err(|_| 400_u16)?,
@@ -68,7 +81,15 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         return Ok(None);
     }
     let target = path(target).ok_or(400_u16)?;
-    Ok(Some((Request { target: target.to_string(), accept: accept.join(","), keep_alive, chunks }, used)))
+    Ok(Some((
+        Request {
+            target: target.to_string(),
+            accept: accept.join(","),
+            keep_alive,
+            chunks,
+        },
+        used,
+    )))
 }
 
 /// Writes the head of a response.
@@ -118,7 +139,9 @@ fn path(target: &str) -> Option<&str> {
 }
 
 fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    bytes.windows(pattern.len()).position(|window| window == pattern)
+    bytes
+        .windows(pattern.len())
+        .position(|window| window == pattern)
 }
 
 const fn reason(status: u16) -> &'static str {
@@ -157,18 +180,45 @@ mod tests {
     fn requests() {
         let text = "\r\nGET /a?b HTTP/1.1\r\nHost: x\r\nACCEPT: a\r\naccept:b \r\nContent-Length: 2\r\n\r\nxyGET";
         let (request, used) = parsed(text).ok().flatten().expect("whole");
-        let expected = Request { target: "/a?b".to_string(), accept: "a,b".to_string(), keep_alive: true, chunks: true };
+        let expected = Request {
+            target: "/a?b".to_string(),
+            accept: "a,b".to_string(),
+            keep_alive: true,
+            chunks: true,
+        };
         assert_eq!((request, used), (expected, text.len() - 3));
         for len in 0..text.len() - 3 {
             assert_eq!(parsed(&text[..len]), Ok(None), "{len}");
         }
-        let keep = |text: &str| parsed(text).ok().flatten().map(|(request, _)| request.keep_alive);
-        assert_eq!(keep("GET / HTTP/1.1\r\nConnection: Close\r\n\r\n"), Some(false));
+        let keep = |text: &str| {
+            parsed(text)
+                .ok()
+                .flatten()
+                .map(|(request, _)| request.keep_alive)
+        };
+        assert_eq!(
+            keep("GET / HTTP/1.1\r\nConnection: Close\r\n\r\n"),
+            Some(false)
+        );
         assert_eq!(keep("GET / HTTP/1.0\r\n\r\n"), Some(false));
-        assert_eq!(keep("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n"), Some(true));
-        let target = |text: &str| parsed(text).ok().flatten().map(|(request, _)| request.target);
-        assert_eq!(target("GET http://host:1/a HTTP/1.1\r\n\r\n").as_deref(), Some("/a"));
-        assert_eq!(target("GET http://host HTTP/1.1\r\n\r\n").as_deref(), Some("/"));
+        assert_eq!(
+            keep("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n"),
+            Some(true)
+        );
+        let target = |text: &str| {
+            parsed(text)
+                .ok()
+                .flatten()
+                .map(|(request, _)| request.target)
+        };
+        assert_eq!(
+            target("GET http://host:1/a HTTP/1.1\r\n\r\n").as_deref(),
+            Some("/a")
+        );
+        assert_eq!(
+            target("GET http://host HTTP/1.1\r\n\r\n").as_deref(),
+            Some("/")
+        );
     }
 
     #[test]

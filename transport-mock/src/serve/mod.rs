@@ -43,10 +43,17 @@ use crate::tokio_clock::TokioClock;
 ///
 /// # Errors
 /// Fails where the port cannot be had.
-pub async fn serve<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, address: impl ToSocketAddrs) -> io::Result<Serving<B>> {
+pub async fn serve<B: Backend + Send + 'static>(
+    mock: Mock<B, TokioClock>,
+    address: impl ToSocketAddrs,
+) -> io::Result<Serving<B>> {
     let listener = TcpListener::bind(address).await?;
     let local = listener.local_addr()?;
-    Ok(Serving { listener, local, mock })
+    Ok(Serving {
+        listener,
+        local,
+        mock,
+    })
 }
 
 /// A port that is open, see [`serve`].
@@ -146,7 +153,9 @@ async fn respond<B: Backend>(
     let (reader, mut writer) = stream.split();
     let mut exchange = mock.open(&request.target, &request.accept);
     let mut answer = pin!(async {
-        answer(&mut exchange, &mut writer, request).await.unwrap_or(Then::Close)
+        answer(&mut exchange, &mut writer, request)
+            .await
+            .unwrap_or(Then::Close)
     });
     let mut gone = pin!(until_gone(reader, input));
     poll_fn(|context| {
@@ -164,7 +173,9 @@ async fn answer<B: Backend>(
     writer: &mut (impl tokio::io::AsyncWrite + Unpin),
     request: &Request,
 ) -> io::Result<Then> {
-    let Ok(head) = exchange.head().await else { return Ok(Then::Reset) };
+    let Ok(head) = exchange.head().await else {
+        return Ok(Then::Reset);
+    };
     let chunked = head.content_length.is_none() && request.chunks;
     let keep = request.keep_alive && (chunked || head.content_length.is_some());
     writer.write_all(&http::head(&head, chunked, keep)).await?;
@@ -187,7 +198,11 @@ async fn answer<B: Backend>(
     }
     // A length that was a lie leaves a connection that is of no more use.
     let whole = head.content_length.is_none_or(|length| length == sent);
-    Ok(if keep && whole { Then::Next } else { Then::Close })
+    Ok(if keep && whole {
+        Then::Next
+    } else {
+        Then::Close
+    })
 }
 
 /// Reads on, for the requests behind, until the client closes the connection.

@@ -1,7 +1,7 @@
 //! What the server says to a request.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,6 +10,7 @@ use informer_core::Instant;
 
 use super::FakeServer;
 use super::list::{ListBody, ListMeta};
+use super::options::{Match, Options, accepted};
 use super::response::{Response, Source, UNKNOWN};
 use super::watch::{Opening, WatchBody};
 use crate::backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};
@@ -96,14 +97,20 @@ impl Backend for FakeServer {
         if let Some(until) = self.still_waiting(now, id) {
             return HeadPoll::Pending { until: Some(until) };
         }
-        self.responses.get_mut(&id.0).map_or(HeadPoll::Failed(UNKNOWN), |response| response.poll_head(now))
+        self.responses
+            .get_mut(&id.0)
+            .map_or(HeadPoll::Failed(UNKNOWN), |response| {
+                response.poll_head(now)
+            })
     }
 
     fn poll_chunk(&mut self, now: Instant, id: ResponseId) -> Chunk {
         if let Some(until) = self.still_waiting(now, id) {
             return Chunk::Pending { until: Some(until) };
         }
-        self.responses.get_mut(&id.0).map_or(Chunk::Abort(UNKNOWN), |response| response.poll_chunk(now))
+        self.responses
+            .get_mut(&id.0)
+            .map_or(Chunk::Abort(UNKNOWN), |response| response.poll_chunk(now))
     }
 
     fn close(&mut self, id: ResponseId) {
@@ -171,21 +178,39 @@ impl FakeServer {
             return Ok(self.answer_other(&request.path));
         };
         let found = self.store.kinds().position(|kind| {
-            (kind.group.as_str(), kind.version.as_str(), kind.plural.as_str()) == (path.group, path.version, path.plural)
+            (
+                kind.group.as_str(),
+                kind.version.as_str(),
+                kind.plural.as_str(),
+            ) == (path.group, path.version, path.plural)
         });
         let resource = found.ok_or_else(Status::no_such_path)?;
         let kind = self.store.kind(resource);
-        if path.namespace.is_some() && !kind.namespaced || path.name.is_some() && kind.namespaced && path.namespace.is_none() {
+        if path.namespace.is_some() && !kind.namespaced
+            || path.name.is_some() && kind.namespaced && path.namespace.is_none()
+        {
             return Err(Status::no_such_path().into());
         }
         let view = accepted(&request.accept, request.verb).ok_or_else(Status::not_acceptable)?;
         if let Some(name) = path.name {
-            return Ok(self.answer_get(resource, view, path.namespace.unwrap_or_default(), name)?);
+            return Ok(self.answer_get(
+                resource,
+                view,
+                path.namespace.unwrap_or_default(),
+                name,
+            )?);
         }
         let query = &request.query;
         let options = Options::parse(query, self.config.watch_list)?;
         let filter = Filter::parse(path.namespace, query, kind)?;
-        let asked = Asked { resource, kind, view, query, options, filter };
+        let asked = Asked {
+            resource,
+            kind,
+            view,
+            query,
+            options,
+            filter,
+        };
         match request.verb {
             Verb::Watch | Verb::Stream => self.answer_watch(asked),
             Verb::List | Verb::Get | Verb::Other => self.answer_list(&asked),
@@ -202,17 +227,28 @@ impl FakeServer {
             }
             "/version" => {
                 let minor = self.config.minor;
-                let text = format!("{{\"major\":\"1\",\"minor\":\"{minor}\",\"gitVersion\":\"v1.{minor}.0-mock\"}}\n");
+                let text = format!(
+                    "{{\"major\":\"1\",\"minor\":\"{minor}\",\"gitVersion\":\"v1.{minor}.0-mock\"}}\n"
+                );
                 whole(200, text.into_bytes())
             }
             _ => refusal(&Status::no_such_path()),
         }
     }
 
-    fn answer_get(&self, resource: usize, view: View, namespace: &str, name: &str) -> Result<Answer, Status> {
+    fn answer_get(
+        &self,
+        resource: usize,
+        view: View,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Answer, Status> {
         let kind = self.store.kind(resource);
-        let object = self.store.current(resource, &crate::store::key(namespace, name));
-        let object = object.ok_or_else(|| Status::no_such_object(&kind.group, &kind.plural, name))?;
+        let object = self
+            .store
+            .current(resource, &crate::store::key(namespace, name));
+        let object =
+            object.ok_or_else(|| Status::no_such_object(&kind.group, &kind.plural, name))?;
         let mut body = Vec::new();
         object.write(&mut body, kind, view);
         body.push(b'\n');
@@ -222,17 +258,35 @@ impl FakeServer {
     fn answer_list(&self, asked: &Asked<'_>) -> Result<Answer, No> {
         let from_cache = asked.options.version == Some(0);
         let limit = asked.options.limit.filter(|_| {
-            let ignored = from_cache && self.config.cache_ignores_limit && asked.options.token.is_none();
+            let ignored =
+                from_cache && self.config.cache_ignores_limit && asked.options.token.is_none();
             self.config.paging && !ignored
         });
         let version = self.list_version(asked, limit)?;
-        let Asked { resource, kind, view, ref filter, .. } = *asked;
+        let Asked {
+            resource,
+            kind,
+            view,
+            ref filter,
+            ..
+        } = *asked;
         let token = asked.options.token.as_ref();
         let prefix = filter.prefix();
         let after = token.map(|token| token.after.as_str());
-        let mut objects = self.store.at(resource, version, &prefix, after).filter(|object| filter.matches(object, kind));
-        let items: Vec<Arc<Object>> = objects.by_ref().take(limit.unwrap_or(usize::MAX)).cloned().collect();
-        let mut meta = ListMeta { version, token: None, remaining: None };
+        let mut objects = self
+            .store
+            .at(resource, version, &prefix, after)
+            .filter(|object| filter.matches(object, kind));
+        let items: Vec<Arc<Object>> = objects
+            .by_ref()
+            .take(limit.unwrap_or(usize::MAX))
+            .cloned()
+            .collect();
+        let mut meta = ListMeta {
+            version,
+            token: None,
+            remaining: None,
+        };
         // Counting what is left is dear, so a token carries on with the first page's count.
         let known = token.and_then(|token| token.remaining);
         let left = match known {
@@ -243,11 +297,21 @@ impl FakeServer {
         if let Some(last) = items.last().filter(|_| left > 0) {
             let remaining = Some(left).filter(|_| !filter.selects());
             let after = crate::store::key(&last.namespace, &last.name);
-            meta.token = Some(Token { version: Some(version), after, remaining }.encode());
+            meta.token = Some(
+                Token {
+                    version: Some(version),
+                    after,
+                    remaining,
+                }
+                .encode(),
+            );
             meta.remaining = remaining.filter(|_| self.config.remaining_item_count);
         }
         let head = json_head(200);
-        Ok((head, Source::List(ListBody::new(Arc::clone(kind), view, items, &meta))))
+        Ok((
+            head,
+            Source::List(ListBody::new(Arc::clone(kind), view, items, &meta)),
+        ))
     }
 
     /// Finds out which state a list shows.
@@ -258,7 +322,11 @@ impl FakeServer {
             return match token.version {
                 None => Ok(head),
                 Some(version) if version < self.store.compacted => {
-                    let rest = Token { version: None, after: token.after.clone(), remaining: None };
+                    let rest = Token {
+                        version: None,
+                        after: token.after.clone(),
+                        remaining: None,
+                    };
                     Err(Status::continue_expired(rest.encode()).into())
                 }
                 Some(version) => Ok(version.min(head)),
@@ -270,14 +338,18 @@ impl FakeServer {
             // A limit alone makes it exact.
             (Some(version), Match::Exact) => self.exact(version),
             (Some(version), Match::Unset) if limit.is_some() => self.exact(version),
-            (Some(version), Match::Unset | Match::NotOlderThan) if version > self.visible => Err(No::TooLarge(version)),
+            (Some(version), Match::Unset | Match::NotOlderThan) if version > self.visible => {
+                Err(No::TooLarge(version))
+            }
             (Some(_), Match::Unset | Match::NotOlderThan) => Ok(self.visible),
         }
     }
 
     fn exact(&self, version: u64) -> Result<u64, No> {
         if version < self.store.compacted {
-            return Err(Status::expired("The resourceVersion for the provided list is too old.").into());
+            return Err(
+                Status::expired("The resourceVersion for the provided list is too old.").into(),
+            );
         }
         if version > self.store.version {
             return Err(Status::too_large(version, self.store.version, self.config.minor).into());
@@ -286,24 +358,45 @@ impl FakeServer {
     }
 
     fn answer_watch(&self, asked: Asked<'_>) -> Result<Answer, No> {
-        let Asked { resource, kind, view, query, options, filter } = asked;
+        let Asked {
+            resource,
+            kind,
+            view,
+            query,
+            options,
+            filter,
+        } = asked;
         let from_now = options.version.unwrap_or(0) == 0;
         let wants_bookmarks = query.flag("allowWatchBookmarks") && self.config.bookmarks;
         let initial = options.initial.unwrap_or(from_now);
-        let streaming = options.initial.unwrap_or(from_now && self.config.watch_list);
+        let streaming = options
+            .initial
+            .unwrap_or(from_now && self.config.watch_list);
         let consistent = streaming && options.version.is_none();
-        let visible = if consistent && !self.lagging { self.store.version } else { self.visible };
-        let version = if initial || from_now { visible } else { options.version.unwrap_or(visible) };
+        let visible = if consistent && !self.lagging {
+            self.store.version
+        } else {
+            self.visible
+        };
+        let version = if initial || from_now {
+            visible
+        } else {
+            options.version.unwrap_or(visible)
+        };
         let objects: Vec<Arc<Object>> = if initial {
             let prefix = filter.prefix();
             let objects = self.store.at(resource, visible, &prefix, None);
-            objects.filter(|object| filter.matches(object, kind)).cloned().collect()
+            objects
+                .filter(|object| filter.matches(object, kind))
+                .cloned()
+                .collect()
         } else {
             Vec::new()
         };
         let timeout = options.timeout.unwrap_or_else(|| {
             // The server takes half an hour to a whole one; which, follows from the request.
-            let random = crate::seed::Seed::new(self.next_response ^ self.store.version << 20).below(1_800);
+            let random =
+                crate::seed::Seed::new(self.next_response ^ self.store.version << 20).below(1_800);
             Duration::from_secs(1_800 + random)
         });
         let opening = Opening {
@@ -320,9 +413,16 @@ impl FakeServer {
         };
         let asked_for = options.version.unwrap_or(0);
         let refused = if initial && asked_for > self.visible {
-            Some(Status::too_large(asked_for, self.visible, self.config.minor))
+            Some(Status::too_large(
+                asked_for,
+                self.visible,
+                self.config.minor,
+            ))
         } else if !initial && !from_now && asked_for < self.window_start {
-            Some(Status::expired(format!("too old resource version: {asked_for} ({})", self.window_start)))
+            Some(Status::expired(format!(
+                "too old resource version: {asked_for} ({})",
+                self.window_start
+            )))
         } else {
             None
         };
@@ -330,11 +430,21 @@ impl FakeServer {
             if self.config.gone == Gone::Http {
                 return Err(status.into());
             }
-            let body = WatchBody::new(self.now, Opening { initial: Vec::new(), ..opening }).failed(status.json());
+            let body = WatchBody::new(
+                self.now,
+                Opening {
+                    initial: Vec::new(),
+                    ..opening
+                },
+            )
+            .failed(status.json());
             return Ok((json_head(200), Source::Watch(body)));
         }
         let mut body = WatchBody::new(self.now, opening);
-        let events = self.store.events_after(version).take_while(|entry| entry.version <= self.visible);
+        let events = self
+            .store
+            .events_after(version)
+            .take_while(|entry| entry.version <= self.visible);
         for entry in events.filter(|entry| entry.resource == resource) {
             body.offer(entry);
         }
@@ -358,144 +468,6 @@ struct Asked<'a> {
     filter: Filter,
 }
 
-/// The list options, checked as the API server does.
-struct Options {
-    /// `None` where it is missing or empty.
-    version: Option<u64>,
-    matching: Match,
-    limit: Option<usize>,
-    token: Option<Token>,
-    initial: Option<bool>,
-    timeout: Option<Duration>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Match {
-    Unset,
-    Exact,
-    NotOlderThan,
-}
-
-impl Options {
-    fn parse(query: &Query, watch_list: bool) -> Result<Self, Status> {
-        let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-        let matching = query.filled("resourceVersionMatch");
-        if query.flag("watch") {
-            check_watch(query, matching, initial, watch_list)?;
-        } else {
-            check_list(query, matching, initial)?;
-        }
-        let matching = match matching {
-            Some("Exact") => Match::Exact,
-            Some(_) => Match::NotOlderThan,
-            None => Match::Unset,
-        };
-        let text = query.filled("resourceVersion");
-        let version = text.map(str::parse).transpose();
-        let version = version.map_err(|_| {
-            let text = text.unwrap_or_default();
-            Status::bad_request(format!("invalid resource version: strconv.ParseUint: parsing \"{text}\": invalid syntax"))
-        })?;
-        let token = if query.flag("watch") { None } else { query.filled("continue") };
-        let token = token.map(|text| {
-            let token = Token::decode(text);
-            token.ok_or_else(|| Status::bad_request("continue key is not valid: invalid continue token"))
-        });
-        let token = token.transpose()?;
-        if token.is_some() && version.is_some_and(|version| version != 0) {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-        }
-        let number = |key| {
-            let text = query.filled(key);
-            let number = text.map(str::parse::<i64>).transpose();
-            number.map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{}\": invalid syntax", text.unwrap_or_default())))
-        };
-        let limit = number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-        let timeout = number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
-        let timeout = timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs);
-        Ok(Self { version, matching, limit, token, initial, timeout })
-    }
-}
-
-fn check_list(query: &Query, matching: Option<&str>, initial: Option<bool>) -> Result<(), Status> {
-    if let Some(matching) = matching {
-        let version = query.filled("resourceVersion");
-        if version.is_none() {
-            return forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided");
-        }
-        if query.filled("continue").is_some() {
-            return forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
-        }
-        check_match(matching, &["Exact", "NotOlderThan", ""])?;
-        if matching == "Exact" && version == Some("0") {
-            return forbid("resourceVersionMatch", "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-        }
-    }
-    if initial.is_some() {
-        return forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
-    }
-    Ok(())
-}
-
-fn check_watch(query: &Query, matching: Option<&str>, initial: Option<bool>, watch_list: bool) -> Result<(), Status> {
-    if initial.is_some() {
-        if matching != Some("NotOlderThan") {
-            return forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-        }
-        if !watch_list {
-            let message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-            return forbid("sendInitialEvents", message);
-        }
-    }
-    if let Some(matching) = matching {
-        if initial.is_none() {
-            return forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
-        }
-        check_match(matching, &["NotOlderThan"])?;
-        if query.filled("continue").is_some() {
-            return forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
-        }
-    }
-    Ok(())
-}
-
-fn check_match(matching: &str, supported: &[&str]) -> Result<(), Status> {
-    if supported.contains(&matching) {
-        return Ok(());
-    }
-    let quoted: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
-    let message = format!("Unsupported value: \"{matching}\": supported values: {}", quoted.join(", "));
-    Err(Status::invalid_options("resourceVersionMatch", "FieldValueNotSupported", &message))
-}
-
-fn forbid(field: &str, message: &str) -> Result<(), Status> {
-    Err(Status::invalid_options(field, "FieldValueForbidden", &format!("Forbidden: {message}")))
-}
-
-/// Chooses the first media type that can be given.
-fn accepted(accept: &str, verb: Verb) -> Option<View> {
-    if accept.trim().is_empty() {
-        return Some(View::Full);
-    }
-    accept.split(',').find_map(|media| {
-        let mut parts = media.split(';').map(str::trim);
-        if !matches!(parts.next()?, "application/json" | "*/*" | "application/*") {
-            return None;
-        }
-        let parameter = |key: &str| {
-            media.split(';').filter_map(|part| part.trim().split_once('=')).find(|(own, _)| *own == key).map(|pair| pair.1)
-        };
-        let wanted = if verb == Verb::List { "PartialObjectMetadataList" } else { "PartialObjectMetadata" };
-        match parameter("as") {
-            None => Some(View::Full),
-            Some(kind) => {
-                let known = kind == wanted && parameter("g") == Some("meta.k8s.io") && parameter("v") == Some("v1");
-                known.then_some(View::Metadata)
-            }
-        }
-    })
-}
-
 fn refusal(status: &Status) -> Answer {
     let (mut head, source) = whole(status.code, status.json());
     if let Some(seconds) = status.retry_after() {
@@ -505,7 +477,10 @@ fn refusal(status: &Status) -> Answer {
 }
 
 fn whole(status: u16, body: Vec<u8>) -> Answer {
-    let head = ResponseHead { content_length: Some(body.len() as u64), ..json_head(status) };
+    let head = ResponseHead {
+        content_length: Some(body.len() as u64),
+        ..json_head(status)
+    };
     (head, Source::Whole(body))
 }
 

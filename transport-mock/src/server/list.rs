@@ -38,7 +38,12 @@ pub(super) struct ListMeta {
 }
 
 impl ListBody {
-    pub(super) fn new(kind: Arc<ResourceType>, view: View, items: Vec<Arc<Object>>, meta: &ListMeta) -> Self {
+    pub(super) fn new(
+        kind: Arc<ResourceType>,
+        view: View,
+        items: Vec<Arc<Object>>,
+        meta: &ListMeta,
+    ) -> Self {
         let mut metadata = format!("\"metadata\":{{\"resourceVersion\":\"{}\"", meta.version);
         if let Some(token) = &meta.token {
             metadata += &format!(",\"continue\":{}", Value::from(token.as_str()));
@@ -49,11 +54,17 @@ impl ListBody {
         metadata.push('}');
         let (mut before, mut after) = (b"{".to_vec(), b"]".to_vec());
         if view == View::Metadata {
-            before.extend_from_slice(b"\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",");
+            before.extend_from_slice(
+                b"\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",",
+            );
         } else if kind.custom {
             // Members are sorted, so that the version comes behind the items.
-            before.extend_from_slice(format!("\"apiVersion\":\"{}\",\"items\":[", kind.api_version()).as_bytes());
-            after.extend_from_slice(format!(",\"kind\":\"{}List\",{metadata}", kind.kind).as_bytes());
+            before.extend_from_slice(
+                format!("\"apiVersion\":\"{}\",\"items\":[", kind.api_version()).as_bytes(),
+            );
+            after.extend_from_slice(
+                format!(",\"kind\":\"{}List\",{metadata}", kind.kind).as_bytes(),
+            );
         } else {
             kind.write_type(&mut before, "List");
         }
@@ -62,7 +73,14 @@ impl ListBody {
             before.extend_from_slice(b",\"items\":[");
         }
         after.extend_from_slice(b"}\n");
-        Self { kind, view, items: items.into_iter(), part: Part::Before, before, after }
+        Self {
+            kind,
+            view,
+            items: items.into_iter(),
+            part: Part::Before,
+            before,
+            after,
+        }
     }
 
     /// Takes it that the item just written is not sent, so that the next one is the first.

@@ -2,7 +2,10 @@
 
 mod answer;
 mod list;
+mod options;
 mod response;
+mod trouble;
+mod types;
 mod watch;
 
 use alloc::borrow::ToOwned;
@@ -10,16 +13,16 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
-use informer_core::{FailureKind, Instant};
+use informer_core::Instant;
 use serde_json::{Map, Value};
 
 use self::answer::Waiting;
 use self::response::Response;
+pub use self::types::{MutationError, ObjectRef};
 use crate::config::Config;
-use crate::fault::{Ending, Fault, FaultPlan};
+use crate::fault::FaultPlan;
 use crate::log::RequestLog;
 use crate::object::{Identity, Object, ResourceType, View};
 use crate::seed::{Seed, rfc3339};
@@ -81,7 +84,12 @@ impl FakeServer {
         let mut store = Store::new();
         for (group, version, plural, kind, namespaced) in BUILTIN {
             let selectable: &[&str] = match *plural {
-                "pods" => &["spec.nodeName", "status.phase", "spec.restartPolicy", "spec.schedulerName"],
+                "pods" => &[
+                    "spec.nodeName",
+                    "status.phase",
+                    "spec.restartPolicy",
+                    "spec.schedulerName",
+                ],
                 "nodes" => &["spec.unschedulable"],
                 "secrets" => &["type"],
                 _ => &[],
@@ -125,7 +133,14 @@ impl FakeServer {
     /// server.create("widgets.example.com", informer_mock::json!({ "metadata": { "name": "a" } }))?;
     /// # Ok::<(), informer_mock::MutationError>(())
     /// ```
-    pub fn add_resource(&mut self, group: &str, version: &str, plural: &str, kind: &str, namespaced: bool) {
+    pub fn add_resource(
+        &mut self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        kind: &str,
+        namespaced: bool,
+    ) {
         self.store.add(ResourceType {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -142,9 +157,16 @@ impl FakeServer {
     ///
     /// # Errors
     /// Fails where there is no such resource.
-    pub fn add_selectable_field(&mut self, resource: &str, path: &str) -> Result<(), MutationError> {
+    pub fn add_selectable_field(
+        &mut self,
+        resource: &str,
+        path: &str,
+    ) -> Result<(), MutationError> {
         let resource = self.find(resource)?;
-        self.store.kind_mut(resource).selectable.push(path.to_owned());
+        self.store
+            .kind_mut(resource)
+            .selectable
+            .push(path.to_owned());
         Ok(())
     }
 
@@ -171,7 +193,13 @@ impl FakeServer {
     /// # Errors
     /// Fails where it exists, the resource does not, or there is no name.
     pub fn create(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.put(resource, object, |existing| if existing { Err(MutationError::AlreadyExists) } else { Ok(()) })
+        self.put(resource, object, |existing| {
+            if existing {
+                Err(MutationError::AlreadyExists)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     /// Replaces an object. Nothing happens where nothing changes, and the object's version is returned.
@@ -179,7 +207,13 @@ impl FakeServer {
     /// # Errors
     /// Fails where there is no such object, or the resourceVersion in the object, if any, is not its present one.
     pub fn update(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
-        self.put(resource, object, |existing| if existing { Ok(()) } else { Err(MutationError::NotFound) })
+        self.put(resource, object, |existing| {
+            if existing {
+                Ok(())
+            } else {
+                Err(MutationError::NotFound)
+            }
+        })
     }
 
     /// Creates an object, or replaces it.
@@ -194,7 +228,12 @@ impl FakeServer {
     ///
     /// # Errors
     /// Fails where there is no such object.
-    pub fn delete(&mut self, resource: &str, namespace: &str, name: &str) -> Result<u64, MutationError> {
+    pub fn delete(
+        &mut self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<u64, MutationError> {
         let resource = self.find(resource)?;
         let key = key(namespace, name);
         if self.store.current(resource, &key).is_none() {
@@ -209,9 +248,18 @@ impl FakeServer {
     ///
     /// # Errors
     /// Fails where there is no such object.
-    pub fn forget(&mut self, resource: &str, namespace: &str, name: &str) -> Result<(), MutationError> {
+    pub fn forget(
+        &mut self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), MutationError> {
         let resource = self.find(resource)?;
-        if self.store.forget(resource, &key(namespace, name)) { Ok(()) } else { Err(MutationError::NotFound) }
+        if self.store.forget(resource, &key(namespace, name)) {
+            Ok(())
+        } else {
+            Err(MutationError::NotFound)
+        }
     }
 
     /// Takes a version for a change of something that nobody watches.
@@ -284,108 +332,20 @@ impl FakeServer {
     pub fn objects_at(&self, resource: &str, version: u64) -> impl Iterator<Item = ObjectRef<'_>> {
         let resource = self.find(resource).ok();
         let objects = resource.into_iter().flat_map(move |resource| {
-            self.store.at(resource, version, "", None).map(move |object| (resource, object))
+            self.store
+                .at(resource, version, "", None)
+                .map(move |object| (resource, object))
         });
-        objects.map(|(resource, object)| ObjectRef { object, kind: self.store.kind(resource) })
+        objects.map(|(resource, object)| ObjectRef {
+            object,
+            kind: self.store.kind(resource),
+        })
     }
 
     fn render(&self, resource: usize, object: &Object) -> Vec<u8> {
         let mut bytes = Vec::new();
         object.write(&mut bytes, self.store.kind(resource), View::Full);
         bytes
-    }
-}
-
-/// # Making trouble
-impl FakeServer {
-    /// Adds a fault to those to come. The first that is meant for a request hits it.
-    pub fn inject(&mut self, fault: Fault) {
-        self.faults.add(fault);
-    }
-
-    /// Takes all faults back that have not hit yet.
-    pub fn clear_faults(&mut self) {
-        self.faults.clear();
-    }
-
-    /// Tells whether faults are still to come.
-    #[must_use]
-    pub const fn has_faults(&self) -> bool {
-        !self.faults.is_empty()
-    }
-
-    /// Resets the connections of all watches.
-    pub fn cut_watches(&mut self) {
-        self.each_watch(|response| response.end(Ending::Abort(FailureKind::Reset)));
-    }
-
-    /// Ends all watches cleanly, after what they still have to tell.
-    pub fn close_watches(&mut self) {
-        self.each_watch(|response| {
-            if let Some(watch) = response.watch_mut() {
-                watch.finish();
-            }
-        });
-    }
-
-    /// Has all open watches say nothing any more, without an end: the connections are half open.
-    pub fn stall_watches(&mut self) {
-        self.each_watch(|response| response.end(Ending::Stall));
-    }
-
-    /// Takes the server down: every connection is reset, and new ones are refused.
-    pub fn go_down(&mut self) {
-        self.cut_all();
-        self.down = true;
-    }
-
-    /// Brings it up again.
-    pub const fn come_up(&mut self) {
-        self.down = false;
-    }
-
-    /// Starts it anew: every connection is reset, and for a time all requests get 429 while it fills its watch cache,
-    /// which has no events from before.
-    pub fn restart(&mut self, unready_for: Duration) {
-        self.cut_all();
-        self.come_up();
-        self.forget_events(self.store.version);
-        self.ready_at = Some(self.now + unready_for);
-    }
-
-    /// Has the watch cache stand still at a version, now or earlier: lists at `"0"` and watches see nothing newer until
-    /// [`catch_up`](Self::catch_up), as on a second API server that is behind.
-    pub fn lag_at(&mut self, version: u64) {
-        self.visible = version.min(self.store.version).max(self.store.compacted);
-        self.lagging = true;
-    }
-
-    /// Ends [`lag_at`](Self::lag_at).
-    pub fn catch_up(&mut self) {
-        self.lagging = false;
-        self.publish();
-    }
-
-    /// Returns how many responses are open, and how many of them are watches that go on.
-    ///
-    /// ```
-    /// # use informer_mock::FakeServer;
-    /// assert_eq!(FakeServer::new(1).open_responses(), (0, 0));
-    /// ```
-    pub fn open_responses(&mut self) -> (usize, usize) {
-        let watches = self.responses.values_mut().filter_map(Response::watch_mut).count();
-        (self.responses.len(), watches)
-    }
-
-    fn cut_all(&mut self) {
-        self.waiting.clear();
-        for response in self.responses.values_mut() {
-            response.end(Ending::Abort(FailureKind::Reset));
-        }
-    }
-
-    fn each_watch(&mut self, change: impl Fn(&mut Response)) {
-        self.responses.values_mut().filter(|response| response.is_watch()).for_each(change);
     }
 }
 
@@ -397,14 +357,20 @@ impl FakeServer {
         allowed: impl FnOnce(bool) -> Result<(), MutationError>,
     ) -> Result<u64, MutationError> {
         let resource = self.find(resource)?;
-        let Value::Object(object) = object else { return Err(MutationError::NotAnObject) };
+        let Value::Object(object) = object else {
+            return Err(MutationError::NotAnObject);
+        };
         let (namespace, name) = self.name_of(resource, &object)?;
         let key = key(&namespace, &name);
         let existing = self.store.current(resource, &key).cloned();
         allowed(existing.is_some())?;
         let metadata = |member: &str| {
-            let value = object.get("metadata").and_then(|metadata| metadata.get(member));
-            value.and_then(Value::as_str).filter(|text| !text.is_empty())
+            let value = object
+                .get("metadata")
+                .and_then(|metadata| metadata.get(member));
+            value
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
         };
         if let (Some(expected), Some(existing)) = (metadata("resourceVersion"), &existing)
             && expected != existing.version.to_string()
@@ -412,10 +378,15 @@ impl FakeServer {
             return Err(MutationError::Conflict);
         }
         let uid = existing.as_ref().map(|existing| existing.uid.to_string());
-        let uid = uid.or_else(|| metadata("uid").map(ToOwned::to_owned)).unwrap_or_else(|| self.seed.uuid());
-        let created = existing.as_ref().map(|existing| existing.created.to_string());
+        let uid = uid
+            .or_else(|| metadata("uid").map(ToOwned::to_owned))
+            .unwrap_or_else(|| self.seed.uuid());
+        let created = existing
+            .as_ref()
+            .map(|existing| existing.created.to_string());
         let created = created.or_else(|| metadata("creationTimestamp").map(ToOwned::to_owned));
-        let created = created.unwrap_or_else(|| rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000));
+        let created = created
+            .unwrap_or_else(|| rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000));
         let identity = Identity {
             version: self.store.next_version(),
             namespace: &namespace,
@@ -427,7 +398,8 @@ impl FakeServer {
         if let Some(existing) = existing.filter(|existing| existing.says_the_same(&object)) {
             return Ok(existing.version);
         }
-        self.store.put(self.now, resource, &key, Some(Arc::new(object)));
+        self.store
+            .put(self.now, resource, &key, Some(Arc::new(object)));
         self.publish();
         Ok(self.store.version)
     }
@@ -435,9 +407,19 @@ impl FakeServer {
     /// Makes a template for [`create_from`](Self::create_from).
     pub(crate) fn template(&self, resource: &str, pattern: &Value) -> Option<Template> {
         let kind = self.store.kind(self.find(resource).ok()?);
-        let hole = |namespace, name, uid, created| Identity { version: 0, namespace, name, uid, created };
+        let hole = |namespace, name, uid, created| Identity {
+            version: 0,
+            namespace,
+            name,
+            uid,
+            created,
+        };
         let identity = hole("<<namespace>>", "<<name>>", "<<uid>>", "<<created>>");
-        Some(Template::new(&Object::new(kind, pattern.as_object()?, &identity)))
+        Some(Template::new(&Object::new(
+            kind,
+            pattern.as_object()?,
+            &identity,
+        )))
     }
 
     /// Creates an object from a template, whatever was there.
@@ -451,33 +433,58 @@ impl FakeServer {
         let resource = self.find(resource)?;
         let uid = self.seed.uuid();
         let created = rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000);
-        let object = template.make(self.store.next_version(), |hole: &str, out: &mut String| match hole {
-            "namespace" => *out += namespace,
-            "name" => *out += name,
-            "uid" => *out += &uid,
-            "created" => *out += &created,
-            other => fill(other, out),
-        });
-        self.store.put(self.now, resource, &key(namespace, name), Some(Arc::new(object)));
+        let object =
+            template.make(
+                self.store.next_version(),
+                |hole: &str, out: &mut String| match hole {
+                    "namespace" => *out += namespace,
+                    "name" => *out += name,
+                    "uid" => *out += &uid,
+                    "created" => *out += &created,
+                    other => fill(other, out),
+                },
+            );
+        self.store.put(
+            self.now,
+            resource,
+            &key(namespace, name),
+            Some(Arc::new(object)),
+        );
         self.publish();
         Ok(self.store.version)
     }
 
-    fn name_of(&mut self, resource: usize, object: &Map<String, Value>) -> Result<(String, String), MutationError> {
+    fn name_of(
+        &mut self,
+        resource: usize,
+        object: &Map<String, Value>,
+    ) -> Result<(String, String), MutationError> {
         let metadata = object.get("metadata").ok_or(MutationError::NoName)?;
-        let text = |member: &str| metadata.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |member: &str| {
+            metadata
+                .get(member)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         let name = match (text("name"), text("generateName")) {
             (Some(name), _) => name.to_owned(),
             (None, Some(prefix)) => prefix.to_owned() + &self.seed.suffix(),
             (None, None) => return Err(MutationError::NoName),
         };
         let namespaced = self.store.kind(resource).namespaced;
-        let namespace = if namespaced { text("namespace").unwrap_or("default") } else { "" };
+        let namespace = if namespaced {
+            text("namespace").unwrap_or("default")
+        } else {
+            ""
+        };
         Ok((namespace.to_owned(), name))
     }
 
     fn find(&self, name: &str) -> Result<usize, MutationError> {
-        self.store.kinds().position(|kind| kind.is_called(name)).ok_or(MutationError::UnknownResource)
+        self.store
+            .kinds()
+            .position(|kind| kind.is_called(name))
+            .ok_or(MutationError::UnknownResource)
     }
 
     /// Tells the watches what has happened.
@@ -493,7 +500,10 @@ impl FakeServer {
             return;
         }
         for watch in self.responses.values_mut().filter_map(Response::watch_mut) {
-            let events = self.store.events_after(self.visible).take_while(|entry| entry.version <= version);
+            let events = self
+                .store
+                .events_after(self.visible)
+                .take_while(|entry| entry.version <= version);
             let resource = watch.resource;
             for entry in events.filter(|entry| entry.resource == resource) {
                 watch.offer(entry);
@@ -507,9 +517,13 @@ impl FakeServer {
         self.now = self.now.max(now);
         let before = |age: Option<Duration>| {
             let age = u64::try_from(age?.as_micros()).ok()?;
-            self.store.version_before(Instant::from_micros(self.now.as_micros().checked_sub(age)?))
+            self.store
+                .version_before(Instant::from_micros(self.now.as_micros().checked_sub(age)?))
         };
-        let (window, history) = (before(self.config.watch_window), before(self.config.history));
+        let (window, history) = (
+            before(self.config.watch_window),
+            before(self.config.history),
+        );
         if let Some(version) = window {
             self.forget_events(version);
         }
@@ -519,92 +533,6 @@ impl FakeServer {
     }
 }
 
-/// An object that the server has.
-#[derive(Clone, Copy, Debug)]
-pub struct ObjectRef<'a> {
-    object: &'a Object,
-    kind: &'a ResourceType,
-}
-
-impl<'a> ObjectRef<'a> {
-    /// Returns the namespace, which is empty where there is none.
-    #[must_use]
-    pub fn namespace(&self) -> &'a str {
-        &self.object.namespace
-    }
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &'a str {
-        &self.object.name
-    }
-
-    /// Returns the uid.
-    #[must_use]
-    pub fn uid(&self) -> &'a str {
-        &self.object.uid
-    }
-
-    /// Returns the resourceVersion.
-    #[must_use]
-    pub const fn version(&self) -> u64 {
-        self.object.version
-    }
-
-    /// Returns `namespace/name`, or the name alone.
-    #[must_use]
-    pub fn key(&self) -> String {
-        key(&self.object.namespace, &self.object.name)
-    }
-
-    /// Returns the value of a label.
-    #[must_use]
-    pub fn label(&self, key: &str) -> Option<&'a str> {
-        self.object.labels.iter().find(|(own, _)| **own == *key).map(|(_, value)| &**value)
-    }
-
-    /// Returns it as JSON, as a watch has it.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.object.write(&mut bytes, self.kind, View::Full);
-        bytes
-    }
-}
-
-/// Why a change was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum MutationError {
-    /// There is no such resource.
-    UnknownResource,
-    /// The JSON is not an object.
-    NotAnObject,
-    /// There is neither `metadata.name` nor `metadata.generateName`.
-    NoName,
-    /// The object exists.
-    AlreadyExists,
-    /// The object does not exist.
-    NotFound,
-    /// The object has another resourceVersion by now.
-    Conflict,
-}
-
-impl fmt::Display for MutationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownResource => "the server has no such resource",
-            Self::NotAnObject => "not a JSON object",
-            Self::NoName => "the object has no name",
-            Self::AlreadyExists => "the object exists",
-            Self::NotFound => "the object does not exist",
-            Self::Conflict => "the object has been modified",
-        })
-    }
-}
-
-impl core::error::Error for MutationError {}
-
 /// Group, version, plural, kind, namespaced.
 const BUILTIN: &[(&str, &str, &str, &str, bool)] = &[
     ("", "v1", "pods", "Pod", true),
@@ -612,7 +540,13 @@ const BUILTIN: &[(&str, &str, &str, &str, bool)] = &[
     ("", "v1", "configmaps", "ConfigMap", true),
     ("", "v1", "secrets", "Secret", true),
     ("", "v1", "serviceaccounts", "ServiceAccount", true),
-    ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", true),
+    (
+        "",
+        "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        true,
+    ),
     ("", "v1", "endpoints", "Endpoints", true),
     ("", "v1", "events", "Event", true),
     ("", "v1", "nodes", "Node", false),
@@ -625,10 +559,34 @@ const BUILTIN: &[(&str, &str, &str, &str, bool)] = &[
     ("batch", "v1", "jobs", "Job", true),
     ("batch", "v1", "cronjobs", "CronJob", true),
     ("coordination.k8s.io", "v1", "leases", "Lease", true),
-    ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true),
+    (
+        "discovery.k8s.io",
+        "v1",
+        "endpointslices",
+        "EndpointSlice",
+        true,
+    ),
     ("networking.k8s.io", "v1", "ingresses", "Ingress", true),
-    ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true),
-    ("storage.k8s.io", "v1", "storageclasses", "StorageClass", false),
+    (
+        "networking.k8s.io",
+        "v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        true,
+    ),
+    (
+        "storage.k8s.io",
+        "v1",
+        "storageclasses",
+        "StorageClass",
+        false,
+    ),
     ("rbac.authorization.k8s.io", "v1", "roles", "Role", true),
-    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false),
+    (
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        false,
+    ),
 ];

@@ -50,7 +50,13 @@ pub(super) enum Step {
 }
 
 impl Response {
-    pub(super) fn new(head: ResponseHead, source: Source, mark: usize, ready_at: Instant, effects: Effects) -> Self {
+    pub(super) fn new(
+        head: ResponseHead,
+        source: Source,
+        mark: usize,
+        ready_at: Instant,
+        effects: Effects,
+    ) -> Self {
         let mut response = Self {
             source,
             mark,
@@ -92,7 +98,9 @@ impl Response {
             return HeadPoll::Pending { until: None };
         }
         if self.ready_at > now {
-            return HeadPoll::Pending { until: Some(self.ready_at) };
+            return HeadPoll::Pending {
+                until: Some(self.ready_at),
+            };
         }
         if let Some(kind) = self.effects.fail {
             return HeadPoll::Failed(kind);
@@ -117,7 +125,9 @@ impl Response {
             return Chunk::Pending { until: None };
         }
         if self.ready_at > now {
-            return Chunk::Pending { until: Some(self.ready_at) };
+            return Chunk::Pending {
+                until: Some(self.ready_at),
+            };
         }
         if let Some(kind) = self.effects.fail {
             return Chunk::Abort(kind);
@@ -194,7 +204,12 @@ impl Response {
     }
 
     fn edit(&mut self, index: usize, start: usize, out: &mut Vec<u8>) {
-        for (_, edit) in self.effects.edits.iter().filter(|(event, _)| *event == index) {
+        for (_, edit) in self
+            .effects
+            .edits
+            .iter()
+            .filter(|(event, _)| *event == index)
+        {
             match edit {
                 Edit::Duplicate => {
                     if matches!(self.source, Source::List(_)) && out.get(start) != Some(&b',') {
@@ -227,7 +242,9 @@ impl Response {
     }
 
     fn cut_bytes(&mut self, out: &mut Vec<u8>) {
-        let Some(Mark::Bytes(bytes)) = self.effects.cut else { return };
+        let Some(Mark::Bytes(bytes)) = self.effects.cut else {
+            return;
+        };
         let left = usize::try_from(bytes.saturating_sub(self.sent)).unwrap_or(usize::MAX);
         if out.len() >= left {
             out.truncate(left);
@@ -236,7 +253,10 @@ impl Response {
     }
 
     fn next_split(&mut self) -> Chunk {
-        let size = self.effects.split.get(self.splits % self.effects.split.len().max(1));
+        let size = self
+            .effects
+            .split
+            .get(self.splits % self.effects.split.len().max(1));
         self.splits += 1;
         let size = size.copied().unwrap_or(usize::MAX).min(self.stash.len());
         let rest = self.stash.split_off(size);

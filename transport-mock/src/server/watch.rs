@@ -64,9 +64,10 @@ pub(super) struct Opening {
 impl WatchBody {
     pub(super) fn new(now: Instant, opening: Opening) -> Self {
         let deadline = now + opening.timeout;
-        let bookmarks = opening
-            .bookmarks_every
-            .map(|every| Bookmarks { every, next: next_bookmark(now, deadline, every) });
+        let bookmarks = opening.bookmarks_every.map(|every| Bookmarks {
+            every,
+            next: next_bookmark(now, deadline, every),
+        });
         Self {
             resource: opening.resource,
             kind: opening.kind,
@@ -97,7 +98,11 @@ impl WatchBody {
             return;
         }
         self.seen = entry.version;
-        let chosen = |object: &Option<Arc<Object>>| object.clone().filter(|object| self.filter.matches(object, &self.kind));
+        let chosen = |object: &Option<Arc<Object>>| {
+            object
+                .clone()
+                .filter(|object| self.filter.matches(object, &self.kind))
+        };
         let event = match (chosen(&entry.before), chosen(&entry.after)) {
             (None, Some(after)) => ("ADDED", after),
             (Some(_), Some(after)) => ("MODIFIED", after),
@@ -109,7 +114,8 @@ impl WatchBody {
             self.ending = Some(Ending::Close);
             return;
         }
-        self.queue.push_back(Event::Change(event.0, event.1, entry.version));
+        self.queue
+            .push_back(Event::Change(event.0, event.1, entry.version));
     }
 
     /// Moves on to a version with nothing in it for this watch.
@@ -124,7 +130,8 @@ impl WatchBody {
 
     /// Returns when to ask again where it has nothing to send.
     pub(super) fn idle_until(&self, now: Instant) -> Option<Option<Instant>> {
-        let busy = !self.initial.as_slice().is_empty() || self.initial_end || !self.queue.is_empty();
+        let busy =
+            !self.initial.as_slice().is_empty() || self.initial_end || !self.queue.is_empty();
         let until = self.next_time();
         (!busy && self.ending.is_none() && until > now).then_some(Some(until))
     }
@@ -187,11 +194,20 @@ impl WatchBody {
         match self.view {
             View::Full => self.kind.write_type(out, ""),
             View::Metadata => {
-                out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
+                out.extend_from_slice(
+                    b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
+                );
             }
         }
-        let end = if initial_end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
-        let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{}\",\"creationTimestamp\":null{end}}}", self.seen_before_queue());
+        let end = if initial_end {
+            ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}"
+        } else {
+            ""
+        };
+        let metadata = format!(
+            "\"metadata\":{{\"resourceVersion\":\"{}\",\"creationTimestamp\":null{end}}}",
+            self.seen_before_queue()
+        );
         out.extend_from_slice(metadata.as_bytes());
         out.extend_from_slice(b"}}\n");
     }
@@ -207,7 +223,9 @@ impl WatchBody {
 
 /// Every so often, and 2 s before the deadline; as the API server does it.
 fn next_bookmark(now: Instant, deadline: Instant, every: Duration) -> Option<Instant> {
-    let before_end = deadline.saturating_duration_since(now).saturating_sub(Duration::from_secs(2));
+    let before_end = deadline
+        .saturating_duration_since(now)
+        .saturating_sub(Duration::from_secs(2));
     let wait = every.min(before_end);
     (!wait.is_zero()).then(|| now + wait)
 }

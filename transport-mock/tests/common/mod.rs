@@ -3,7 +3,9 @@
 
 use core::time::Duration;
 
-use informer_mock::{Backend, Chunk, FailureKind, FakeServer, HeadPoll, Instant, ResponseHead, ResponseId, json};
+use informer_mock::{
+    Backend, Chunk, FailureKind, FakeServer, HeadPoll, Instant, ResponseHead, ResponseId, json,
+};
 use serde_json::Value;
 
 pub const JSON: &str = "application/json";
@@ -60,29 +62,48 @@ pub fn ask_as(server: &mut FakeServer, target: &str, accept: &str) -> (u16, Valu
     let (body, ended) = read(server, at(0), id);
     assert_eq!(ended, Ended::Clean);
     server.close(id);
-    (head.status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
+    (
+        head.status,
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")),
+    )
 }
 
 /// Writes a list as `version: name@version ..`.
 pub fn names(list: &Value) -> String {
     let items = list["items"].as_array().expect("items").iter();
     let items: Vec<String> = items.map(|item| named(&item["metadata"])).collect();
-    format!("{}: {}", list["metadata"]["resourceVersion"].as_str().expect("a version"), items.join(" "))
+    format!(
+        "{}: {}",
+        list["metadata"]["resourceVersion"]
+            .as_str()
+            .expect("a version"),
+        items.join(" ")
+    )
 }
 
 fn named(metadata: &Value) -> String {
-    format!("{}@{}", metadata["name"].as_str().unwrap_or_default(), metadata["resourceVersion"].as_str().unwrap_or_default())
+    format!(
+        "{}@{}",
+        metadata["name"].as_str().unwrap_or_default(),
+        metadata["resourceVersion"].as_str().unwrap_or_default()
+    )
 }
 
 /// Writes events as `ADDED name@version`, `BOOKMARK 12`, `BOOKMARK 12 end`, `ERROR 410 Expired`.
 pub fn events(body: &str) -> Vec<String> {
-    let lines = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}")));
+    let lines = body.lines().map(|line| {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    });
     lines
         .map(|event| {
             let (kind, object) = (event["type"].as_str().expect("a type"), &event["object"]);
             let metadata = &object["metadata"];
             match kind {
-                "ERROR" => format!("ERROR {} {}", object["code"], object["reason"].as_str().unwrap_or_default()),
+                "ERROR" => format!(
+                    "ERROR {} {}",
+                    object["code"],
+                    object["reason"].as_str().unwrap_or_default()
+                ),
                 "BOOKMARK" => {
                     let end = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
                     let version = metadata["resourceVersion"].as_str().unwrap_or_default();

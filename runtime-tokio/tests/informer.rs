@@ -1,0 +1,469 @@
+//! The informer on tokio against the fake API server, on paused time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informer_core::Resource;
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_tokio::{
+    Event, HandlerOptions, Handlers, IndexError, Informer, Json, Kind, LabelSelector, Meta, Raw,
+    RawJson, Subscription,
+};
+use serde::Deserialize;
+use tokio::task::JoinHandle;
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+fn mock() -> Mock<FakeServer, TokioClock> {
+    Mock::with_clock(FakeServer::new(1), TokioClock::new())
+}
+
+fn pod(name: &str, node: &str) -> serde_json::Value {
+    json!({
+        "metadata": { "name": name, "namespace": "prod", "labels": { "app": name, "tier": "front" } },
+        "spec": { "nodeName": node },
+    })
+}
+
+fn start(mock: &Mock<FakeServer, TokioClock>) -> (Informer<RawJson>, JoinHandle<()>) {
+    let (informer, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .index_with("node", node)
+        .build();
+    (informer, tokio::spawn(driver.run()))
+}
+
+fn node(pod: &RawJson, value: &mut dyn FnMut(&str)) {
+    if let Some(node) = pod
+        .at(&["spec", "nodeName"])
+        .and_then(informer_core::json::as_str)
+    {
+        value(&node.to_string());
+    }
+}
+
+fn show<V>(event: &Event<V>) -> String {
+    match event {
+        Event::Added {
+            entry,
+            is_in_initial_list: true,
+        } => format!("++{}", entry.name()),
+        Event::Added { entry, .. } => format!("+{}", entry.name()),
+        Event::Updated { new, .. } => format!("~{}", new.name()),
+        Event::Replayed { entry } => format!("={}", entry.name()),
+        Event::Deleted {
+            entry,
+            final_state_unknown: true,
+        } => format!("-?{}", entry.name()),
+        Event::Deleted { entry, .. } => format!("-{}", entry.name()),
+        Event::Synced => "synced".to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+async fn next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        let event = tokio::time::timeout(Duration::from_secs(3600), events.recv()).await;
+        seen.push(
+            event
+                .expect("an event within an hour")
+                .map_or_else(|| "end".to_owned(), |event| show(&event)),
+        );
+    }
+    seen
+}
+
+/// A handler that writes down what it hears.
+fn recorder<V: 'static>() -> (Handlers<V>, Arc<Mutex<Vec<String>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let note = |heard: &Arc<Mutex<Vec<String>>>, text| {
+        heard.lock().expect("no test panics with it").push(text)
+    };
+    let (add, update, delete) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
+    let handler = Handlers::<V>::new()
+        .on_add(move |entry, initial| {
+            note(
+                &add,
+                format!("{}{}", if initial { "++" } else { "+" }, entry.name()),
+            )
+        })
+        .on_update(move |old, new| {
+            let replay = old.is_same_state(new);
+            note(
+                &update,
+                format!("{}{}", if replay { "=" } else { "~" }, new.name()),
+            );
+        })
+        .on_delete(move |entry, _| note(&delete, format!("-{}", entry.name())));
+    (handler, heard)
+}
+
+fn heard(list: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
+    core::mem::take(&mut *list.lock().expect("no test panics with it"))
+}
+
+/// Lets everything that can happen now happen.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_starts_with_the_present_state_and_follows() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let (pods, _driver) = start(&mock);
+    let mut events = pods.subscribe();
+    assert_eq!(next(&mut events, 2).await, ["++a", "synced"]);
+    mock.create("pods", pod("b", "n2")).unwrap();
+    mock.update("pods", pod("a", "n2")).unwrap();
+    mock.delete("pods", "prod", "b").unwrap();
+    assert_eq!(next(&mut events, 3).await, ["+b", "~a", "-b"]);
+
+    let mut late = pods.subscribe();
+    assert_eq!(next(&mut late, 2).await, ["++a", "synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_gets_lists_and_selects() {
+    let mock = mock();
+    for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n2")] {
+        mock.create("pods", pod(name, node)).unwrap();
+    }
+    let (pods, _driver) = start(&mock);
+    pods.synced().await.unwrap();
+    let lister = pods.lister();
+    let names = |mut entries: Vec<informer_tokio::Entry<RawJson>>| {
+        entries.sort_by(|a, b| a.key().cmp(b.key()));
+        entries
+            .iter()
+            .map(|entry| entry.name().to_owned())
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    assert_eq!(names(lister.list()), "a,b,c");
+    assert_eq!(names(lister.list_in("prod")), "a,b,c");
+    assert_eq!(names(lister.list_in("other")), "");
+    assert_eq!(names(lister.by_index("node", "n1").unwrap()), "a,b");
+    assert_eq!(names(lister.by_index("node", "n9").unwrap()), "");
+    assert_eq!(
+        lister.by_index("zone", "z").err(),
+        Some(IndexError::Unknown)
+    );
+    assert_eq!(
+        names(lister.select(&LabelSelector::parse("app in (a,c)").unwrap())),
+        "a,c"
+    );
+    assert_eq!(
+        names(lister.select_in("prod", &LabelSelector::parse("app!=a").unwrap())),
+        "b,c"
+    );
+    assert_eq!(names(lister.select(&LabelSelector::nothing())), "");
+    let a = lister.get("prod", "a").unwrap();
+    assert_eq!(
+        (a.namespace(), a.name(), a.label("app").as_deref()),
+        ("prod", "a", Some("a"))
+    );
+    assert_eq!(a.text_at(&["spec", "nodeName"]).unwrap().to_string(), "n1");
+    assert!(lister.get("prod", "z").is_none());
+
+    pods.add_index("name", |pod, value| {
+        value(
+            &pod.at(&["metadata", "name"])
+                .and_then(informer_core::json::as_str)
+                .unwrap_or_default()
+                .to_string(),
+        );
+    })
+    .unwrap();
+    assert_eq!(names(lister.by_index("name", "c").unwrap()), "c");
+    mock.create("pods", pod("d", "n2")).unwrap();
+    settle().await;
+    assert_eq!(names(lister.by_index("name", "d").unwrap()), "d");
+    assert_eq!(
+        pods.add_index("name", |_, _| {}).err(),
+        Some(IndexError::Exists)
+    );
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: String,
+}
+
+impl Kind for Pod {
+    const RESOURCE: Resource<'static> = PODS;
+}
+
+#[tokio::test(start_paused = true)]
+async fn typed_and_metadata_forms_have_the_same_api() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let (pods, driver) = Informer::<Pod>::of(mock.transport())
+        .index("node", |p| [p.spec.node_name.clone()])
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let found = pods.lister().by_index("node", "n1").unwrap();
+    assert_eq!(found[0].get().spec.node_name, "n1");
+    assert_eq!(found[0].label("tier").as_deref(), Some("front"));
+
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Meta).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let a = pods.lister().get("prod", "a").unwrap();
+    assert_eq!(a.value().label("app").unwrap().to_string(), "a");
+
+    let (pods, driver) =
+        Informer::builder(mock.transport(), PODS, Json::<Pod>::new().without_labels()).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().get("prod", "a").unwrap().label("app"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_join_before_and_after_the_start_and_are_removed() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (first, first_heard) = recorder();
+    let first = pods.add_handler(first);
+    assert!(!first.is_synced());
+    tokio::spawn(driver.run());
+    first.synced().await.unwrap();
+    assert_eq!(heard(&first_heard), ["++a"]);
+
+    mock.create("pods", pod("b", "n1")).unwrap();
+    settle().await;
+    let (second, second_heard) = recorder();
+    let second = pods.add_handler(second);
+    second.synced().await.unwrap();
+    let mut initial = heard(&second_heard);
+    initial.sort();
+    assert_eq!(initial, ["++a", "++b"]);
+    assert_eq!(heard(&first_heard), ["+b"]);
+
+    first.remove();
+    first.remove();
+    first.removed().await;
+    mock.delete("pods", "prod", "a").unwrap();
+    settle().await;
+    assert_eq!(heard(&second_heard), ["-a"]);
+    assert_eq!(heard(&first_heard), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_has_its_own_exact_resync_period_and_no_server_is_asked() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .resync(Duration::from_secs(5))
+        .build();
+    tokio::spawn(driver.run());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let began = tokio::time::Instant::now();
+    for (name, options) in [
+        ("default", HandlerOptions::default()),
+        (
+            "two",
+            HandlerOptions::default().resync(Duration::from_secs(2)),
+        ),
+        ("never", HandlerOptions::default().resync(Duration::ZERO)),
+    ] {
+        let told = Arc::clone(&told);
+        let handler = Handlers::new().on_update(move |_, _| {
+            let second = began.elapsed().as_secs_f32().round();
+            told.lock()
+                .expect("no test panics with it")
+                .push(format!("{name}@{second}"));
+        });
+        pods.add_handler_with(&options, handler)
+            .synced()
+            .await
+            .unwrap();
+    }
+    let mark = mock.log().mark();
+    tokio::time::sleep(Duration::from_millis(10_500)).await;
+    let mut told = heard(&told);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "default@10",
+            "default@5",
+            "two@10",
+            "two@2",
+            "two@4",
+            "two@6",
+            "two@8"
+        ]
+    );
+    assert_eq!(mock.log().since(mark).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_handler_is_reported_and_stays_in_it() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .on_report({
+            let reports = Arc::clone(&reports);
+            move |report| {
+                reports
+                    .lock()
+                    .expect("no test panics with it")
+                    .push(report.to_string())
+            }
+        })
+        .build();
+    tokio::spawn(driver.run());
+    let bad = pods.add_handler_with(
+        &HandlerOptions::default().name("bad"),
+        Handlers::new().on_add(|pod, _| panic!("no place for {pod}")),
+    );
+    let (good, good_heard) = recorder();
+    pods.add_handler(good);
+    bad.synced().await.unwrap();
+    mock.create("pods", pod("b", "n1")).unwrap();
+    settle().await;
+    assert_eq!(heard(&good_heard), ["++a", "+b"]);
+    assert_eq!(
+        heard(&reports),
+        [
+            "handler: handler bad panicked: no place for prod/a",
+            "handler: handler bad panicked: no place for prod/b"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_costs_only_its_value() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    mock.create("pods", pod("b", "n1")).unwrap();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .index_with("odd", |pod, value| {
+            assert!(
+                !pod.bytes().windows(3).any(|w| w == b"\"a\""),
+                "not this one"
+            );
+            value("ok");
+        })
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().len(), 2);
+    assert_eq!(pods.lister().by_index("odd", "ok").unwrap().len(), 1);
+    assert_eq!(pods.health().last_report.unwrap().0, "index-panicked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_delivers_what_is_pending_and_ends_everything() {
+    let mock = mock();
+    for i in 0..500 {
+        mock.create("pods", pod(&format!("p{i}"), "n1")).unwrap();
+    }
+    let (pods, driver) = start(&mock);
+    let (handler, handler_heard) = recorder();
+    let handle = pods.add_handler(handler);
+    let mut events = pods.subscribe();
+    pods.synced().await.unwrap();
+    pods.stop();
+    driver.await.unwrap();
+    pods.ended().await;
+    handle.removed().await;
+    assert_eq!(heard(&handler_heard).len(), 500);
+    let mut count = 0;
+    while events.recv().await.is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 501);
+    assert_eq!(pods.lister().len(), 500, "the cache can still be read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_sync_hears_of_the_end_and_of_the_reason() {
+    let mock = mock();
+    mock.with(|server| {
+        server.inject(
+            Fault::api_status(403, "Forbidden", "User \"x\" cannot list resource \"pods\"")
+                .always(),
+        )
+    });
+    let (pods, driver) = start(&mock);
+    let error = pods
+        .synced_within(Duration::from_secs(30))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("cannot list resource"),
+        "{error}"
+    );
+    driver.abort();
+    let _ = driver.await;
+    assert!(pods.synced().await.is_err());
+    assert_eq!(next(&mut pods.subscribe(), 1).await, ["end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_watch_is_resumed_without_a_list_and_an_expired_one_is_listed_anew() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let versions = Arc::new(Mutex::new(Vec::new()));
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .on_version({
+            let versions = Arc::clone(&versions);
+            move |version| {
+                versions
+                    .lock()
+                    .expect("no test panics with it")
+                    .push(version.to_owned())
+            }
+        })
+        .build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    assert_eq!(next(&mut events, 2).await, ["++a", "synced"]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mark = mock.log().mark();
+    mock.with(|server| server.cut_watches());
+    let b = mock.create("pods", pod("b", "n1")).unwrap();
+    assert_eq!(next(&mut events, 1).await, ["+b"]);
+    mock.log().assert_no_list_since(mark);
+    settle().await;
+    assert_eq!(heard(&versions).last(), Some(&b.to_string()));
+
+    // While the watch is down b goes, a changes, and history is forgotten.
+    mock.with(|server| {
+        server.cut_watches();
+        server.delete("pods", "prod", "b").unwrap();
+        server.update("pods", pod("a", "n2")).unwrap();
+        server.compact_all();
+    });
+    let mut seen = next(&mut events, 2).await;
+    seen.sort();
+    assert_eq!(seen, ["-?b", "~a"]);
+    mock.log().assert_count_since(mark, Verb::List, 1);
+    assert_eq!(pods.health().lists, 2);
+}
+
+#[tokio::test]
+async fn the_driver_can_be_spawned_on_many_threads() {
+    fn is_send<T: Send + 'static>(future: T) -> T {
+        future
+    }
+    let mock = mock();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    drop(is_send(driver.run()));
+    assert!(
+        pods.synced().await.is_err(),
+        "a driver that is dropped has ended"
+    );
+}
