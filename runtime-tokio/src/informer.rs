@@ -4,11 +4,11 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::{IndexError, ListenerConfig};
+use informer_core::{IndexError, ListenerConfig, ResourceVersion};
 use tokio::sync::mpsc;
 
 use crate::driver::Job;
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 use crate::error::{Ended, StillUnsynced};
 use crate::handler::{EventHandler, HandlerHandle, HandlerOptions};
 use crate::index::Index;
@@ -99,6 +99,44 @@ impl<V> Informer<V> {
                 ),
             }),
         }
+    }
+
+    /// Waits until the cache shows at least this resourceVersion, as after a write of one's own, whose answer names it.
+    ///
+    /// Versions that are decimal numbers are in order (KEP-5504). One that is not is waited for until it is reached
+    /// itself, which may never be, so give such a wait a limit.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// let written = "4711"; // metadata.resourceVersion of what the API server answered
+    /// pods.wait_until(written).await?;
+    /// let mine = pods.lister().get("prod", "web");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_until(&self, version: &str) -> Result<(), Ended> {
+        let wanted = ResourceVersion::<Key>::new(version);
+        let mut reached = self.inner.reached.subscribe();
+        let shown = reached.wait_for(|shown| {
+            shown
+                .compare(&wanted)
+                .is_some_and(core::cmp::Ordering::is_ge)
+        });
+        let mut status = self.inner.status.subscribe();
+        tokio::select! {
+            biased;
+            shown = shown => shown.map(drop).map_err(|_| Ended),
+            _ = status.wait_for(|status| status.ended) => Err(Ended),
+        }
+    }
+
+    /// Returns the resourceVersion that the cache shows; empty where it has none yet.
+    #[must_use]
+    pub fn resource_version(&self) -> String {
+        self.inner.reached.borrow().to_string()
     }
 
     /// Tells whether the cache has shown a complete list.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use informer_core::{
     Cache, CacheConfig, Event, ListenerConfig, ListenerId, Listeners, OwnedResource, Report,
+    ResourceVersion,
 };
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub(crate) struct Inner<V> {
     /// Changes only under the cache's write lock.
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
+    /// The version that the cache shows.
+    pub(crate) reached: watch::Sender<ResourceVersion<Key>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
     last_report: Mutex<Option<LastReport>>,
@@ -84,6 +87,7 @@ impl<V> Inner<V> {
             }),
             indexes: RwLock::new(Arc::default()),
             status: watch::Sender::new(Status::default()),
+            reached: watch::Sender::default(),
             on_report,
             on_version,
             last_report: Mutex::new(None),

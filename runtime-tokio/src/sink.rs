@@ -112,7 +112,15 @@ impl<D: Decode> CacheSink<D> {
         let mut cache = self.inner.cache_mut();
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
+        let reached = cache.version(self.source).cloned().unwrap_or_default();
         drop(cache);
+        self.inner.reached.send_if_modified(|shown| {
+            let moved = *shown != reached;
+            if moved {
+                *shown = reached;
+            }
+            moved
+        });
         self.inner
             .status
             .send_if_modified(|status| core::mem::replace(&mut status.synced, synced) != synced);

@@ -454,6 +454,28 @@ async fn a_cut_watch_is_resumed_without_a_list_and_an_expired_one_is_listed_anew
     assert_eq!(pods.health().lists, 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_can_wait_for_ones_own_write() {
+    let mock = mock();
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let (pods, driver) = start(&mock);
+    pods.synced().await.unwrap();
+    let written = mock.create("pods", pod("b", "n1")).unwrap();
+    pods.wait_until(&written.to_string()).await.unwrap();
+    assert!(pods.lister().get("prod", "b").is_some());
+    assert_eq!(pods.resource_version(), written.to_string());
+    pods.wait_until("1").await.unwrap();
+
+    let (waits, ()) = tokio::join!(pods.wait_until("999999"), async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        driver.abort();
+    });
+    assert!(
+        waits.is_err(),
+        "a driver that has ended reaches nothing more"
+    );
+}
+
 #[tokio::test]
 async fn the_driver_can_be_spawned_on_many_threads() {
     fn is_send<T: Send + 'static>(future: T) -> T {
