@@ -5,7 +5,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use informer_core::{FailureKind, OwnedResource};
@@ -374,7 +375,7 @@ impl Screen {
                 };
                 self.paint("31", &format!("- {}{unknown}", self.columns(entry)))
             }
-            _ => return None,
+            Event::Synced | _ => return None,
         })
     }
 

@@ -87,7 +87,7 @@ impl<D: Decode> CacheSink<D> {
         let key = &self.keys[start..];
         let inner = &self.inner;
         let object = decode_object(&self.decode, frame, key, &mut |report| {
-            inner.report(&report)
+            inner.report(&report);
         })
         .map(Object::new);
         let key_end = self.keys.len();
@@ -180,7 +180,7 @@ impl<D: Decode> CacheSink<D> {
         for (key, why) in refused {
             let problem = match why {
                 KeyError::TooLong => Problem::KeyTooLong { key: &key },
-                _ => Problem::NoRoom { key: &key },
+                KeyError::NoKey | KeyError::NoDeltas | KeyError::Full | _ => Problem::NoRoom { key: &key },
             };
             inner.report(&Report::about(Phase::Cache, problem));
         }
@@ -204,7 +204,7 @@ impl<D: Decode> CacheSink<D> {
             if let Some(object) = object {
                 let inner = &self.inner;
                 indexes.values(*indexed, key, object.value(), values, &mut |report| {
-                    inner.report(&report)
+                    inner.report(&report);
                 });
                 *indexed = indexes.len();
             }
@@ -267,10 +267,11 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
     }
 
     fn report(&mut self, _now: Instant, report: Report<'_>) {
-        self.inner.report(&match report.problem {
-            Problem::Transport(_) => report.with_detail(&self.failure),
-            _ => report,
-        });
+        if matches!(report.problem, Problem::Transport(_)) {
+            self.inner.report(&report.with_detail(&self.failure));
+        } else {
+            self.inner.report(&report);
+        }
     }
 
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {

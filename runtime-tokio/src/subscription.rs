@@ -72,7 +72,7 @@ impl<V> Event<V> {
                 entry: Entry::new(key, object),
                 final_state_unknown,
             },
-            _ => Self::Synced,
+            CoreEvent::Synced | _ => Self::Synced,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The informer on tokio against the fake API server, on paused time.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use core::time::Duration;
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
@@ -78,7 +78,7 @@ async fn next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
 fn recorder<V: 'static>() -> (Handlers<V>, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let note = |heard: &Arc<Mutex<Vec<String>>>, text| {
-        heard.lock().expect("no test panics with it").push(text)
+        heard.lock().expect("no test panics with it").push(text);
     };
     let (add, update, delete) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
     let handler = Handlers::<V>::new()
@@ -86,7 +86,7 @@ fn recorder<V: 'static>() -> (Handlers<V>, Arc<Mutex<Vec<String>>>) {
             note(
                 &add,
                 format!("{}{}", if initial { "++" } else { "+" }, entry.name()),
-            )
+            );
         })
         .on_update(move |old, new| {
             let replay = old.is_same_state(new);
@@ -319,7 +319,7 @@ async fn a_panic_in_a_handler_is_reported_and_stays_in_it() {
                 reports
                     .lock()
                     .expect("no test panics with it")
-                    .push(report.to_string())
+                    .push(report.to_string());
             }
         })
         .build();
@@ -395,7 +395,7 @@ async fn who_waits_for_sync_hears_of_the_end_and_of_the_reason() {
         server.inject(
             Fault::api_status(403, "Forbidden", "User \"x\" cannot list resource \"pods\"")
                 .always(),
-        )
+        );
     });
     let (pods, driver) = start(&mock);
     let error = pods
@@ -424,7 +424,7 @@ async fn a_cut_watch_is_resumed_without_a_list_and_an_expired_one_is_listed_anew
                 versions
                     .lock()
                     .expect("no test panics with it")
-                    .push(version.to_owned())
+                    .push(version.to_owned());
             }
         })
         .build();
