@@ -1,5 +1,7 @@
 //! The cache: DeltaFIFO, Indexer and resync over one table of keys.
 
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use core::fmt;
@@ -13,7 +15,7 @@ use crate::key::KeyError;
 use crate::object::Cached;
 use crate::reflector::Change;
 use crate::storage::{DeltaList, Few, SlotId, Storage};
-use crate::table::Table;
+use crate::table::{NoSlot, Table};
 use crate::version::ResourceVersion;
 
 /// How a [`Cache`] tells what it learns.
@@ -142,6 +144,8 @@ pub enum Notification<'a, T, X> {
 struct Incoming<T, S: Storage> {
     object: T,
     source: u16,
+    /// A newer state of the same key could not be used.
+    stale: bool,
     values: Values<S>,
 }
 
@@ -153,15 +157,24 @@ struct Source<X> {
     in_list: bool,
     /// A complete list was told.
     told: bool,
-    /// Something was refused for want of room since the list began.
-    refused: bool,
-    /// Something that was refused is missing.
-    incomplete: bool,
+    /// What was refused since the list began.
+    refused: Lack,
+    /// What is missing.
+    missing: Lack,
     /// There is room again for it.
     wants_relist: bool,
     version: ResourceVersion<X>,
     /// The version reached when the queue is empty.
     arriving: Option<ResourceVersion<X>>,
+}
+
+/// Why something that was refused is missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Lack {
+    Nothing,
+    /// A key is longer than the storage takes; no room will help.
+    Key,
+    Room,
 }
 
 impl<X> Default for Source<X> {
@@ -171,8 +184,8 @@ impl<X> Default for Source<X> {
             relist: 0,
             in_list: false,
             told: false,
-            refused: false,
-            incomplete: false,
+            refused: Lack::Nothing,
+            missing: Lack::Nothing,
             wants_relist: false,
             version: ResourceVersion::default(),
             arriving: None,
@@ -235,7 +248,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let epoch = self.epoch;
         if let Some(source) = self.source_mut(source) {
             source.epoch = epoch;
-            source.refused = false;
+            source.refused = Lack::Nothing;
             source.wants_relist = false;
             if !source.in_list {
                 source.in_list = true;
@@ -261,7 +274,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let id = match self.table.find_or_insert(key) {
             Ok(id) => id,
             Err(why) => {
-                self.refuse(source);
+                self.refuse(
+                    source,
+                    match why {
+                        NoSlot::Full => Lack::Room,
+                        NoSlot::KeyTooLong => Lack::Key,
+                    },
+                );
                 return Err(why.into());
             }
         };
@@ -279,12 +298,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Payload::Object(Incoming {
                 object,
                 source,
+                stale: false,
                 values,
             }),
         );
         self.queue
             .enqueue(&mut self.table, id, delta, stored)
-            .inspect_err(|_| self.refuse(source))
+            .inspect_err(|_| self.refuse(source, Lack::Room))
     }
 
     /// Queues the deletion of an object that a watch brought; `object` is the one in the event, where it could be
@@ -300,6 +320,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Some(object) => Payload::Object(Incoming {
                 object,
                 source,
+                stale: false,
                 values: Values::<S>::default(),
             }),
             None => Payload::Tombstone(Last::Stored),
@@ -310,9 +331,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Keeps what is there of an object whose new state could not be used, and marks it as stale.
     pub fn keep(&mut self, source: u16, key: &str) {
         let epoch = self.source(source).map_or(0, |source| source.epoch);
-        if let Some(slot) = self.table.find(key).and_then(|id| self.table.get_mut(id)) {
+        let Some(id) = self.table.find(key) else {
+            return;
+        };
+        let is_queued = self.queue.amend_newest(&self.table, id, |newest| {
+            if let Payload::Object(incoming) = &mut newest.payload {
+                incoming.stale = true;
+            }
+        });
+        if let Some(slot) = self.table.get_mut(id) {
             slot.epoch = epoch;
-            if let Some(held) = &mut slot.object {
+            if let (Some(held), false) = (&mut slot.object, is_queued) {
                 held.stale = true;
             }
         }
@@ -332,8 +361,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             relist,
             version,
         };
-        // As many walks fit as there are sources.
-        let _ = self.walks.push(Walk::new(kind, bound));
+        self.begin_sweep(Walk::new(kind, bound));
     }
 
     /// Takes note of the version that a source has reached when all that was queued is applied.
@@ -349,12 +377,20 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Begins a resync: replays every object, without asking the API server. Returns the number that
-    /// [`Notification::Replayed`] will carry, by which the caller knows for whom it is.
+    /// [`Notification::Replayed`] will carry, by which the caller knows for whom it is. Where storage of a fixed size
+    /// has no room for another pass, that is the number of one that waits.
     pub fn resync(&mut self) -> u32 {
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
-        // Where there is no room for another pass, so many are under way that none is missed.
-        let _ = self.walks.push(Walk::new(kind, self.table.bound()));
+        if self
+            .walks
+            .push(Walk::new(kind, self.table.bound()))
+            .is_err()
+            && let Some(waiting) = self.last_resync()
+        {
+            // No room for another pass: it is part of one that waits.
+            self.passes = waiting;
+        }
         self.passes
     }
 
@@ -402,11 +438,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.sources
             .as_slice()
             .iter()
-            .any(|source| source.incomplete)
+            .any(|source| source.missing != Lack::Nothing)
     }
 
     /// Tells, once, that there is room again for what was refused of a source: it is time to list.
     pub fn take_wants_relist(&mut self, source: u16) -> bool {
+        // A sweep may yet show that nothing is missing.
+        if self.in_list(source) || self.walks.as_slice().iter().any(|walk| walk.sweeps(source)) {
+            return false;
+        }
         self.source_mut(source)
             .is_some_and(|source| core::mem::take(&mut source.wants_relist))
     }
@@ -447,7 +487,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn told(&self) -> impl Iterator<Item = (&S::Text, &T)> {
         self.table
             .objects()
-            .filter(|(id, _, held)| self.is_told(*id, held.source))
+            .filter(|(_, _, held)| held.told)
             .map(|(_, key, held)| (key, &held.object))
     }
 
@@ -557,62 +597,73 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     fn apply(&mut self, id: SlotId, delta: Delta<Incoming<T, S>>) -> Step {
         match (delta.kind, delta.payload) {
             (DeltaKind::Deleted, Payload::Object(incoming)) => {
-                self.apply_deletion(id, Some(incoming.object))
+                self.apply_deletion(id, Some(incoming.object), false)
             }
-            (DeltaKind::Deleted, _) => self.apply_deletion(id, None),
-            (_, Payload::Object(incoming)) => self.apply_upsert(id, incoming),
+            (DeltaKind::Deleted, Payload::Tombstone(Last::Object(incoming))) => {
+                self.apply_deletion(id, Some(incoming.object), true)
+            }
+            (DeltaKind::Deleted, _) => self.apply_deletion(id, None, true),
+            (kind, Payload::Object(incoming)) => {
+                self.apply_upsert(id, incoming, kind == DeltaKind::Replaced)
+            }
             (_, Payload::Stored | Payload::Tombstone(_)) => Step::Again,
         }
     }
 
-    fn apply_upsert(&mut self, id: SlotId, incoming: Incoming<T, S>) -> Step {
+    fn apply_upsert(&mut self, id: SlotId, incoming: Incoming<T, S>, listed: bool) -> Step {
         let Incoming {
             object,
             source,
+            stale,
             values,
         } = incoming;
-        let told = self.is_told(id, source);
+        let shows = self.shows(id, source);
         let changed = self.source(source).map_or(0, |source| source.relist);
         let Some(slot) = self.table.get_mut(id) else {
             return Step::Again;
         };
+        let was_told = slot.object.as_ref().is_some_and(|held| held.told);
         if let Some(held) = &mut slot.object
             && held.object.same_version(&object)
             && !held.object.is_another(&object)
         {
-            // The same state again. In a list its replay, where it is wanted, comes with the sweep.
-            held.stale = false;
+            held.stale = stale;
             held.source = source;
-            let replay = self.config.tell_unchanged && told && !self.in_list(source);
-            return if replay {
-                Step::Tell(Tell::Replayed { id, pass: None })
-            } else {
-                Step::Again
-            };
+            held.told |= shows;
+            if !was_told && shows {
+                return Step::Tell(Tell::Added { id, initial: false });
+            }
+            // The same state again. In a list its replay, where it is wanted, comes with the sweep.
+            if !self.config.tell_unchanged || !was_told || listed {
+                return Step::Again;
+            }
+            held.changed = changed;
+            return Step::Tell(Tell::Replayed { id, pass: None });
         }
         let held = Held {
             object,
             source,
-            stale: false,
+            stale,
+            told: was_told || shows,
             changed,
         };
-        let Some(old) = self.store.put(&mut self.table, id, held, values) else {
-            self.len += 1;
-            return if told {
-                Step::Tell(Tell::Added { id, initial: false })
-            } else {
-                Step::Again
-            };
-        };
-        if !told {
-            return Step::Again;
+        let old = self.store.put(&mut self.table, id, held, values);
+        self.len += usize::from(old.is_none());
+        match old {
+            Some(old) if was_told => self.tell_change(id, old.object),
+            _ if shows => Step::Tell(Tell::Added { id, initial: false }),
+            _ => Step::Again,
         }
+    }
+
+    /// An object that was told is now another one, or in another state.
+    fn tell_change(&mut self, id: SlotId, old: T) -> Step {
         let recreated = self
             .table
             .get(id)
             .and_then(|slot| slot.object.as_ref())
-            .is_some_and(|held| held.object.is_another(&old.object));
-        self.stash.object = Some(old.object);
+            .is_some_and(|held| held.object.is_another(&old));
+        self.stash.object = Some(old);
         if recreated && self.config.tell_recreated {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
             self.follows = Some(Tell::Added { id, initial: false });
@@ -621,17 +672,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Step::Tell(Tell::Updated { id })
     }
 
-    fn apply_deletion(&mut self, id: SlotId, last: Option<T>) -> Step {
+    /// Removes an object; `last` is its last state, where that is better known than what is stored.
+    fn apply_deletion(&mut self, id: SlotId, last: Option<T>, unknown: bool) -> Step {
         let Some(held) = self.store.remove(&mut self.table, id) else {
             return Step::Again;
         };
         self.len -= 1;
         self.made_room();
-        let told = self.is_told(id, held.source);
-        let unknown = last.is_none();
         self.stash.object = Some(last.unwrap_or(held.object));
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
-        if told {
+        if held.told {
             Step::Tell(Tell::Deleted { unknown })
         } else {
             Step::Again
@@ -692,20 +742,20 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .is_err()
             && let Some(source) = self.owner(id)
         {
-            self.refuse(source);
+            self.refuse(source, Lack::Room);
         }
     }
 
-    fn refuse(&mut self, source: u16) {
+    fn refuse(&mut self, source: u16, lack: Lack) {
         if let Some(source) = self.source_mut(source) {
-            source.refused = true;
-            source.incomplete = true;
+            source.refused = source.refused.max(lack);
+            source.missing = source.missing.max(lack);
         }
     }
 
     fn made_room(&mut self) {
         for source in self.sources.as_mut_slice() {
-            source.wants_relist |= source.incomplete && !source.in_list;
+            source.wants_relist |= source.missing == Lack::Room;
         }
     }
 

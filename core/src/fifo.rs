@@ -214,7 +214,9 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// that is queued or known and that the list does not name.
     ///
     /// # Errors
-    /// An item without a usable key ends it; what came before stays queued, and no deletion is made.
+    /// An item without a usable key ends it; what came before stays queued, and no deletion is made. So does a deletion
+    /// for which the storage has no room; those before it stay queued. Either way the list does not count as the first
+    /// one: [`DeltaFifo::has_synced`] waits for one that is queued whole.
     pub fn replace(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -226,13 +228,12 @@ impl<T, S: Storage> DeltaFifo<T, S> {
             let id = self.table.find_or_insert(key.as_str())?;
             self.queue.replace_item(&mut self.table, id, epoch, item)?;
         }
-        let mut deletions = self.queue.delete_unlisted(&mut self.table, epoch, known);
+        self.queue.delete_unlisted(&mut self.table, epoch, known);
         let (table, queue) = (&mut self.table, &mut self.queue);
         let mut result = Ok(());
         if let Some(known) = known {
             known.for_each_key(&mut |key| {
                 if result.is_ok() && table.find(key).is_none() {
-                    deletions += 1;
                     result = table
                         .find_or_insert(key)
                         .map_err(KeyError::from)
@@ -247,8 +248,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
                 }
             });
         }
-        self.queue.end_replace(deletions);
-        result
+        result.map(|()| self.queue.end_replace())
     }
 
     /// Queues a `Sync` for each known key that has nothing queued. It asks no API server.
@@ -281,19 +281,15 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// # Errors
     /// Says whether there will be more when there is nothing.
     pub fn pop(&mut self) -> Result<Popped<T, S>, PopError> {
-        while let Some((id, list, is_in_initial_list)) = self.queue.pop(&mut self.table) {
-            let Some(key) = self.table.free_if_idle(id) else {
-                continue;
-            };
-            // Merged deltas can come to nothing.
-            if !list.as_slice().is_empty() {
-                return Ok(Popped {
-                    deltas: Deltas::new(key, list),
-                    is_in_initial_list,
-                });
-            }
-        }
-        Err(if self.queue.closed {
+        let popped = self.queue.pop(&mut self.table);
+        let popped = popped.and_then(|(id, list, is_in_initial_list)| {
+            let key = self.table.free_if_idle(id)?;
+            Some(Popped {
+                deltas: Deltas::new(key, list),
+                is_in_initial_list,
+            })
+        });
+        popped.ok_or(if self.queue.closed {
             PopError::Closed
         } else {
             PopError::Empty
@@ -412,15 +408,18 @@ pub(crate) struct Queue<T, S: Storage> {
     mode: Mode,
     pub(crate) emit_replaced: bool,
     populated: bool,
+    /// How many keys of the initial population are still queued.
     initial: usize,
-    listed: usize,
     epoch: u32,
     pub(crate) closed: bool,
 }
 
 struct Entry<T, S: Storage> {
     slot: SlotId,
+    previous: SlotId,
     next: SlotId,
+    /// Whether it was queued before the queue was populated.
+    is_initial: bool,
     deltas: S::Deltas<T>,
 }
 
@@ -439,7 +438,6 @@ impl<T, S: Storage> Queue<T, S> {
             emit_replaced: false,
             populated: false,
             initial: 0,
-            listed: 0,
             epoch: 0,
             closed: false,
         }
@@ -471,7 +469,8 @@ impl<T, S: Storage> Queue<T, S> {
             .unwrap_or_default()
     }
 
-    /// Adds a delta to a key. `stored` says whether the consumer's store has the key.
+    /// Adds a delta to a key. `stored` says whether the consumer's store has the key. Where merged deltas come to
+    /// nothing the key leaves the queue, and its slot is freed if nobody else needs it.
     pub(crate) fn enqueue<O>(
         &mut self,
         table: &mut Table<O, S>,
@@ -484,13 +483,20 @@ impl<T, S: Storage> Queue<T, S> {
         };
         if let Some(entry) = self.entries.get_mut(slot.pending) {
             gather::<T, S>(self.mode, &mut entry.deltas, delta, stored);
+            if entry.deltas.as_slice().is_empty() {
+                let pending = core::mem::replace(&mut slot.pending, SlotId::NONE);
+                self.take(pending);
+                table.free_if_idle(id);
+            }
             return Ok(());
         }
         let mut deltas = S::Deltas::default();
         deltas.push(delta);
         let Ok(new) = self.entries.insert(Entry {
             slot: id,
+            previous: self.tail,
             next: SlotId::NONE,
+            is_initial: !self.populated,
             deltas,
         }) else {
             table.free_if_idle(id);
@@ -505,22 +511,51 @@ impl<T, S: Storage> Queue<T, S> {
         Ok(())
     }
 
+    /// Changes the newest delta that waits for a key; tells whether there is one.
+    pub(crate) fn amend_newest<O>(
+        &mut self,
+        table: &Table<O, S>,
+        id: SlotId,
+        f: impl FnOnce(&mut Delta<T>),
+    ) -> bool {
+        let pending = table.get(id).map_or(SlotId::NONE, |slot| slot.pending);
+        let Some(entry) = self.entries.get_mut(pending) else {
+            return false;
+        };
+        let Some(mut newest) = entry.deltas.pop_newest() else {
+            return false;
+        };
+        f(&mut newest);
+        entry.deltas.push(newest);
+        true
+    }
+
     /// Takes the first key with its deltas; says whether it belongs to the initial population.
     pub(crate) fn pop<O>(
         &mut self,
         table: &mut Table<O, S>,
     ) -> Option<(SlotId, S::Deltas<T>, bool)> {
         let is_initial = !self.has_synced();
-        let entry = self.entries.remove(self.head)?;
-        self.head = entry.next;
-        if entry.next == SlotId::NONE {
-            self.tail = SlotId::NONE;
-        }
-        self.initial = self.initial.saturating_sub(1);
+        let entry = self.take(self.head)?;
         if let Some(slot) = table.get_mut(entry.slot) {
             slot.pending = SlotId::NONE;
         }
         Some((entry.slot, entry.deltas, is_initial))
+    }
+
+    /// Takes an entry out of the queue, from any place.
+    fn take(&mut self, at: SlotId) -> Option<Entry<T, S>> {
+        let entry = self.entries.remove(at)?;
+        match self.entries.get_mut(entry.previous) {
+            Some(previous) => previous.next = entry.next,
+            None => self.head = entry.next,
+        }
+        match self.entries.get_mut(entry.next) {
+            Some(next) => next.previous = entry.previous,
+            None => self.tail = entry.previous,
+        }
+        self.initial = self.initial.saturating_sub(entry.is_initial.into());
+        Some(entry)
     }
 
     /// Puts back what is left of a key that was popped, at the front.
@@ -536,21 +571,23 @@ impl<T, S: Storage> Queue<T, S> {
         // The entry that was popped has left its place free.
         let Ok(new) = self.entries.insert(Entry {
             slot: id,
+            previous: SlotId::NONE,
             next: self.head,
+            is_initial: false,
             deltas,
         }) else {
             return;
         };
         slot.pending = new;
-        self.head = new;
-        if self.tail == SlotId::NONE {
-            self.tail = new;
+        match self.entries.get_mut(self.head) {
+            Some(head) => head.previous = new,
+            None => self.tail = new,
         }
+        self.head = new;
     }
 
     pub(crate) const fn begin_replace(&mut self) -> u32 {
         self.epoch = self.epoch.wrapping_add(1);
-        self.listed = 0;
         self.epoch
     }
 
@@ -568,27 +605,24 @@ impl<T, S: Storage> Queue<T, S> {
         };
         self.enqueue(table, id, Delta::new(kind, Payload::Object(item)), true)?;
         if let Some(slot) = table.get_mut(id) {
-            self.listed += usize::from(slot.epoch != epoch);
             slot.epoch = epoch;
         }
         Ok(())
     }
 
-    /// Queues a deletion for each queued key that the list did not name; returns how many there were.
+    /// Queues a deletion for each queued key that the list did not name.
     fn delete_unlisted<O>(
         &mut self,
         table: &mut Table<O, S>,
         epoch: u32,
         known: Option<&dyn KnownObjects>,
-    ) -> usize {
-        let mut deletions = 0;
+    ) {
         for index in 0..table.bound() {
             let id = SlotId::from_index(index);
             let Some(slot) = table.get(id) else { continue };
             if slot.epoch == epoch || slot.pending == SlotId::NONE {
                 continue;
             }
-            deletions += 1;
             let stored = known.is_none_or(|known| known.contains_key(slot.key.as_ref()));
             let deltas = self.deltas(table, id);
             // A deletion that already waits is at least as good as a tombstone: both name the same last state.
@@ -601,13 +635,14 @@ impl<T, S: Storage> Queue<T, S> {
                 let _ = self.enqueue(table, id, delta, stored);
             }
         }
-        deletions
     }
 
-    const fn end_replace(&mut self, deletions: usize) {
+    /// The first list that is queued whole is the initial population: all that is queued is an item of it, or a
+    /// deletion of what it does not name.
+    fn end_replace(&mut self) {
         if !self.populated {
             self.populated = true;
-            self.initial = self.listed + deletions;
+            self.initial = self.entries.len();
         }
     }
 }
@@ -627,7 +662,7 @@ fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>,
         }
         return;
     }
-    if mode == Mode::All || newest_is_deletion || deltas.as_slice().is_empty() {
+    if mode == Mode::All || newest_is_deletion {
         deltas.push(delta);
         return;
     }
@@ -636,11 +671,13 @@ fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>,
         merge_deletion::<T, S>(deltas, delta, stored);
         return;
     }
-    let older = deltas.pop_newest();
-    let kind = match (older.map(|d| d.kind), delta.kind) {
-        (Some(DeltaKind::Added), _) => DeltaKind::Added,
-        (Some(kind), DeltaKind::Sync) if matches!(delta.payload, Payload::Stored) => kind,
-        (_, kind) => kind,
+    if matches!(delta.payload, Payload::Stored) {
+        // What the store has is older than what waits.
+        return;
+    }
+    let kind = match deltas.pop_newest().map(|older| older.kind) {
+        Some(DeltaKind::Added) => DeltaKind::Added,
+        _ => delta.kind,
     };
     deltas.push(Delta::new(kind, delta.payload));
 }
@@ -664,3 +701,6 @@ fn merge_deletion<T, S: Storage>(deltas: &mut S::Deltas<T>, delta: Delta<T>, sto
     };
     deltas.push(delta);
 }
+
+#[cfg(test)]
+mod tests;

@@ -255,7 +255,7 @@ impl<T, S: Storage> Indexer<T, S> {
                 .each_value(index, key.as_str(), object, &mut |value| {
                     self.store
                         .each_value(index, other_key.as_ref(), &other.object, &mut |v| {
-                            shares |= v == value
+                            shares |= v == value;
                         });
                 });
             if shares {
@@ -308,6 +308,8 @@ pub(crate) struct Held<T> {
     pub(crate) source: u16,
     /// The latest state could not be decoded; this is an older one.
     pub(crate) stale: bool,
+    /// Whoever listens knows of it.
+    pub(crate) told: bool,
     /// The relist in which it last changed; what changed is not replayed at the relist's end.
     pub(crate) changed: u32,
 }
@@ -318,6 +320,7 @@ impl<T> Held<T> {
             object,
             source: 0,
             stale: false,
+            told: false,
             changed: 0,
         }
     }
@@ -401,7 +404,7 @@ impl<T, S: Storage> Store<T, S> {
         if let (Some(f), false) = (function, S::Postings::SCANS) {
             for (id, _, held) in table.objects() {
                 f(&held.object, &mut |value| {
-                    self.postings.add(id, index, value)
+                    self.postings.add(id, index, value);
                 });
             }
         }
@@ -466,7 +469,7 @@ impl<T, S: Storage> Store<T, S> {
             };
             let mut has = false;
             self.each_value(index, slot.key.as_ref(), &held.object, &mut |v| {
-                has |= v == value
+                has |= v == value;
             });
             has
         });
@@ -487,14 +490,21 @@ impl<T, S: Storage> Store<T, S> {
             return;
         }
         for (id, key, held) in table.objects() {
-            self.each_value(index, key.as_ref(), &held.object, &mut |value| {
+            let (key, object) = (key.as_ref(), &held.object);
+            let mut at = 0;
+            self.each_value(index, key, object, &mut |value| {
+                // A value is told where it comes up first: in no earlier object, and at no earlier place in this one.
                 let mut seen = false;
-                for (other, other_key, other_held) in table.objects() {
-                    if other < id {
-                        self.each_value(index, other_key.as_ref(), &other_held.object, &mut |v| {
-                            seen |= v == value
-                        });
-                    }
+                let mut place = 0;
+                self.each_value(index, key, object, &mut |v| {
+                    seen |= place < at && v == value;
+                    place += 1;
+                });
+                at += 1;
+                for (_, key, held) in table.objects().take_while(|(other, ..)| *other < id) {
+                    self.each_value(index, key.as_ref(), &held.object, &mut |v| {
+                        seen |= v == value;
+                    });
                 }
                 if !seen {
                     f(value);
@@ -503,3 +513,6 @@ impl<T, S: Storage> Store<T, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,10 @@ where
         if self.cache.take_wants_relist(0) {
             self.reflector.relist(now);
         }
+        if !self.cache.wants_read() {
+            // It is not the server that is silent.
+            self.reflector.excuse_silence(now);
+        }
         self.reflector.poll_output(now)
     }
 
@@ -114,6 +118,11 @@ where
     /// Begins a resync: every object is told as a replay, without asking the API server.
     pub fn resync(&mut self) {
         self.cache.resync();
+    }
+
+    /// Abandons what is under way and lists again, after the delay for runs: [`Reflector::relist`].
+    pub fn relist(&mut self, now: Instant) {
+        self.reflector.relist(now);
     }
 
     /// Returns the cache.

@@ -30,19 +30,25 @@ impl Address {
         if !url.contains("://") {
             return Err("it has no scheme; write it like https://host:6443");
         }
-        let uri: Uri = url.parse().map_err(|_| "it is not a URL; write it like https://host:6443")?;
+        let uri: Uri = url
+            .parse()
+            .map_err(|_| "it is not a URL; write it like https://host:6443")?;
         let tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
             _ => {
-                return Err("its scheme is neither http nor https; write it like https://host:6443");
+                return Err(
+                    "its scheme is neither http nor https; write it like https://host:6443",
+                );
             }
         };
         let Some(authority) = uri.authority() else {
             return Err("it names no host; write it like https://host:6443");
         };
         if authority.as_str().contains('@') {
-            return Err("it holds a user name; take it out, and log in by bearer_token or client_certificate");
+            return Err(
+                "it holds a user name; take it out, and log in by bearer_token or client_certificate",
+            );
         }
         if uri.query().is_some() || url.contains('#') {
             return Err("it has a query or a fragment; take away what follows its path");
@@ -73,7 +79,11 @@ impl Address {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}://{self}{}", if self.tls { "https" } else { "http" }, self.prefix)
+        format!(
+            "{}://{self}{}",
+            if self.tls { "https" } else { "http" },
+            self.prefix
+        )
     }
 
     /// The `Host` header: without the port where it is the scheme's own.
@@ -99,15 +109,17 @@ impl Host {
     fn parse(host: &str) -> Result<Self, Advice> {
         if let Some(inner) = host.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or(inner);
-            let ip: Ipv6Addr = inner
-                .parse()
-                .map_err(|_| "what is in brackets is not an IPv6 address; write it like https://[::1]:6443")?;
+            let ip: Ipv6Addr = inner.parse().map_err(
+                |_| "what is in brackets is not an IPv6 address; write it like https://[::1]:6443",
+            )?;
             return Ok(Self::Ip(ip.into()));
         }
         if host.is_empty() {
             return Err("it names no host; write it like https://host:6443");
         }
-        Ok(host.parse().map_or_else(|_| Self::Name(host.to_owned()), Self::Ip))
+        Ok(host
+            .parse()
+            .map_or_else(|_| Self::Name(host.to_owned()), Self::Ip))
     }
 }
 
@@ -135,17 +147,37 @@ mod tests {
     #[test]
     fn a_url_is_taken_apart() {
         for (url, shown, header, prefix) in [
-            ("http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1:8080", ""),
+            (
+                "http://127.0.0.1:8080",
+                "127.0.0.1:8080",
+                "127.0.0.1:8080",
+                "",
+            ),
             ("http://host", "host:80", "host", ""),
             ("https://host/", "host:443", "host", ""),
             ("https://host:443", "host:443", "host", ""),
             ("http://host:443", "host:443", "host:443", ""),
-            ("HTTPS://host:6443/k8s/c-1/", "host:6443", "host:6443", "/k8s/c-1"),
+            (
+                "HTTPS://host:6443/k8s/c-1/",
+                "host:6443",
+                "host:6443",
+                "/k8s/c-1",
+            ),
             ("https://[::1]:6443/x", "[::1]:6443", "[::1]:6443", "/x"),
-            ("https://[2001:db8::1]", "[2001:db8::1]:443", "[2001:db8::1]", ""),
+            (
+                "https://[2001:db8::1]",
+                "[2001:db8::1]:443",
+                "[2001:db8::1]",
+                "",
+            ),
         ] {
-            let address = Address::parse(url).map(|a| (a.to_string(), a.host_header(), a.prefix().to_owned()));
-            assert_eq!(address, Ok((shown.into(), header.into(), prefix.into())), "{url}");
+            let address = Address::parse(url)
+                .map(|a| (a.to_string(), a.host_header(), a.prefix().to_owned()));
+            assert_eq!(
+                address,
+                Ok((shown.into(), header.into(), prefix.into())),
+                "{url}"
+            );
         }
     }
 
@@ -169,7 +201,10 @@ mod tests {
             ("http://host/x#y", "a query"),
         ] {
             let advice = Address::parse(url).map(|a| a.url());
-            assert!(advice.clone().is_err_and(|a| a.contains(word)), "{url}: {advice:?}");
+            assert!(
+                advice.clone().is_err_and(|a| a.contains(word)),
+                "{url}: {advice:?}"
+            );
         }
     }
 }

@@ -7,46 +7,95 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 use hyper::body::{Body as _, Incoming};
 use informer_core::Body;
 
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::error::HyperError;
+use crate::gzip::{Gunzip, GzipError};
 use crate::pool::Slot;
 
 /// The body of a response.
 ///
 /// Reading it moves its connection on. At its end the connection goes back to the transport. Dropping it earlier
 /// closes the connection. A body that failed goes on failing with the same error; one that has ended stays at its end.
+///
+/// What it gives is decoded where the server sent gzip. A chunk is then at most 32 KiB long, and the data of a gzip
+/// member is given before the member's checksum has arrived; a wrong one is an error.
 pub struct HyperBody {
     server: Arc<Address>,
     state: State,
     slot: Slot,
-    /// What was lent last.
-    chunk: Bytes,
+    /// What came last: lent as it is, or still to be decoded.
+    received: Bytes,
+    gzip: Option<Gzip>,
 }
 
 enum State {
-    Open { connection: Box<Connection>, incoming: Incoming },
+    Open {
+        connection: Box<Connection>,
+        incoming: Incoming,
+    },
     Ended,
     Failed(HyperError),
 }
 
+struct Gzip {
+    decoder: Gunzip,
+    /// How many chunks were decoded since this task last let others run.
+    in_a_row: u32,
+}
+
 impl HyperBody {
-    pub(crate) fn new(server: Arc<Address>, connection: Connection, incoming: Incoming, slot: Slot) -> Self {
-        let state = State::Open { connection: Box::new(connection), incoming };
-        Self { server, state, slot, chunk: Bytes::new() }
+    pub(crate) fn new(
+        server: Arc<Address>,
+        connection: Connection,
+        headers: &HeaderMap,
+        incoming: Incoming,
+        slot: Slot,
+    ) -> Self {
+        let open = State::Open {
+            connection: Box::new(connection),
+            incoming,
+        };
+        let (state, gzip) = match Coding::of(headers) {
+            Coding::Identity => (open, None),
+            Coding::Gzip => (open, Some(Gzip::new())),
+            Coding::Unknown(name) => (State::Failed(HyperError::encoding(&server, &name)), None),
+        };
+        Self {
+            server,
+            state,
+            slot,
+            received: Bytes::new(),
+            gzip,
+        }
     }
 
-    /// Reads the next chunk into `self.chunk`; `false` is the end.
+    /// Makes the next chunk ready to be lent; `false` is the end.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, HyperError>> {
         loop {
             let (connection, incoming) = match &mut self.state {
-                State::Open { connection, incoming } => (connection, incoming),
+                State::Open {
+                    connection,
+                    incoming,
+                } => (connection, incoming),
                 State::Ended => return Poll::Ready(Ok(false)),
                 State::Failed(error) => return Poll::Ready(Err(error.clone())),
             };
+            if let Some(gzip) = &mut self.gzip {
+                match ready!(gzip.poll_decode(&mut self.received, cx)) {
+                    Ok(true) => return Poll::Ready(Ok(true)),
+                    Ok(false) => {}
+                    Err(error) => {
+                        self.fail(HyperError::decoding(&self.server, error));
+                        continue;
+                    }
+                }
+            }
             let mut polled = Pin::new(&mut *incoming).poll_frame(cx);
             if polled.is_pending() {
                 connection.drive(cx);
@@ -54,24 +103,35 @@ impl HyperBody {
             }
             match ready!(polled) {
                 Some(Ok(frame)) => {
-                    // Trailers are of no interest.
-                    if let Ok(data) = frame.into_data() {
-                        self.chunk = data;
+                    // Trailers are of no interest, and empty pieces mean nothing.
+                    self.received = frame.into_data().unwrap_or_default();
+                    if self.gzip.is_none() && !self.received.is_empty() {
                         return Poll::Ready(Ok(true));
                     }
                 }
-                Some(Err(error)) => {
-                    self.state = State::Failed(HyperError::reading(&self.server, &error));
-                }
-                None => self.end(cx),
+                Some(Err(error)) => self.fail(HyperError::reading(&self.server, &error)),
+                None => match self.gzip.as_ref().map(|gzip| gzip.decoder.finish()) {
+                    None | Some(Ok(())) => self.end(cx),
+                    Some(Err(error)) => self.fail(HyperError::decoding(&self.server, error)),
+                },
             }
         }
     }
 
+    /// Closes the connection.
+    fn fail(&mut self, error: HyperError) {
+        self.received = Bytes::new();
+        self.gzip = None;
+        self.state = State::Failed(error);
+    }
+
     /// Gives the connection back where it can serve again.
     fn end(&mut self, cx: &mut Context<'_>) {
-        self.chunk = Bytes::new();
-        if let State::Open { mut connection, .. } = core::mem::replace(&mut self.state, State::Ended) {
+        self.received = Bytes::new();
+        self.gzip = None;
+        if let State::Open { mut connection, .. } =
+            core::mem::replace(&mut self.state, State::Ended)
+        {
             connection.set_used();
             if connection.poll_alive(cx) {
                 self.slot.put(*connection);
@@ -85,9 +145,76 @@ impl Body for HyperBody {
 
     async fn chunk(&mut self) -> Result<Option<&[u8]>, HyperError> {
         let more = poll_fn(|cx| self.poll_chunk(cx)).await?;
-        Ok(more.then_some(&*self.chunk))
+        let chunk = match &self.gzip {
+            Some(gzip) => gzip.decoder.output(),
+            None => &self.received,
+        };
+        Ok(more.then_some(chunk))
     }
 }
+
+impl Gzip {
+    fn new() -> Self {
+        Self {
+            decoder: Gunzip::new(),
+            in_a_row: 0,
+        }
+    }
+
+    /// Decodes; `false` where more input is needed. Few bytes can hold much data, and a task that has much of it at
+    /// hand would run on and on; so it lets others run now and then.
+    fn poll_decode(
+        &mut self,
+        input: &mut Bytes,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<bool, GzipError>> {
+        if self.in_a_row == MOST_IN_A_ROW {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let decoded = self.decoder.decode(input);
+        self.in_a_row = match decoded {
+            Ok(true) => self.in_a_row + 1,
+            // What comes next is read, and there tokio sees to it.
+            Ok(false) | Err(_) => 0,
+        };
+        Poll::Ready(decoded)
+    }
+}
+
+/// Together these are 1 MiB.
+const MOST_IN_A_ROW: u32 = 32;
+
+/// How a body is encoded.
+#[derive(PartialEq, Eq, Debug)]
+enum Coding {
+    Identity,
+    Gzip,
+    Unknown(String),
+}
+
+impl Coding {
+    fn of(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(CONTENT_ENCODING).iter();
+        let values: Vec<_> = values
+            .map(|value| String::from_utf8_lossy(value.as_bytes()))
+            .collect();
+        let names = values.iter().flat_map(|value| value.split(','));
+        let names: Vec<_> = names
+            .map(str::trim)
+            .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"))
+            .collect();
+        match *names {
+            [] => Self::Identity,
+            [name] if GZIP.iter().any(|gzip| name.eq_ignore_ascii_case(gzip)) => Self::Gzip,
+            _ => Self::Unknown(names.join(", ")),
+        }
+    }
+}
+
+/// The names of gzip; the second is that of old servers.
+const GZIP: [&str; 2] = ["gzip", "x-gzip"];
 
 impl fmt::Debug for HyperBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,5 +224,44 @@ impl fmt::Debug for HyperBody {
             State::Failed(_) => "failed",
         };
         write!(f, "HyperBody({}, {state})", self.server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use http::HeaderValue;
+
+    fn coding(values: &[&'static str]) -> Coding {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(CONTENT_ENCODING, HeaderValue::from_static(value));
+        }
+        Coding::of(&headers)
+    }
+
+    #[test]
+    fn the_encoding_is_found_in_all_its_spellings() {
+        for values in [&[][..], &[""], &["identity"], &["Identity", " , "]] {
+            assert_eq!(coding(values), Coding::Identity, "{values:?}");
+        }
+        for values in [
+            &["gzip"][..],
+            &[" GZip "],
+            &["x-gzip"],
+            &["identity, gzip"],
+            &["", "gzip"],
+        ] {
+            assert_eq!(coding(values), Coding::Gzip, "{values:?}");
+        }
+        for (values, name) in [
+            (&["br"][..], "br"),
+            (&["gzip,br"], "gzip, br"),
+            (&["gzip", "gzip"], "gzip, gzip"),
+            (&["gzipped"], "gzipped"),
+        ] {
+            assert_eq!(coding(values), Coding::Unknown(name.to_owned()));
+        }
     }
 }

@@ -38,6 +38,7 @@ pub struct HyperBuilder {
     bearer_token: Option<Secret>,
     user_agent: Option<String>,
     connect_timeout: Duration,
+    gzip: bool,
 }
 
 impl HyperBuilder {
@@ -48,6 +49,7 @@ impl HyperBuilder {
             bearer_token: None,
             user_agent: None,
             connect_timeout: Duration::from_secs(10),
+            gzip: true,
         }
     }
 
@@ -82,8 +84,15 @@ impl HyperBuilder {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.tls.identity = Some(Identity { chain: Secret(chain.into()), key: Secret(key.into()) });
+    pub fn client_certificate(
+        mut self,
+        chain: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.tls.identity = Some(Identity {
+            chain: Secret(chain.into()),
+            key: Secret(key.into()),
+        });
         self
     }
 
@@ -152,6 +161,22 @@ impl HyperBuilder {
         self
     }
 
+    /// Lets the server compress what it sends, or asks it not to. It may where nothing is set.
+    ///
+    /// See [Compression](crate#compression) for when a server does. It pays where the network is slow or dear; over a
+    /// fast one, decoding may cost more time than it saves. A server that compresses though it was asked not to is
+    /// understood all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").gzip(false);
+    /// ```
+    pub fn gzip(mut self, allowed: bool) -> Self {
+        self.gzip = allowed;
+        self
+    }
+
     /// Makes the transport. Nothing is sent yet.
     ///
     /// # Errors
@@ -164,8 +189,8 @@ impl HyperBuilder {
     /// # Ok::<(), informer_hyper::BuildError>(())
     /// ```
     pub fn build(self) -> Result<HyperTransport, BuildError> {
-        let address =
-            Address::parse(&self.url.0).map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
+        let address = Address::parse(&self.url.0)
+            .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
         let address = Arc::new(address);
         let tls = if address.is_tls() {
             Some(tls::connector(self.tls, address.host())?)
@@ -173,28 +198,46 @@ impl HyperBuilder {
             None
         } else {
             let url = address.url();
-            return Err(BuildError(format!("server URL {url:?}: certificates are of use only with an https URL")));
+            return Err(BuildError(format!(
+                "server URL {url:?}: certificates are of use only with an https URL"
+            )));
         };
         let mut headers = HeaderMap::new();
-        let host = HeaderValue::try_from(address.host_header())
-            .map_err(|_| BuildError(format!("server URL {:?}: its host is not a name", address.url())))?;
+        let host = HeaderValue::try_from(address.host_header()).map_err(|_| {
+            BuildError(format!(
+                "server URL {:?}: its host is not a name",
+                address.url()
+            ))
+        })?;
         headers.insert(HOST, host);
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let encoding = if self.gzip { "gzip" } else { "identity" };
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
         let user_agent = match self.user_agent {
             None => HeaderValue::from_static(DEFAULT_USER_AGENT),
-            Some(text) => HeaderValue::from_str(&text)
-                .map_err(|_| BuildError(format!("user agent {text:?}: only printable ASCII is allowed")))?,
+            Some(text) => HeaderValue::from_str(&text).map_err(|_| {
+                BuildError(format!(
+                    "user agent {text:?}: only printable ASCII is allowed"
+                ))
+            })?,
         };
         headers.insert(USER_AGENT, user_agent);
         let credentials = match &self.bearer_token {
             None => None,
             Some(token) => {
-                let token = BearerToken::parse(token).map_err(|why| BuildError(format!("bearer token: {why}")))?;
+                let token = BearerToken::parse(token)
+                    .map_err(|why| BuildError(format!("bearer token: {why}")))?;
                 Some(Box::new(token) as Box<dyn Credentials>)
             }
         };
         let connector = Connector::new(address.clone(), tls, self.connect_timeout);
-        Ok(HyperTransport::new(Settings { address, headers, credentials }, connector))
+        Ok(HyperTransport::new(
+            Settings {
+                address,
+                headers,
+                credentials,
+            },
+            connector,
+        ))
     }
 }
 

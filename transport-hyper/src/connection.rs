@@ -30,11 +30,18 @@ type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 impl Connection {
     pub(crate) async fn open(stream: Stream) -> Result<Self, hyper::Error> {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
-        Ok(Self { sender, driver: Driver(Some(Box::pin(driver))), was_used: false })
+        Ok(Self {
+            sender,
+            driver: Driver(Some(Box::pin(driver))),
+            was_used: false,
+        })
     }
 
     /// Sends a request and waits for the head of the response. The connection must be ready.
-    pub(crate) async fn request(&mut self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+    pub(crate) async fn request(
+        &mut self,
+        request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
         let mut response = pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         poll_fn(|cx| {

@@ -12,7 +12,9 @@ use crate::error::HyperError;
 /// It is asked before every request, so that a token that is renewed, read from a file or given by a plugin fits in.
 pub(crate) trait Credentials: Send + Sync {
     /// Gives the value of the `Authorization` header, marked as sensitive.
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<HeaderValue, HyperError>> + Send + '_>>;
+    fn authorization(
+        &self,
+    ) -> Pin<Box<dyn Future<Output = Result<HeaderValue, HyperError>> + Send + '_>>;
 }
 
 /// A token that never changes.
@@ -26,17 +28,22 @@ impl BearerToken {
             return Err("it is empty");
         }
         if !token.iter().all(u8::is_ascii_graphic) {
-            return Err("it has characters that a token cannot have; is it the token itself, not base64 of a Secret?");
+            return Err(
+                "it has characters that a token cannot have; is it the token itself, not base64 of a Secret?",
+            );
         }
         let header = [b"Bearer ", token].concat();
-        let mut header = HeaderValue::from_bytes(&header).map_err(|_| "it has characters that are not allowed")?;
+        let mut header = HeaderValue::from_bytes(&header)
+            .map_err(|_| "it has characters that are not allowed")?;
         header.set_sensitive(true);
         Ok(Self(header))
     }
 }
 
 impl Credentials for BearerToken {
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<HeaderValue, HyperError>> + Send + '_>> {
+    fn authorization(
+        &self,
+    ) -> Pin<Box<dyn Future<Output = Result<HeaderValue, HyperError>> + Send + '_>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
 }
@@ -61,7 +68,10 @@ mod tests {
 
     #[test]
     fn a_line_break_at_the_end_is_not_part_of_a_token() {
-        assert_eq!(parse("abc.def\n"), Ok(HeaderValue::from_static("Bearer abc.def")));
+        assert_eq!(
+            parse("abc.def\n"),
+            Ok(HeaderValue::from_static("Bearer abc.def"))
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::io;
 use informer_core::{FailureKind, TransportError};
 
 use crate::address::{Address, Host};
+use crate::gzip::GzipError;
 use crate::tls;
 
 /// Tells why a request or the reading of a response failed.
@@ -40,7 +41,10 @@ pub struct HyperError {
 
 impl HyperError {
     pub(crate) fn lookup(server: &Address, why: impl fmt::Display) -> Self {
-        Self::new(FailureKind::Dns, format!("cannot find the address of {}: {why}", server.host()))
+        Self::new(
+            FailureKind::Dns,
+            format!("cannot find the address of {}: {why}", server.host()),
+        )
     }
 
     pub(crate) fn connecting(server: &Address, ip: IpAddr, error: &io::Error) -> Self {
@@ -48,35 +52,81 @@ impl HyperError {
             Host::Ip(_) => String::new(),
             Host::Name(_) => format!(" at {ip}"),
         };
-        Self::new(classify(error), format!("cannot connect to {server}{at}: {}", chain(error)))
+        Self::new(
+            classify(error),
+            format!("cannot connect to {server}{at}: {}", chain(error)),
+        )
     }
 
     pub(crate) fn slow(server: &Address, what: &str, limit: Duration) -> Self {
-        Self::new(FailureKind::TimedOut, format!("cannot {what} {server}: it took longer than {limit:?}"))
+        Self::new(
+            FailureKind::TimedOut,
+            format!("cannot {what} {server}: it took longer than {limit:?}"),
+        )
     }
 
     pub(crate) fn handshake(server: &Address, error: &io::Error) -> Self {
-        Self::new(classify(error), format!("TLS handshake with {server} failed: {}", chain(error)))
+        Self::new(
+            classify(error),
+            format!("TLS handshake with {server} failed: {}", chain(error)),
+        )
     }
 
     /// The error of a request that cannot be sent.
     pub(crate) fn request(server: &Address, why: &str) -> Self {
-        Self::new(FailureKind::Other, format!("cannot send a request to {server}: {why}"))
+        Self::new(
+            FailureKind::Other,
+            format!("cannot send a request to {server}: {why}"),
+        )
     }
 
     /// The error of a request whose answer never began.
-    pub(crate) fn answering(server: &Address, error: &hyper::Error, connection_was_used: bool) -> Self {
+    pub(crate) fn answering(
+        server: &Address,
+        error: &hyper::Error,
+        connection_was_used: bool,
+    ) -> Self {
         let message = format!("no answer from {server}: {}", chain(error));
-        Self { connection_was_used, ..Self::new(classify(error), message) }
+        Self {
+            connection_was_used,
+            ..Self::new(classify(error), message)
+        }
     }
 
     /// The error of an answer that broke off.
     pub(crate) fn reading(server: &Address, error: &hyper::Error) -> Self {
-        Self::new(classify(error), format!("the answer of {server} broke off: {}", chain(error)))
+        Self::new(
+            classify(error),
+            format!("the answer of {server} broke off: {}", chain(error)),
+        )
+    }
+
+    /// The error of an answer that is not what its encoding says.
+    pub(crate) fn decoding(server: &Address, error: GzipError) -> Self {
+        if error == GzipError::Cut {
+            return Self::new(
+                FailureKind::Reset,
+                format!("the answer of {server} broke off: {error}"),
+            );
+        }
+        let message = format!("the answer of {server} cannot be decoded: {error}");
+        Self::new(FailureKind::Other, message)
+    }
+
+    /// The error of an answer in an encoding that nobody asked for.
+    pub(crate) fn encoding(server: &Address, name: &str) -> Self {
+        let message = format!(
+            "the answer of {server} cannot be decoded: its content encoding {name:?} is unknown"
+        );
+        Self::new(FailureKind::Other, message)
     }
 
     fn new(kind: FailureKind, message: String) -> Self {
-        Self { kind, connection_was_used: false, message: message.into() }
+        Self {
+            kind,
+            connection_was_used: false,
+            message: message.into(),
+        }
     }
 }
 
@@ -119,7 +169,10 @@ fn classify(error: &(dyn Error + 'static)) -> FailureKind {
     kind
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the list of kinds is long and open")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the list of kinds is long and open"
+)]
 fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
     match kind {
         io::ErrorKind::ConnectionRefused => Some(FailureKind::Refused),
@@ -152,14 +205,21 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 
 /// Tells whether an error shows only what its cause shows.
 fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.get_ref().is_some())
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.get_ref().is_some())
 }
 
 /// Goes through an error and its causes. An `io::Error` says nothing of the error that it wraps: its `source` is that
 /// error's source.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(inner) => Some(inner as &(dyn Error + 'static)),
-        None => error.source(),
+    iter::successors(Some(error), |&error| {
+        match error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => error.source(),
+        }
     })
 }

@@ -33,9 +33,18 @@
 //! Nothing is spawned: a connection moves on only while [`send`](informer_core::Transport::send) or
 //! [`chunk`](informer_core::Body::chunk) is awaited. These must be awaited inside a tokio runtime with `enable_all`.
 //!
+//! # Compression
+//! Requests say `Accept-Encoding: gzip`, and a body that comes in gzip is decoded as it arrives. A server compresses
+//! lists larger than 128 KiB
+//! ([KEP-2338](https://github.com/kubernetes/enhancements/issues/2338)). From Kubernetes 1.37 on it also compresses
+//! watches that begin with a list, with one gzip member per flush; what is in a member is given out when it has come,
+//! whether or not another follows. A compressed body needs about 75 KiB of memory for as long as it is read, however
+//! much is in it. [`HyperBuilder::gzip`] turns it off.
+//!
 //! # Timeouts
 //! Only opening a connection has one ([`HyperBuilder::connect_timeout`]). How long to wait for an answer and for the
-//! rest of it is the informer's decision.
+//! rest of it is the informer's decision. TCP keepalive is on: where a connection was silent for 30 s, the system asks
+//! the other end whether it is still there, which also keeps what lies between from forgetting it.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -48,6 +57,7 @@ mod connect;
 mod connection;
 mod credentials;
 mod error;
+mod gzip;
 mod pool;
 mod stream;
 mod tls;

@@ -27,7 +27,10 @@ struct Idle {
 
 impl Pool {
     pub(crate) fn new(connector: Connector) -> Self {
-        Self { connector: Arc::new(connector), slot: Slot::default() }
+        Self {
+            connector: Arc::new(connector),
+            slot: Slot::default(),
+        }
     }
 
     /// Takes a connection that is ready for a request.
@@ -38,7 +41,9 @@ impl Pool {
             return Ok(connection);
         }
         let stream = self.connector.connect().await?;
-        Connection::open(stream).await.map_err(|error| HyperError::answering(self.connector.address(), &error, false))
+        Connection::open(stream)
+            .await
+            .map_err(|error| HyperError::answering(self.connector.address(), &error, false))
     }
 
     /// Returns where a connection goes when its response was read.
@@ -50,20 +55,34 @@ impl Pool {
 /// Connections are not shared between clones.
 impl Clone for Pool {
     fn clone(&self) -> Self {
-        Self { connector: self.connector.clone(), slot: Slot::default() }
+        Self {
+            connector: self.connector.clone(),
+            slot: Slot::default(),
+        }
     }
 }
 
 impl Slot {
     /// Keeps a connection; the one that was kept before is closed.
     pub(crate) fn put(&self, connection: Connection) {
-        let idle = Idle { connection, since: Instant::now() };
-        let previous = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(idle);
+        let idle = Idle {
+            connection,
+            since: Instant::now(),
+        };
+        let previous = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(idle);
         drop(previous);
     }
 
     fn take(&self) -> Option<Connection> {
-        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let idle = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
         (idle.since.elapsed() < IDLE_LIMIT).then_some(idle.connection)
     }
 }

@@ -42,19 +42,26 @@ impl TlsSettings {
 pub(crate) fn connector(settings: TlsSettings, host: &Host) -> Result<TlsConnector, BuildError> {
     let name = match host {
         Host::Ip(ip) => ServerName::from(*ip),
-        Host::Name(name) => ServerName::try_from(name.clone())
-            .map_err(|_| BuildError(format!("server URL: {name:?} is not a name that a certificate can have")))?,
+        Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
+            BuildError(format!(
+                "server URL: {name:?} is not a name that a certificate can have"
+            ))
+        })?,
     };
     let mut config = match settings.config {
         Some(config) if settings.roots.is_empty() && settings.identity.is_none() => config,
         Some(_) => {
-            let advice = "tls_config: it is given beside certificates; put these into the configuration";
+            let advice =
+                "tls_config: it is given beside certificates; put these into the configuration";
             return Err(BuildError(advice.to_owned()));
         }
         None => config(&settings.roots, settings.identity.as_ref())?,
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector { connector: Arc::new(config).into(), name })
+    Ok(TlsConnector {
+        connector: Arc::new(config).into(),
+        name,
+    })
 }
 
 fn config(roots: &[Secret], identity: Option<&Identity>) -> Result<ClientConfig, BuildError> {
@@ -79,7 +86,9 @@ fn root_store(roots: &[Secret]) -> Result<RootCertStore, BuildError> {
     }
     for bytes in roots {
         for certificate in certificates("root certificates", &bytes.0)? {
-            store.add(certificate).map_err(|error| BuildError(format!("root certificates: {error}")))?;
+            store
+                .add(certificate)
+                .map_err(|error| BuildError(format!("root certificates: {error}")))?;
         }
     }
     Ok(store)
@@ -88,13 +97,17 @@ fn root_store(roots: &[Secret]) -> Result<RootCertStore, BuildError> {
 fn certificates(what: &str, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, BuildError> {
     if !is_pem(bytes) {
         if bytes.first() != Some(&DER_SEQUENCE) {
-            return Err(BuildError(format!("{what}: neither PEM text (-----BEGIN CERTIFICATE-----) nor DER")));
+            return Err(BuildError(format!(
+                "{what}: neither PEM text (-----BEGIN CERTIFICATE-----) nor DER"
+            )));
         }
         return Ok(vec![CertificateDer::from(bytes.to_vec())]);
     }
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(BuildError(format!("{what}: the PEM text has no CERTIFICATE in it"))),
+        Ok(found) if found.is_empty() => Err(BuildError(format!(
+            "{what}: the PEM text has no CERTIFICATE in it"
+        ))),
         Ok(found) => Ok(found),
         Err(error) => Err(BuildError(format!("{what}: {error}"))),
     }
@@ -107,7 +120,11 @@ fn private_key(bytes: &[u8]) -> Result<PrivateKeyDer<'static>, BuildError> {
     } else {
         PrivateKeyDer::try_from(bytes.to_vec()).ok()
     };
-    key.ok_or_else(|| BuildError("client key: no private key in PKCS#8, PKCS#1 or SEC1, as PEM text or DER".to_owned()))
+    key.ok_or_else(|| {
+        BuildError(
+            "client key: no private key in PKCS#8, PKCS#1 or SEC1, as PEM text or DER".to_owned(),
+        )
+    })
 }
 
 fn is_pem(bytes: &[u8]) -> bool {
@@ -143,21 +160,39 @@ fn describe_certificate(error: &CertificateError) -> String {
             .into();
     }
     if let CertificateError::ExpiredContext { time, not_after } = error {
-        return format!("the server's certificate has expired {} ago; renew it", span(*not_after, *time));
+        return format!(
+            "the server's certificate has expired {} ago; renew it",
+            span(*not_after, *time)
+        );
     }
     if let CertificateError::NotValidYetContext { time, not_before } = error {
         let span = span(*time, *not_before);
         return format!("the server's certificate is valid only in {span}; is the clock right?");
     }
-    if let CertificateError::NotValidForNameContext { expected, presented } = error {
-        let presented = presented.iter().map(|name| bare(name)).collect::<Vec<_>>().join(", ");
+    if let CertificateError::NotValidForNameContext {
+        expected,
+        presented,
+    } = error
+    {
+        let presented = presented
+            .iter()
+            .map(|name| bare(name))
+            .collect::<Vec<_>>()
+            .join(", ");
         return format!(
             "the server's certificate is not valid for the name {:?}; it is for {}",
             expected.to_str(),
-            if presented.is_empty() { "no name at all" } else { &presented },
+            if presented.is_empty() {
+                "no name at all"
+            } else {
+                &presented
+            },
         );
     }
-    format!("the server's certificate cannot be used: {}", rustls::Error::InvalidCertificate(error.clone()))
+    format!(
+        "the server's certificate cannot be used: {}",
+        rustls::Error::InvalidCertificate(error.clone())
+    )
 }
 
 /// Takes a name out of `DnsName("name")` and `IpAddress(name)`, which is how rustls tells it.
@@ -170,17 +205,44 @@ fn bare(presented: &str) -> &str {
 
 fn describe_alert(alert: AlertDescription) -> String {
     let known = [
-        (AlertDescription::CertificateRequired, "wants a client certificate; give one by client_certificate"),
-        (AlertDescription::UnknownCA, "does not know the CA of the client's certificate"),
-        (AlertDescription::DecryptError, "cannot verify the client's certificate; is it of another cluster?"),
-        (AlertDescription::CertificateExpired, "found the client's certificate expired; renew it"),
-        (AlertDescription::BadCertificate, "does not take the client's certificate"),
-        (AlertDescription::CertificateUnknown, "does not take the client's certificate"),
-        (AlertDescription::HandshakeFailure, "has no TLS parameters in common with this client"),
-        (AlertDescription::ProtocolVersion, "has no TLS version in common with this client (1.2 and 1.3)"),
+        (
+            AlertDescription::CertificateRequired,
+            "wants a client certificate; give one by client_certificate",
+        ),
+        (
+            AlertDescription::UnknownCA,
+            "does not know the CA of the client's certificate",
+        ),
+        (
+            AlertDescription::DecryptError,
+            "cannot verify the client's certificate; is it of another cluster?",
+        ),
+        (
+            AlertDescription::CertificateExpired,
+            "found the client's certificate expired; renew it",
+        ),
+        (
+            AlertDescription::BadCertificate,
+            "does not take the client's certificate",
+        ),
+        (
+            AlertDescription::CertificateUnknown,
+            "does not take the client's certificate",
+        ),
+        (
+            AlertDescription::HandshakeFailure,
+            "has no TLS parameters in common with this client",
+        ),
+        (
+            AlertDescription::ProtocolVersion,
+            "has no TLS version in common with this client (1.2 and 1.3)",
+        ),
     ];
     let found = known.iter().find(|(known, _)| *known == alert);
-    found.map_or_else(|| format!("the server sent the alert {alert:?}"), |(_, text)| format!("the server {text}"))
+    found.map_or_else(
+        || format!("the server sent the alert {alert:?}"),
+        |(_, text)| format!("the server {text}"),
+    )
 }
 
 /// The time from one point to another in its largest unit.

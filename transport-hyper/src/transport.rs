@@ -67,7 +67,10 @@ impl HyperTransport {
     }
 
     pub(crate) fn new(settings: Settings, connector: Connector) -> Self {
-        Self { settings: Arc::new(settings), pool: Pool::new(connector) }
+        Self {
+            settings: Arc::new(settings),
+            pool: Pool::new(connector),
+        }
     }
 }
 
@@ -89,7 +92,13 @@ impl Transport for HyperTransport {
             Some(Ok(value)) => head.with_retry_after(value),
             Some(Err(_)) | None => head,
         };
-        let body = HyperBody::new(self.settings.address.clone(), connection, incoming, self.pool.slot());
+        let body = HyperBody::new(
+            self.settings.address.clone(),
+            connection,
+            &parts.headers,
+            incoming,
+            self.pool.slot(),
+        );
         Ok((head, body))
     }
 }
@@ -97,19 +106,31 @@ impl Transport for HyperTransport {
 impl Settings {
     async fn request(&self, get: &Get<'_>) -> Result<Request<Empty<Bytes>>, HyperError> {
         let mut headers = self.headers.clone();
-        let accept = HeaderValue::from_str(get.accept)
-            .map_err(|_| HyperError::request(&self.address, "the Accept header has characters that are not allowed"))?;
+        let accept = HeaderValue::from_str(get.accept).map_err(|_| {
+            HyperError::request(
+                &self.address,
+                "the Accept header has characters that are not allowed",
+            )
+        })?;
         headers.insert(ACCEPT, accept);
         if let Some(credentials) = &self.credentials {
             headers.insert(AUTHORIZATION, credentials.authorization().await?);
         }
         if !get.target.starts_with('/') {
-            return Err(HyperError::request(&self.address, "its path does not begin with a slash"));
+            return Err(HyperError::request(
+                &self.address,
+                "its path does not begin with a slash",
+            ));
         }
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = format!("{}{}", self.address.prefix(), get.target)
             .parse()
-            .map_err(|_| HyperError::request(&self.address, "its path has characters that are not allowed"))?;
+            .map_err(|_| {
+                HyperError::request(
+                    &self.address,
+                    "its path has characters that are not allowed",
+                )
+            })?;
         *request.headers_mut() = headers;
         Ok(request)
     }

@@ -29,13 +29,17 @@ async fn a_stream_arrives_as_it_is_written() {
     let (mut body, mut peer) = answer(&server, CHUNKED).await;
     for n in 0..50 {
         let event = format!("{{\"event\":{n}}}\n");
-        peer.write(format!("{:x}\r\n{event}\r\n", event.len())).await;
+        peer.write(format!("{:x}\r\n{event}\r\n", event.len()))
+            .await;
         assert_eq!(body.chunk().await.unwrap(), Some(event.as_bytes()));
     }
     peer.write("0\r\n\r\n").await;
     assert_eq!(body.chunk().await.unwrap(), None);
     assert_eq!(body.chunk().await.unwrap(), None);
-    assert_eq!(format!("{body:?}"), format!("HyperBody(127.0.0.1:{}, ended)", server.port));
+    assert_eq!(
+        format!("{body:?}"),
+        format!("HyperBody(127.0.0.1:{}, ended)", server.port)
+    );
 }
 
 #[tokio::test]
@@ -44,8 +48,11 @@ async fn a_stream_that_waits_can_be_abandoned_at_any_time_without_loss() {
     let (mut body, mut peer) = answer(&server, CHUNKED).await;
     let text: String = (0..3_000).map(|n| format!("{n};")).collect();
     // Written in odd pieces, so that chunk heads are torn apart, too.
-    let wire: String =
-        text.as_bytes().chunks(7).map(|c| format!("{:x}\r\n{}\r\n", c.len(), str::from_utf8(c).unwrap())).collect();
+    let wire: String = text
+        .as_bytes()
+        .chunks(7)
+        .map(|c| format!("{:x}\r\n{}\r\n", c.len(), str::from_utf8(c).unwrap()))
+        .collect();
     let wire = wire + "0\r\n\r\n";
     // In steps with the reader, so that it has read all there is again and again.
     let writing = async {
@@ -80,9 +87,10 @@ async fn a_large_body_arrives_whole() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let text = "0123456789".repeat(300_000);
-    let (got, _) = tokio::join!(async { read(transport.send(Get::new("/x")).await).await }, async {
-        server.accept().await.serve(&text).await
-    });
+    let (got, _) = tokio::join!(
+        async { read(transport.send(Get::new("/x")).await).await },
+        async { server.accept().await.serve(&text).await }
+    );
     assert!(got.unwrap() == text);
 }
 
@@ -104,7 +112,10 @@ async fn a_stream_that_is_cut_fails_and_goes_on_failing() {
     assert_eq!(body.chunk().await.unwrap(), Some(&b"de"[..]));
     for _ in 0..2 {
         let error = body.chunk().await.unwrap_err();
-        assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, false));
+        assert_eq!(
+            (error.kind(), error.connection_was_used()),
+            (FailureKind::Reset, false)
+        );
         let expected = format!("the answer of 127.0.0.1:{} broke off: ", server.port);
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
@@ -134,7 +145,11 @@ async fn a_stream_cut_between_two_chunks_fails() {
 #[tokio::test]
 async fn fewer_bytes_than_announced_are_an_error() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(&server, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello").await;
+    let (mut body, peer) = answer(
+        &server,
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+    )
+    .await;
     drop(peer);
     assert_eq!(body.chunk().await.unwrap(), Some(&b"hello"[..]));
     assert_eq!(body.chunk().await.unwrap_err().kind(), FailureKind::Reset);
@@ -146,7 +161,8 @@ async fn more_bytes_than_announced_end_the_connection() {
     let mut transport = server.transport();
     let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, world").await;
+        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, world")
+            .await;
         peer
     })
     .await;

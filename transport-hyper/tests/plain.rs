@@ -15,9 +15,16 @@ fn is_send<T: Send>(_: &T) {}
 async fn a_request_is_written_as_it_should_be() {
     let server = Server::start().await;
     let url = format!("http://127.0.0.1:{}/k8s/c-1/", server.port);
-    let mut transport = HyperTransport::builder(url).user_agent("test/1").bearer_token("s3cret\n").build().unwrap();
-    let get = Get::new("/api/v1/pods?limit=5&labelSelector=a%3Db").accept("application/json;as=Table");
-    let (answer, request) = tokio::join!(transport.send(get), async { server.accept().await.serve("[]").await });
+    let mut transport = HyperTransport::builder(url)
+        .user_agent("test/1")
+        .bearer_token("s3cret\n")
+        .build()
+        .unwrap();
+    let get =
+        Get::new("/api/v1/pods?limit=5&labelSelector=a%3Db").accept("application/json;as=Table");
+    let (answer, request) = tokio::join!(transport.send(get), async {
+        server.accept().await.serve("[]").await
+    });
     assert_eq!(answer.unwrap().0.status, 200);
     let mut lines: Vec<_> = request.trim_end().split("\r\n").collect();
     lines[1..].sort_unstable();
@@ -26,7 +33,7 @@ async fn a_request_is_written_as_it_should_be() {
         lines,
         [
             "GET /k8s/c-1/api/v1/pods?limit=5&labelSelector=a%3Db HTTP/1.1",
-            "accept-encoding: identity",
+            "accept-encoding: gzip",
             "accept: application/json;as=Table",
             "authorization: Bearer s3cret",
             &host,
@@ -41,12 +48,18 @@ async fn status_and_retry_after_are_told() {
     let mut transport = server.transport();
     let (answer, _peer) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy").await;
+        peer.write(
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy",
+        )
+        .await;
         peer
     })
     .await;
     let (head, body) = answer.unwrap();
-    assert_eq!((head.status, head.retry_after), (429, Some(Duration::from_secs(7))));
+    assert_eq!(
+        (head.status, head.retry_after),
+        (429, Some(Duration::from_secs(7)))
+    );
     assert_eq!(read(Ok((head, body))).await.unwrap(), "busy");
 }
 
@@ -68,7 +81,10 @@ async fn a_chunked_body_gives_its_connection_back() {
     let mut transport = server.transport();
     let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").await;
+        peer.write(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+        )
+        .await;
         peer
     })
     .await;
@@ -83,7 +99,8 @@ async fn a_second_request_beside_a_watch_opens_another_connection() {
     let mut transport = server.transport();
     let (answer, mut watching) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .await;
         peer
     })
     .await;
@@ -114,7 +131,8 @@ async fn a_body_dropped_half_read_closes_its_connection() {
     let mut transport = server.transport();
     let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ").await;
+        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ")
+            .await;
         peer
     })
     .await;
@@ -145,7 +163,8 @@ async fn a_connection_that_the_server_gives_up_is_not_kept() {
     let mut transport = server.transport();
     let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
         peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
+        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+            .await;
         peer
     })
     .await;
@@ -186,7 +205,10 @@ async fn a_kept_connection_that_breaks_is_told_to_have_been_used() {
         drop(peer);
     });
     let error = answer.unwrap_err();
-    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, true));
+    assert_eq!(
+        (error.kind(), error.connection_was_used()),
+        (FailureKind::Reset, true)
+    );
 }
 
 #[tokio::test]
@@ -197,7 +219,10 @@ async fn a_new_connection_that_breaks_is_told_to_be_new() {
         server.accept().await.request().await;
     });
     let error = answer.unwrap_err();
-    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, false));
+    assert_eq!(
+        (error.kind(), error.connection_was_used()),
+        (FailureKind::Reset, false)
+    );
     let port = server.port;
     assert_eq!(
         error.to_string(),
@@ -215,7 +240,10 @@ async fn a_reset_is_told() {
         peer.0.set_zero_linger().unwrap();
     });
     let error = answer.unwrap_err();
-    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Reset, false));
+    assert_eq!(
+        (error.kind(), error.connection_was_used()),
+        (FailureKind::Reset, false)
+    );
     assert!(error.to_string().contains("reset by peer"), "{error}");
 }
 
@@ -226,7 +254,10 @@ async fn nobody_listening_is_told() {
     let mut transport = server.transport();
     drop(server);
     let error = transport.send(Get::new("/x")).await.unwrap_err();
-    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Refused, false));
+    assert_eq!(
+        (error.kind(), error.connection_was_used()),
+        (FailureKind::Refused, false)
+    );
     let expected = format!("cannot connect to 127.0.0.1:{port}: Connection refused (os error ");
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
@@ -235,10 +266,17 @@ async fn nobody_listening_is_told() {
 async fn an_unknown_name_is_told() {
     // A label of 64 letters is refused by the resolver without asking anyone.
     let name = "a".repeat(64);
-    let mut transport = HyperTransport::builder(format!("http://{name}.invalid")).build().unwrap();
+    let mut transport = HyperTransport::builder(format!("http://{name}.invalid"))
+        .build()
+        .unwrap();
     let error = transport.send(Get::new("/x")).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Dns);
-    assert!(error.to_string().starts_with(&format!("cannot find the address of {name}.invalid: ")), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("cannot find the address of {name}.invalid: ")),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -259,10 +297,14 @@ async fn an_ipv6_address_works() {
     let server = Server::start_at("::1").await;
     let url = format!("http://[::1]:{}", server.port);
     let mut transport = HyperTransport::builder(&url).build().unwrap();
-    let (answer, request) =
-        tokio::join!(transport.send(Get::new("/x")), async { server.accept().await.serve("six").await });
+    let (answer, request) = tokio::join!(transport.send(Get::new("/x")), async {
+        server.accept().await.serve("six").await
+    });
     assert_eq!(read(answer).await.unwrap(), "six");
-    assert!(request.contains(&format!("host: [::1]:{}\r\n", server.port)), "{request}");
+    assert!(
+        request.contains(&format!("host: [::1]:{}\r\n", server.port)),
+        "{request}"
+    );
     assert_eq!(format!("{transport:?}"), format!("HyperTransport({url})"));
 }
 
@@ -279,16 +321,31 @@ async fn what_does_not_speak_http_is_told() {
     let error = answer.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Other);
     let port = server.port;
-    assert_eq!(error.to_string(), format!("no answer from 127.0.0.1:{port}: invalid HTTP version parsed"));
+    assert_eq!(
+        error.to_string(),
+        format!("no answer from 127.0.0.1:{port}: invalid HTTP version parsed")
+    );
 }
 
 #[tokio::test]
 async fn a_request_that_cannot_be_written_is_told() {
-    let mut transport = HyperTransport::builder("http://127.0.0.1:1").build().unwrap();
-    for get in [Get::new("no slash"), Get::new("/a b"), Get::new(""), Get::new("/x").accept("a\nb")] {
+    let mut transport = HyperTransport::builder("http://127.0.0.1:1")
+        .build()
+        .unwrap();
+    for get in [
+        Get::new("no slash"),
+        Get::new("/a b"),
+        Get::new(""),
+        Get::new("/x").accept("a\nb"),
+    ] {
         let error = transport.send(get).await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Other);
-        assert!(error.to_string().starts_with("cannot send a request to 127.0.0.1:1: "), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot send a request to 127.0.0.1:1: "),
+            "{error}"
+        );
     }
 }
 

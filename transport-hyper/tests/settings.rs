@@ -1,5 +1,9 @@
 //! What a transport cannot be made of.
-#![allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "a test may")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::std_instead_of_alloc,
+    reason = "a test may"
+)]
 
 use std::sync::Arc;
 
@@ -25,9 +29,16 @@ fn client_config() -> ClientConfig {
 
 #[test]
 fn a_url_with_a_password_does_not_show_it() {
-    for url in ["https://me:s3cret@host", "me:s3cret@host", "https://me:s3cret@host:99999"] {
+    for url in [
+        "https://me:s3cret@host",
+        "me:s3cret@host",
+        "https://me:s3cret@host:99999",
+    ] {
         let problem = problem(HyperTransport::builder(url));
-        assert!(problem.starts_with("server URL \"[hidden]@host"), "{problem}");
+        assert!(
+            problem.starts_with("server URL \"[hidden]@host"),
+            "{problem}"
+        );
         assert!(!problem.contains("s3cret"), "{problem}");
         let builder = HyperTransport::builder(url);
         assert!(!format!("{builder:?}").contains("s3cret"), "{builder:?}");
@@ -36,31 +47,78 @@ fn a_url_with_a_password_does_not_show_it() {
 
 #[test]
 fn nothing_shows_a_token_or_a_key() {
-    let builder = https().bearer_token("s3cret").client_certificate("s3cret", "s3cret").root_certificates("s3cret");
+    let builder = https()
+        .bearer_token("s3cret")
+        .client_certificate("s3cret", "s3cret")
+        .root_certificates("s3cret");
     let shown = format!("{builder:?}");
-    assert!(!shown.contains("s3cret") && !shown.contains(&format!("{:?}", b"s3cret")), "{shown}");
+    assert!(
+        !shown.contains("s3cret") && !shown.contains(&format!("{:?}", b"s3cret")),
+        "{shown}"
+    );
     assert!(!problem(builder).contains("s3cret"));
     let transport = https().bearer_token("s3cret").build().unwrap();
-    assert_eq!(format!("{transport:?}"), "HyperTransport(https://127.0.0.1:443)");
+    assert_eq!(
+        format!("{transport:?}"),
+        "HyperTransport(https://127.0.0.1:443)"
+    );
     let problem = problem(https().bearer_token("s3cret\nx"));
-    assert!(problem.starts_with("bearer token: ") && !problem.contains("s3cret"), "{problem}");
+    assert!(
+        problem.starts_with("bearer token: ") && !problem.contains("s3cret"),
+        "{problem}"
+    );
 }
 
 #[test]
 fn certificates_that_are_none_are_told() {
     let key = KeyPair::generate().unwrap().serialize_pem();
-    let certificate = CertificateParams::default().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+    let certificate = CertificateParams::default()
+        .self_signed(&KeyPair::generate().unwrap())
+        .unwrap()
+        .pem();
     for (builder, expected) in [
-        (https().root_certificates("nonsense"), "root certificates: neither PEM text"),
-        (https().root_certificates(""), "root certificates: neither PEM text"),
-        (https().root_certificates(&*key), "root certificates: the PEM text has no CERTIFICATE in it"),
-        (https().root_certificates("-----BEGIN CERTIFICATE-----\nxx"), "root certificates: "),
-        (https().root_certificates(*b"\x30\x00"), "root certificates: "),
-        (https().client_certificate("", &*key), "client certificate: neither PEM text"),
-        (https().client_certificate(&*certificate, "nonsense"), "client key: no private key"),
-        (https().client_certificate(&*certificate, &*certificate), "client key: no private key"),
-        (https().client_certificate(&*certificate, &*key), "client certificate and key: "),
-        (https().tls_config(client_config()).root_certificates(&*certificate), "tls_config: "),
+        (
+            https().root_certificates("nonsense"),
+            "root certificates: neither PEM text",
+        ),
+        (
+            https().root_certificates(""),
+            "root certificates: neither PEM text",
+        ),
+        (
+            https().root_certificates(&*key),
+            "root certificates: the PEM text has no CERTIFICATE in it",
+        ),
+        (
+            https().root_certificates("-----BEGIN CERTIFICATE-----\nxx"),
+            "root certificates: ",
+        ),
+        (
+            https().root_certificates(*b"\x30\x00"),
+            "root certificates: ",
+        ),
+        (
+            https().client_certificate("", &*key),
+            "client certificate: neither PEM text",
+        ),
+        (
+            https().client_certificate(&*certificate, "nonsense"),
+            "client key: no private key",
+        ),
+        (
+            https().client_certificate(&*certificate, &*certificate),
+            "client key: no private key",
+        ),
+        (
+            https().client_certificate(&*certificate, &*key),
+            "client certificate and key: ",
+        ),
+        (
+            https()
+                .tls_config(client_config())
+                .root_certificates(&*certificate),
+            "tls_config: ",
+        ),
     ] {
         let problem = problem(builder);
         assert!(problem.starts_with(expected), "{problem}");
@@ -71,7 +129,10 @@ fn certificates_that_are_none_are_told() {
 #[test]
 fn certificates_need_an_https_url() {
     let problem = problem(HyperTransport::builder("http://host").tls_config(client_config()));
-    assert_eq!(problem, "server URL \"http://host:80\": certificates are of use only with an https URL");
+    assert_eq!(
+        problem,
+        "server URL \"http://host:80\": certificates are of use only with an https URL"
+    );
 }
 
 #[test]

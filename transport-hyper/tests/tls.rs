@@ -1,5 +1,9 @@
 //! TLS over real sockets, with certificates made for each test.
-#![allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "a test may")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::std_instead_of_alloc,
+    reason = "a test may"
+)]
 
 mod support;
 
@@ -7,7 +11,9 @@ use std::sync::Arc;
 
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
-use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -32,7 +38,10 @@ impl Ca {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self { certificate: params.self_signed(&key).unwrap(), issuer: Issuer::new(params, key) }
+        Self {
+            certificate: params.self_signed(&key).unwrap(),
+            issuer: Issuer::new(params, key),
+        }
     }
 
     fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
@@ -56,7 +65,9 @@ impl Ca {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.der().clone()).unwrap();
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone()).build().unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .build()
+            .unwrap();
         let (certificate, key) = self.sign(params);
         ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -78,7 +89,11 @@ fn builder(server: &Server) -> HyperBuilder {
 /// Shakes hands; where that fails, waits until the client has read why.
 async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<TcpStream>>> {
     let tcp = server.accept_tcp().await;
-    match TlsAcceptor::from(Arc::new(config)).accept(tcp).into_fallible().await {
+    match TlsAcceptor::from(Arc::new(config))
+        .accept(tcp)
+        .into_fallible()
+        .await
+    {
         Ok(stream) => Some(Peer(stream)),
         Err((_, tcp)) => {
             let _ = tokio::io::copy(&mut { tcp }, &mut tokio::io::sink()).await;
@@ -88,11 +103,17 @@ async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<
 }
 
 /// Sends a request that fails, and returns the error without the server's address.
-async fn failure(server: &Server, config: ServerConfig, transport: &mut HyperTransport) -> (HyperError, String) {
+async fn failure(
+    server: &Server,
+    config: ServerConfig,
+    transport: &mut HyperTransport,
+) -> (HyperError, String) {
     // The client is dropped to close its connection, which the server waits for.
     let sending = async { transport.send(Get::new("/x")).await.unwrap_err() };
     let (error, _) = tokio::join!(sending, accept(server, config));
-    let line = error.to_string().replace(&format!("127.0.0.1:{}", server.port), "SERVER");
+    let line = error
+        .to_string()
+        .replace(&format!("127.0.0.1:{}", server.port), "SERVER");
     (error, line)
 }
 
@@ -141,7 +162,10 @@ async fn certificates_may_be_der_and_several() {
 #[tokio::test]
 async fn only_http_1_is_offered() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let mut config = ca.server(&for_name("127.0.0.1"));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
@@ -156,9 +180,15 @@ async fn only_http_1_is_offered() {
 #[tokio::test]
 async fn an_unknown_ca_is_told() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named("other"));
-    let mut transport = builder(&server).root_certificates(other.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(other.certificate.pem())
+        .build()
+        .unwrap();
     let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
-    assert_eq!((error.kind(), error.connection_was_used()), (FailureKind::Tls, false));
+    assert_eq!(
+        (error.kind(), error.connection_was_used()),
+        (FailureKind::Tls, false)
+    );
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by an unknown CA; \
@@ -169,7 +199,10 @@ async fn an_unknown_ca_is_told() {
 #[tokio::test]
 async fn another_ca_of_the_same_name_is_told() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::new());
-    let mut transport = builder(&server).root_certificates(other.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(other.certificate.pem())
+        .build()
+        .unwrap();
     let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
     assert_eq!(error.kind(), FailureKind::Tls);
     assert_eq!(
@@ -191,32 +224,49 @@ async fn without_a_ca_only_public_ones_are_trusted() {
 #[tokio::test]
 async fn an_expired_certificate_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let mut params = for_name("127.0.0.1");
     params.not_after = date_time_ymd(2020, 1, 1);
     let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
     assert_eq!(error.kind(), FailureKind::Tls);
-    let days = line.strip_prefix("TLS handshake with SERVER failed: the server's certificate has expired ");
+    let days = line
+        .strip_prefix("TLS handshake with SERVER failed: the server's certificate has expired ");
     let days = days.and_then(|l| l.strip_suffix(" d ago; renew it"));
-    assert!(days.is_some_and(|d| d.parse::<u32>().is_ok_and(|d| d > 2_000)), "{line}");
+    assert!(
+        days.is_some_and(|d| d.parse::<u32>().is_ok_and(|d| d > 2_000)),
+        "{line}"
+    );
 }
 
 #[tokio::test]
 async fn a_certificate_of_the_future_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let mut params = for_name("127.0.0.1");
     params.not_before = date_time_ymd(4000, 1, 1);
     let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
     assert_eq!(error.kind(), FailureKind::Tls);
-    assert!(line.contains("is valid only in ") && line.contains("is the clock right?"), "{line}");
+    assert!(
+        line.contains("is valid only in ") && line.contains("is the clock right?"),
+        "{line}"
+    );
 }
 
 #[tokio::test]
 async fn a_wrong_name_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let params = CertificateParams::new(["kube.example".to_owned(), "10.0.0.1".to_owned()]).unwrap();
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let params =
+        CertificateParams::new(["kube.example".to_owned(), "10.0.0.1".to_owned()]).unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
     assert_eq!(error.kind(), FailureKind::Tls);
     assert_eq!(
@@ -229,10 +279,21 @@ async fn a_wrong_name_is_told() {
 #[tokio::test]
 async fn a_missing_client_certificate_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
-    let (error, line) = failure(&server, ca.strict_server(&for_name("127.0.0.1")), &mut transport).await;
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
+    let (error, line) = failure(
+        &server,
+        ca.strict_server(&for_name("127.0.0.1")),
+        &mut transport,
+    )
+    .await;
     assert_eq!(error.kind(), FailureKind::Tls);
-    assert!(line.contains("the server wants a client certificate; give one by client_certificate"), "{line}");
+    assert!(
+        line.contains("the server wants a client certificate; give one by client_certificate"),
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -245,7 +306,12 @@ async fn a_client_certificate_of_another_ca_is_told() {
             .client_certificate(certificate.pem(), key.serialize_pem())
             .build()
             .unwrap();
-        let (error, line) = failure(&server, ca.strict_server(&for_name("127.0.0.1")), &mut transport).await;
+        let (error, line) = failure(
+            &server,
+            ca.strict_server(&for_name("127.0.0.1")),
+            &mut transport,
+        )
+        .await;
         assert_eq!(error.kind(), FailureKind::Tls);
         assert!(line.contains("client's certificate"), "{line}");
     }
@@ -254,7 +320,10 @@ async fn a_client_certificate_of_another_ca_is_told() {
 #[tokio::test]
 async fn a_server_without_tls_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = server.accept().await;
         peer.write("HTTP/1.1 400 Bad Request\r\n\r\n").await;
@@ -262,13 +331,21 @@ async fn a_server_without_tls_is_told() {
     });
     let error = answer.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Tls);
-    assert!(error.to_string().ends_with("the server does not speak TLS; is it an http:// URL?"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("the server does not speak TLS; is it an http:// URL?"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_handshake_that_is_cut_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
         drop(server.accept().await);
     });
@@ -278,7 +355,10 @@ async fn a_handshake_that_is_cut_is_told() {
 #[tokio::test]
 async fn a_handshake_that_takes_too_long_is_given_up() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let peer = server.accept().await;
         peer.0.readable().await.unwrap();
@@ -290,20 +370,27 @@ async fn a_handshake_that_takes_too_long_is_given_up() {
     assert_eq!(error.kind(), FailureKind::TimedOut);
     assert_eq!(
         error.to_string(),
-        format!("cannot shake hands by TLS with 127.0.0.1:{}: it took longer than 10s", server.port),
+        format!(
+            "cannot shake hands by TLS with 127.0.0.1:{}: it took longer than 10s",
+            server.port
+        ),
     );
 }
 
 #[tokio::test]
 async fn a_body_cut_without_a_word_of_tls_is_an_error() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).root_certificates(ca.certificate.pem()).build().unwrap();
+    let mut transport = builder(&server)
+        .root_certificates(ca.certificate.pem())
+        .build()
+        .unwrap();
     let config = ca.server(&for_name("127.0.0.1"));
     let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = accept(&server, config).await.unwrap();
         peer.request().await;
         // Without a length the end of the connection is the end of the body: anyone could cut it.
-        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf").await;
+        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf")
+            .await;
         peer
     });
     let (_, mut body) = answer.unwrap();

@@ -3,7 +3,7 @@
 //! A walk takes one slot at a time, and only while the queue is empty. So it needs no copy of the cache, holds no lock
 //! for long, and what comes in meanwhile is applied before it goes on.
 
-use super::{Cache, Cached, Payload, Step, Storage, Tell};
+use super::{Cache, Cached, Lack, Payload, Step, Storage, Tell};
 use crate::delta::Last;
 use crate::storage::{Few, SlotId};
 use crate::version::ResourceVersion;
@@ -39,15 +39,21 @@ impl<X> Walk<X> {
     pub(super) const fn is_resync(&self) -> bool {
         matches!(self.kind, WalkKind::Resync { .. })
     }
+
+    /// Tells whether it is a sweep of this source.
+    pub(super) const fn sweeps(&self, wanted: u16) -> bool {
+        matches!(self.kind, WalkKind::Sweep { source, .. } if source == wanted)
+    }
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
     /// Takes the next slot of the walk that is under way.
     pub(super) fn walk(&mut self) -> Step {
+        let end = self.end_of_walk();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
             return Step::Nothing;
         };
-        if walk.next >= walk.bound {
+        if walk.next >= end {
             return match self.walks.take_first().map(|walk| walk.kind) {
                 Some(WalkKind::Sweep {
                     source, version, ..
@@ -56,6 +62,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             };
         }
         let id = SlotId::from_index(walk.next);
+        let is_late = walk.next >= walk.bound;
         walk.next += 1;
         match walk.kind {
             WalkKind::Sweep {
@@ -63,12 +70,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 epoch,
                 relist,
                 ..
-            } => self.sweep(id, source, epoch, relist),
+            } => self.sweep(id, source, (epoch, relist), is_late),
             WalkKind::Resync { pass } => {
-                let told = self
-                    .held_source(id)
-                    .is_some_and(|source| self.is_told(id, source));
-                if told {
+                let slot = self.table.get(id);
+                if slot.is_some_and(|slot| slot.object.as_ref().is_some_and(|held| held.told)) {
                     Step::Tell(Tell::Replayed {
                         id,
                         pass: Some(pass),
@@ -80,12 +85,31 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    fn sweep(&mut self, id: SlotId, source: u16, epoch: u32, relist: u32) -> Step {
-        let first = self.source(source).is_some_and(|source| !source.told);
-        let Some(slot) = self.table.get(id) else {
+    /// Where the walk that is under way ends. The first sweep of a source also tells what came after its list, which
+    /// nobody has told yet.
+    fn end_of_walk(&self) -> usize {
+        let Some(walk) = self.walks.as_slice().first() else {
+            return 0;
+        };
+        match walk.kind {
+            WalkKind::Sweep { source, .. } if self.source(source).is_some_and(|s| !s.told) => {
+                walk.bound.max(self.table.bound())
+            }
+            WalkKind::Sweep { .. } | WalkKind::Resync { .. } => walk.bound,
+        }
+    }
+
+    fn sweep(
+        &mut self,
+        id: SlotId,
+        source: u16,
+        (epoch, relist): (u32, u32),
+        is_late: bool,
+    ) -> Step {
+        let Some(slot) = self.table.get_mut(id) else {
             return Step::Again;
         };
-        let Some(held) = &slot.object else {
+        let Some(held) = &mut slot.object else {
             return Step::Again;
         };
         if held.source != source {
@@ -93,19 +117,23 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         // A newer list may have begun meanwhile; what it named is there.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
-            if first {
-                // It was never told: a list that was begun again brought it and lost it.
+            if held.told {
+                self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
+            } else {
+                // A list that was begun again brought it and lost it.
                 self.store.remove(&mut self.table, id);
                 self.table.free_if_idle(id);
                 self.len -= 1;
                 self.made_room();
-            } else {
-                self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             }
             return Step::Again;
         }
-        if first {
-            return Step::Tell(Tell::Added { id, initial: true });
+        if !held.told {
+            held.told = true;
+            return Step::Tell(Tell::Added {
+                id,
+                initial: !is_late,
+            });
         }
         if self.config.tell_unchanged && held.changed != relist {
             return Step::Tell(Tell::Replayed { id, pass: None });
@@ -117,7 +145,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if let Some(source) = self.source_mut(source) {
             source.told = true;
             source.version = version;
-            source.incomplete = source.refused;
+            source.missing = source.refused;
+            source.wants_relist &= source.missing == Lack::Room;
         }
         if !self.synced && self.sources.as_slice().iter().all(|source| source.told) {
             self.synced = true;
@@ -126,16 +155,43 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Step::Again
     }
 
-    /// Whether changes of a slot are told: its source has told a complete list, or the sweep that does so is past it.
-    pub(super) fn is_told(&self, id: SlotId, source: u16) -> bool {
+    /// Whether what a source brings into a slot is told at once: the source has told a complete list, or the sweep that
+    /// does so is past the slot.
+    pub(super) fn shows(&self, id: SlotId, source: u16) -> bool {
         self.source(source).is_some_and(|source| source.told)
-            || self.walks.as_slice().first().is_some_and(|walk| {
-                matches!(walk.kind, WalkKind::Sweep { source: swept, .. } if swept == source)
-                    && id.index() < walk.next
-            })
+            || self
+                .walks
+                .as_slice()
+                .first()
+                .is_some_and(|walk| walk.sweeps(source) && id.index() < walk.next)
     }
 
-    fn held_source(&self, id: SlotId) -> Option<u16> {
-        Some(self.table.get(id)?.object.as_ref()?.source)
+    /// The pass of the resync that comes last.
+    pub(super) fn last_resync(&self) -> Option<u32> {
+        let mut walks = self.walks.as_slice().iter().rev();
+        walks.find_map(|walk| match walk.kind {
+            WalkKind::Resync { pass } => Some(pass),
+            WalkKind::Sweep { .. } => None,
+        })
+    }
+
+    /// Adds a sweep. In storage of a fixed size there may be no room for it besides resyncs that wait; a list is more
+    /// than a resync, and a newer list more than an older one.
+    pub(super) fn begin_sweep(&mut self, sweep: Walk<S::Text>) {
+        let WalkKind::Sweep { source, .. } = sweep.kind else {
+            return;
+        };
+        let Err(sweep) = self.walks.push(sweep) else {
+            return;
+        };
+        let walks = self.walks.as_mut_slice();
+        let waits = |walk: &Walk<S::Text>| walk.next == 0;
+        let place = walks
+            .iter()
+            .position(|walk| waits(walk) && walk.sweeps(source))
+            .or_else(|| walks.iter().rposition(Walk::is_resync));
+        if let Some(place) = place.and_then(|place| walks.get_mut(place)) {
+            *place = sweep;
+        }
     }
 }

@@ -3,11 +3,14 @@
 //! - [`scan`]: validates a stream split at any place, and finds where values begin and end.
 //! - [`text`]: what is between the quotes of a string.
 //! - [`members`]: the members of one object, the elements of one array.
+//! - [`error`]: what is wrong with input that is not JSON.
 
+pub mod error;
 pub mod members;
 pub mod scan;
 pub mod text;
 
+pub use error::{ScanError, ScanErrorKind};
 pub use members::{Elements, Members, as_str, as_u64, value_at};
-pub use scan::{DEPTH_LIMIT, ScanError, ScanErrorKind, Scanner, Step};
+pub use scan::{DEPTH_LIMIT, Scanner, Step};
 pub use text::JsonStr;

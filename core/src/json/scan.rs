@@ -3,7 +3,7 @@
 //! The input may be split at any byte. Nothing is buffered: all that is kept between two pieces of input is a state,
 //! the depth, and one bit a level that tells objects from arrays.
 
-use core::fmt;
+use super::error::{ScanError, ScanErrorKind};
 
 /// The deepest nesting that is validated; deeper levels are only counted.
 pub const DEPTH_LIMIT: u32 = 128;
@@ -436,93 +436,6 @@ pub enum Step {
     Value(u8),
     /// A container has ended; its closing bracket is consumed.
     Closed,
-}
-
-/// Input that is not JSON, or not the JSON that was due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScanError {
-    /// Where it was noticed, in bytes since the start.
-    pub offset: u64,
-    /// What was wrong.
-    pub kind: ScanErrorKind,
-}
-
-impl fmt::Display for ScanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.kind, self.offset)
-    }
-}
-
-impl core::error::Error for ScanError {}
-
-/// What was wrong with the input; bytes are the offending ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ScanErrorKind {
-    /// A byte that cannot stand there.
-    UnexpectedByte(u8),
-    /// A control character inside of a string, where it must be escaped.
-    ControlInString(u8),
-    /// A backslash followed by something that is no escape.
-    BadEscape(u8),
-    /// A number that is none.
-    BadNumber(u8),
-    /// Neither `true` nor `false` nor `null`.
-    BadLiteral(u8),
-    /// More open brackets than can be counted.
-    TooDeep,
-    /// The whole is not an object.
-    NotAnObject(u8),
-    /// The `items` of a list are neither an array nor null.
-    ItemsNotAnArray(u8),
-    /// Something follows the end of a list.
-    TrailingData(u8),
-    /// A part of a list other than its items is larger than it may be.
-    TooLargeEnvelope,
-    /// A part of a list other than its items is nested too deeply.
-    TooDeepEnvelope,
-    /// A part of a list other than its items is not UTF-8.
-    NotUtf8Envelope,
-}
-
-impl fmt::Display for ScanErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnexpectedByte(byte) => write!(f, "unexpected {}", Byte(*byte)),
-            Self::ControlInString(byte) => {
-                write!(f, "unescaped control character {} in a string", Byte(*byte))
-            }
-            Self::BadEscape(byte) => write!(f, "bad escape in a string: {}", Byte(*byte)),
-            Self::BadNumber(byte) => write!(f, "bad number: unexpected {}", Byte(*byte)),
-            Self::BadLiteral(byte) => write!(f, "bad literal: unexpected {}", Byte(*byte)),
-            Self::TooDeep => f.write_str("too many open brackets"),
-            Self::NotAnObject(byte) => write!(f, "expected an object, found {}", Byte(*byte)),
-            Self::ItemsNotAnArray(byte) => {
-                write!(f, "expected an array of items, found {}", Byte(*byte))
-            }
-            Self::TrailingData(byte) => {
-                write!(f, "unexpected {} after the end of the list", Byte(*byte))
-            }
-            Self::TooLargeEnvelope => f.write_str("too large part of a list outside of its items"),
-            Self::TooDeepEnvelope => {
-                f.write_str("too deeply nested part of a list outside of its items")
-            }
-            Self::NotUtf8Envelope => f.write_str("invalid UTF-8 in a list outside of its items"),
-        }
-    }
-}
-
-/// A byte as people want to read it.
-struct Byte(u8);
-
-impl fmt::Display for Byte {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_ascii_graphic() {
-            write!(f, "'{}'", char::from(self.0))
-        } else {
-            write!(f, "0x{:02x}", self.0)
-        }
-    }
 }
 
 /// What may come next.

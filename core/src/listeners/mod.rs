@@ -144,6 +144,8 @@ pub struct Listeners<K, T> {
     next_id: u64,
     /// The smallest limit of any listener.
     least_limit: usize,
+    /// How many listeners want to hear of unchanged objects.
+    unchanged: usize,
 }
 
 #[derive(Debug)]
@@ -184,6 +186,7 @@ impl<K, T> Default for Listeners<K, T> {
             listeners: BTreeMap::new(),
             next_id: 0,
             least_limit: usize::MAX,
+            unchanged: 0,
         }
     }
 }
@@ -212,7 +215,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             passes: Vec::new(),
         };
         self.listeners.insert(id, listener);
-        self.forget();
+        self.sum_up();
         id
     }
 
@@ -220,6 +223,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     pub fn leave(&mut self, id: ListenerId) -> usize {
         let pending = self.pending(id);
         self.listeners.remove(&id);
+        self.sum_up();
         self.forget();
         pending
     }
@@ -237,10 +241,9 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             | Notification::Synced => To::All,
         };
         let wanted = match to {
-            To::All => !self.listeners.is_empty(),
-            To::Unchanged | To::Pass(_) => {
-                self.listeners.values().any(|listener| listener.wants(to))
-            }
+            // A pass begins only where somebody is due.
+            To::All | To::Pass(_) => !self.listeners.is_empty(),
+            To::Unchanged => self.unchanged > 0,
         };
         if wanted {
             self.log.push_back(Entry {
@@ -279,6 +282,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             return false;
         };
         let end = self.first + self.log.len() as u64;
+        let is_last = listener.next == self.first;
         let mut taken = 0;
         while taken < max {
             let event = if let Some((key, object)) = listener.initial.pop_front() {
@@ -308,7 +312,9 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             taken += 1;
         }
         let more = listener.has_own() || listener.next < end;
-        self.forget();
+        if is_last && listener.next != self.first {
+            self.forget();
+        }
         more
     }
 
@@ -398,12 +404,12 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         if self.log.is_empty() && self.log.capacity() > 1024 {
             self.log = VecDeque::new();
         }
-        self.least_limit = self
-            .listeners
-            .values()
-            .map(|l| l.config.backlog)
-            .min()
-            .unwrap_or(usize::MAX);
+    }
+
+    fn sum_up(&mut self) {
+        let configs = || self.listeners.values().map(|listener| &listener.config);
+        self.least_limit = configs().map(|config| config.backlog).min().unwrap_or(usize::MAX);
+        self.unchanged = configs().filter(|config| config.unchanged).count();
     }
 }
 

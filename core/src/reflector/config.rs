@@ -82,5 +82,7 @@ pub(super) const WATCH_MARGIN: Duration = Duration::from_secs(30);
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(75);
 /// How long the end of a body may take after the end of its JSON.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
+/// How long the body of an error may take; what has come by then has to do.
+pub(super) const ERROR_DRAIN: Duration = Duration::from_secs(5);
 /// How much of an error's body is kept.
 pub(super) const ERROR_BODY: usize = 64 * 1024;

@@ -33,10 +33,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let problem = StoredProblem::Transport(failure.kind);
         match call.verb {
             Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
-            // As in client-go, a watch that cannot be had for so long counts as one that ended.
-            Verb::Watch if again => self.watch_ended(now, call),
+            // In client-go a watch that cannot be had for so long counts as one that ended, in silence.
+            Verb::Watch if again && self.config.client_go => self.watch_ended(now, call),
+            Verb::Watch if again => self.open_later(now, call, problem),
             Verb::Watch | Verb::Stream if failure.kind == FailureKind::Refused => {
-                self.open_later(now, call, problem)
+                self.open_later(now, call, problem);
             }
             Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, None),
             Verb::Stream => self.fall_back(now, problem),
@@ -68,7 +69,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
             Verb::Watch if class == ErrorClass::TooManyRequests => {
-                self.open_later(now, call, problem)
+                self.open_later(now, call, problem);
             }
             Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
             Verb::Stream => self.stream_refused(now, call, class, problem),
@@ -101,10 +102,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let silence = now - call.last_byte;
         match call.verb {
             Verb::List => {
-                self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None)
+                self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None);
             }
             Verb::Stream if call.initial => {
-                self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE))
+                self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE));
             }
             Verb::Watch | Verb::Stream => {
                 self.heartbeat_in_vain |= !self.bookmarks_seen;
@@ -121,19 +122,17 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.call(now, Verb::Watch);
         } else {
             self.run.pages = self.run.pages.saturating_add(1);
+            self.run.paged = true;
             self.call(now, Verb::List);
         }
     }
 
     pub(super) fn settle_outcome(&mut self, now: Instant, call: Call, outcome: Outcome) {
         let problem = match outcome {
-            Outcome::WentBack => {
-                self.report(ReportPhase::List, StoredProblem::VersionWentBack, None);
-                return;
-            }
             Outcome::NotJson(error) => StoredProblem::NotJson(error),
             Outcome::NotAList => StoredProblem::NotAList,
             Outcome::NotAnEvent => StoredProblem::NotAnEvent,
+            Outcome::TokenTooLong => StoredProblem::RequestTooLong,
             Outcome::ErrorEvent => {
                 self.cancel = Some(call.id);
                 self.note_health(now, &call);
@@ -186,8 +185,21 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         problem: StoredProblem,
         retry_in: Option<Duration>,
     ) {
-        let level = problem.report(&self.error).level();
+        let level = self.level_of(problem);
         self.report_at(phase, problem, retry_in, level);
+    }
+
+    /// How much a problem matters. What client-go has no word for is not for its error handler.
+    fn level_of(&self, problem: StoredProblem) -> Level {
+        let ours = matches!(
+            problem,
+            StoredProblem::SlowList(_) | StoredProblem::VersionWentBack
+        );
+        if self.config.client_go && ours {
+            Level::Debug
+        } else {
+            problem.report(&self.error).level()
+        }
     }
 
     fn report_at(
@@ -225,14 +237,16 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         problem: StoredProblem,
         is_expired: bool,
     ) {
-        if is_expired && self.run.pages > 0 {
+        if is_expired && self.run.pages > 0 && !self.run.whole {
             // A page that expired cannot be had any more: the whole list in one piece.
             self.report_at(ReportPhase::List, problem, None, Level::Debug);
-            self.run.limit = 0;
+            self.run.whole = true;
             self.first_page(now);
         } else if matches!(class, ErrorClass::Expired | ErrorClass::TooLarge) && !self.run.retried {
             self.report_at(ReportPhase::List, problem, None, Level::Debug);
             self.run.retried = true;
+            self.run.whole = false;
+            self.run.paged = false;
             self.run.from = From::Newest;
             self.version_unavailable = true;
             self.first_page(now);
@@ -288,9 +302,19 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// The streaming list is given up for this run.
+    /// The streaming list is given up for this run. A refusal is a server's right, and what hinders the list as well
+    /// is reported by the list.
     fn fall_back(&mut self, now: Instant, problem: StoredProblem) {
-        self.report_at(ReportPhase::Stream, problem, None, Level::Debug);
+        let is_usual = matches!(
+            problem,
+            StoredProblem::Answer { .. } | StoredProblem::Transport(_)
+        );
+        let level = if is_usual || self.config.client_go {
+            Level::Debug
+        } else {
+            self.level_of(problem)
+        };
+        self.report_at(ReportPhase::Stream, problem, None, level);
         self.begin_list(now);
     }
 
@@ -357,10 +381,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     /// A watch that lived shows that all is well: the next delay is a short one.
-    const fn note_health(&mut self, now: Instant, call: &Call) {
-        if self.config.client_go
-            || now.saturating_duration_since(call.began).as_secs() < HEALTHY.as_secs()
-        {
+    pub(super) fn note_health(&mut self, now: Instant, call: &Call) {
+        let lived = call.verb.is_watch() && call.phase == Phase::Body && now - call.sent >= HEALTHY;
+        if self.config.client_go || !lived {
             return;
         }
         self.run_backoff.reset();
@@ -419,6 +442,7 @@ pub(super) enum StoredProblem {
     NoInitialEvents(Duration),
     SlowList(Duration),
     VersionWentBack,
+    RequestTooLong,
 }
 
 impl Stored {
@@ -458,6 +482,7 @@ impl StoredProblem {
             Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
             Self::SlowList(time) => Problem::SlowList(time),
             Self::VersionWentBack => Problem::VersionWentBack,
+            Self::RequestTooLong => Problem::RequestTooLong,
         }
     }
 }

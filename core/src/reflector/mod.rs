@@ -5,7 +5,7 @@ mod failure;
 mod frame;
 mod read;
 mod request;
-#[cfg(all(test, feature = "alloc"))]
+#[cfg(test)]
 mod tests;
 
 pub use config::{Initial, ReflectorConfig};
@@ -87,6 +87,8 @@ pub struct Reflector<R, S: Storage> {
     framer: Framer<S::Frame>,
     /// What reading came to, to be dealt with before anything else.
     outcome: Option<Outcome>,
+    /// The state that is now complete is older than what was seen before it.
+    went_back: Option<ReportPhase>,
     /// The key of the object that a report is about.
     key: KeyBuf,
     /// The body of an answer that is an error, or the object of an ERROR event.
@@ -115,7 +117,11 @@ struct Run<S: Storage> {
     /// The version asked for.
     from: From,
     limit: u32,
+    /// A page expired, so the list is asked for in one piece.
+    whole: bool,
     pages: u32,
+    /// A second page was asked for.
+    paged: bool,
     /// The token of the next page.
     token: S::Line,
     /// The list was asked for again without a version, after that version was refused.
@@ -170,8 +176,10 @@ struct Call {
     initial: bool,
     phase: Phase,
     retries: u8,
-    /// When it was first sent.
+    /// When it was made: what it took to get an answer counts.
     began: Instant,
+    /// When it was last sent.
+    sent: Instant,
     timeout: Duration,
     last_byte: Instant,
     last_event: Instant,
@@ -186,6 +194,7 @@ enum Phase {
     ErrorBody {
         status: u16,
         retry_after: Option<Duration>,
+        since: Instant,
     },
     /// The JSON is complete, the body is not.
     Draining {
@@ -231,6 +240,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             run: Run::new(),
             framer: Framer::new(FramerMode::List, config.frame_limit),
             outcome: None,
+            went_back: None,
             key: KeyBuf::new(),
             error,
             config,
@@ -264,6 +274,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             && call.phase == Phase::ToSend
         {
             call.phase = Phase::Sent;
+            call.sent = now;
             call.last_byte = now;
             call.last_event = now;
             let call = *call;
@@ -297,7 +308,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         if head.status == 200 {
             call.phase = Phase::Body;
             let (verb, initial) = (call.verb, call.initial);
-            self.auth_failure = None;
+            if verb.is_watch() {
+                // The list before it may be allowed where the watch is not.
+                self.auth_failure = None;
+            } else {
+                // It was of use, and the page may not name another.
+                self.run.token.clear();
+            }
             self.framer.reset(if verb.is_watch() {
                 FramerMode::Watch
             } else {
@@ -313,6 +330,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             call.phase = Phase::ErrorBody {
                 status: head.status,
                 retry_after: head.retry_after,
+                since: now,
             };
             self.error.clear();
         }
@@ -338,6 +356,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 Phase::ErrorBody {
                     status,
                     retry_after,
+                    ..
                 },
                 _,
             ) => self.refused(now, call, status, retry_after),
@@ -355,12 +374,20 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Abandons what is under way and lists again, after the delay for runs.
+    /// Abandons what is under way and lists again, after the delay for runs. Where that is due already, nothing
+    /// changes.
     pub fn relist(&mut self, now: Instant) {
-        if !matches!(self.state, State::Stopped | State::Idle) {
-            self.abandon();
-            self.pause_run(now, None);
+        match self.state {
+            State::Stopped
+            | State::Idle
+            | State::Paused {
+                then: Next::Run, ..
+            } => return,
+            State::Paused { .. } => {}
+            State::Calling(call) => self.note_health(now, &call),
         }
+        self.abandon();
+        self.pause_run(now, None);
     }
 
     /// Abandons what is under way, for good.
@@ -423,6 +450,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     fn begin_list(&mut self, now: Instant) {
+        self.run.began = now;
         self.run.from = if self.version_unavailable {
             From::Newest
         } else if self.version.is_command() {
@@ -463,6 +491,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             phase: Phase::ToSend,
             retries: 0,
             began: now,
+            sent: now,
             timeout,
             last_byte: now,
             last_event: now,
@@ -484,7 +513,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 Verb::List | Verb::Stream => list_version,
                 Verb::Watch => self.version.is_known().then_some(&self.version),
             },
-            limit: self.run.limit,
+            limit: if self.run.whole { 0 } else { self.run.limit },
             token: if call.verb == Verb::List {
                 self.run.token.as_slice()
             } else {
@@ -508,8 +537,19 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 );
                 self.page_done(now);
             }
-            Phase::Sent | Phase::Body | Phase::ErrorBody { .. } => self.check_silence(now, call),
-            Phase::Retry { .. } | Phase::Draining { .. } | Phase::ToSend => {}
+            Phase::ErrorBody {
+                status,
+                retry_after,
+                since,
+            } if now >= since + config::ERROR_DRAIN => {
+                self.cancel = Some(call.id);
+                self.refused(now, call, status, retry_after);
+            }
+            Phase::Sent | Phase::Body => self.check_silence(now, call),
+            Phase::Retry { .. }
+            | Phase::Draining { .. }
+            | Phase::ErrorBody { .. }
+            | Phase::ToSend => {}
         }
     }
 
@@ -540,7 +580,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::List => Some(call.last_byte + LIST_SILENCE),
             Verb::Stream if call.initial => Some(call.last_event + STREAM_SILENCE),
             Verb::Watch | Verb::Stream => {
-                let asked = call.began + call.timeout + WATCH_MARGIN;
+                let asked = call.sent + call.timeout + WATCH_MARGIN;
                 let beats = self.bookmarks_seen || !self.heartbeat_in_vain;
                 Some(if beats {
                     asked.min(call.last_byte + HEARTBEAT)
@@ -559,7 +599,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 Phase::ToSend => None,
                 Phase::Retry { at } => Some(at),
                 Phase::Draining { since } => Some(since + config::DRAIN),
-                Phase::Sent | Phase::Body | Phase::ErrorBody { .. } => {
+                Phase::ErrorBody { since, .. } => Some(since + config::ERROR_DRAIN),
+                Phase::Sent | Phase::Body => {
                     let slow = call.verb == Verb::List && !self.run.slow_reported;
                     earliest(
                         slow.then(|| self.run.began + SLOW_LIST),
@@ -587,7 +628,9 @@ impl<S: Storage> Run<S> {
             slow_reported: false,
             from: From::Any,
             limit: 0,
+            whole: false,
             pages: 0,
+            paged: false,
             token: S::Line::default(),
             retried: false,
             version: ResourceVersion::default(),

@@ -3,6 +3,9 @@
 use super::{
     Call, Change, Frame, From, Listed, ObjectFrame, Phase, Reflector, Run, State, Target, Verb,
 };
+use core::cmp::Ordering;
+
+use super::failure::StoredProblem;
 use crate::decode::RawObject;
 use crate::json::{JsonStr, ScanError, as_str, value_at};
 use crate::key::KeyBuf;
@@ -25,8 +28,8 @@ pub(super) enum Outcome {
     NotAnEvent,
     /// The stream brought an error; its object is kept.
     ErrorEvent,
-    /// The list is complete at a version older than what was seen.
-    WentBack,
+    /// The token of the next page is longer than the storage takes.
+    TokenTooLong,
 }
 
 impl<R: Target, S: Storage> Reflector<R, S> {
@@ -72,7 +75,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 skip(input)
             }
             Ok(Some(Piece::Member { name, json })) => {
-                self.run.envelope(&resource, name, json);
+                if self.run.envelope(&resource, name, json).is_err() {
+                    self.outcome = Some(Outcome::TokenTooLong);
+                    return skip(input);
+                }
                 Some(Frame::Internal)
             }
             Ok(Some(Piece::Item { json, problem })) => {
@@ -94,14 +100,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     return Some(Frame::Internal);
                 }
                 let version = core::mem::take(&mut self.run.version);
-                if version.compare(&self.version) == Some(core::cmp::Ordering::Less) {
-                    self.outcome = Some(Outcome::WentBack);
+                if version.compare(&self.version) == Some(Ordering::Less) {
+                    self.went_back = Some(ReportPhase::List);
                 }
                 self.version = version;
                 self.version_unavailable = false;
                 // The watch cache does not page: a server that paged a list from it has none.
                 self.paginated |=
-                    self.run.from == From::Any && self.run.pages > 0 && self.run.limit > 0;
+                    self.run.from == From::Any && self.run.paged && self.run.limit > 0;
                 Some(Frame::Complete {
                     version: &self.version,
                 })
@@ -150,6 +156,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         self.bookmarks_seen = true;
                         let complete = call.initial && head.is_initial_events_end();
                         call.initial &= call.verb == Verb::Stream && !complete;
+                        let reached = ResourceVersion::from_json(head.resource_version);
+                        if complete && reached.compare(&self.version) == Some(Ordering::Less) {
+                            self.went_back = Some(ReportPhase::Stream);
+                        }
                         move_on(&mut self.version, call, head.resource_version);
                         if complete {
                             self.version_unavailable = false;
@@ -182,6 +192,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Deals with what reading came to.
     pub(super) fn settle(&mut self, now: Instant) {
+        if let Some(phase) = self.went_back.take() {
+            self.report(phase, StoredProblem::VersionWentBack, None);
+        }
         let Some(outcome) = self.outcome.take() else {
             return;
         };
@@ -193,8 +206,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 }
 
 impl<S: Storage> Run<S> {
-    /// Takes in a member of a list other than its items.
-    fn envelope(&mut self, resource: &Resource<'_>, name: ListMember, json: &[u8]) {
+    /// Takes in a member of a list other than its items. Fails where a token is too long: what is cut off it would
+    /// name another page, or none.
+    fn envelope(
+        &mut self,
+        resource: &Resource<'_>,
+        name: ListMember,
+        json: &[u8],
+    ) -> core::fmt::Result {
         match name {
             ListMember::Kind => {
                 let kind = as_str(json).unwrap_or_default();
@@ -207,9 +226,7 @@ impl<S: Storage> Run<S> {
                     self.version = ResourceVersion::from_json(text("resourceVersion"));
                 }
                 self.token.clear();
-                if let Some(token) = text("continue").as_plain() {
-                    keep(&mut self.token, token.as_bytes());
-                }
+                text("continue").write_to(&mut Appender(&mut self.token))?;
             }
             ListMember::ApiVersion
             | ListMember::Status
@@ -218,6 +235,7 @@ impl<S: Storage> Run<S> {
             | ListMember::Code
             | ListMember::Details => {}
         }
+        Ok(())
     }
 }
 
@@ -343,6 +361,17 @@ const fn report_phase(call: &Call) -> ReportPhase {
         Verb::List => ReportPhase::List,
         Verb::Stream if call.initial => ReportPhase::Stream,
         Verb::Watch | Verb::Stream => ReportPhase::Watch,
+    }
+}
+
+/// Writes text into a buffer, all of it or none.
+struct Appender<'a, B>(&'a mut B);
+
+impl<B: FrameBuffer> core::fmt::Write for Appender<'_, B> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0
+            .extend(text.as_bytes())
+            .map_err(|()| core::fmt::Error)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Storage that grows.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::vec::{self, Vec};
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -195,6 +195,8 @@ pub enum HeapDeltas<T> {
     One(Option<Delta<T>>),
     /// Several.
     Many(Vec<Delta<T>>),
+    /// What is left of several; taking the oldest moves no other.
+    Rest(vec::IntoIter<Delta<T>>),
 }
 
 impl<T> Default for HeapDeltas<T> {
@@ -207,28 +209,40 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
     const KEEPS_ALL: bool = true;
 
     fn push(&mut self, delta: Delta<T>) {
-        match self {
-            Self::One(one @ None) => *one = Some(delta),
-            Self::One(one) => {
-                let mut many: Vec<Delta<T>> = one.take().into_iter().collect();
-                many.push(delta);
-                *self = Self::Many(many);
+        let mut many: Vec<Delta<T>> = match self {
+            Self::One(one @ None) => {
+                *one = Some(delta);
+                return;
             }
-            Self::Many(many) => many.push(delta),
-        }
+            Self::Many(many) => {
+                many.push(delta);
+                return;
+            }
+            Self::One(one) => one.take().into_iter().collect(),
+            Self::Rest(rest) => core::mem::take(rest).collect(),
+        };
+        many.push(delta);
+        *self = Self::Many(many);
     }
 
     fn pop_newest(&mut self) -> Option<Delta<T>> {
         match self {
             Self::One(one) => one.take(),
             Self::Many(many) => many.pop(),
+            Self::Rest(rest) => rest.next_back(),
         }
     }
 
     fn pop_oldest(&mut self) -> Option<Delta<T>> {
         match self {
             Self::One(one) => one.take(),
-            Self::Many(many) => (!many.is_empty()).then(|| many.remove(0)),
+            Self::Many(many) => {
+                let mut rest = core::mem::take(many).into_iter();
+                let oldest = rest.next();
+                *self = Self::Rest(rest);
+                oldest
+            }
+            Self::Rest(rest) => rest.next(),
         }
     }
 
@@ -236,6 +250,7 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
         match self {
             Self::One(one) => one.as_slice(),
             Self::Many(many) => many,
+            Self::Rest(rest) => rest.as_slice(),
         }
     }
 }

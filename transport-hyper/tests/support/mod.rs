@@ -63,7 +63,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     /// Answers one request with a whole body.
     pub async fn serve(&mut self, body: &str) -> String {
         let request = self.request().await;
-        self.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())).await;
+        self.write(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+        .await;
         request
     }
 
@@ -81,7 +85,9 @@ pub async fn first<F: Future<Output = Peer<TcpStream>>>(
     server: &Server,
     serve: impl FnOnce(Peer<TcpStream>) -> F,
 ) -> (Answer, Peer<TcpStream>) {
-    tokio::join!(transport.send(Get::new("/x")), async { serve(server.accept().await).await })
+    tokio::join!(transport.send(Get::new("/x")), async {
+        serve(server.accept().await).await
+    })
 }
 
 /// Gets a whole body over a new connection and returns the server's end of it.

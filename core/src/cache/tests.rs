@@ -1,0 +1,985 @@
+//! What a cache tells, and what it holds, whatever comes in and however slowly it is popped.
+#![cfg(feature = "alloc")]
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use super::*;
+use crate::object::Object;
+use crate::rng::Rng;
+use crate::storage::{Heap, Inline, Text};
+use crate::version::Uid;
+
+type Item<X> = Object<(), X>;
+type HeapCache = Cache<Item<Box<str>>, Heap>;
+
+/// An object: its uid is that of its name unless it says another.
+fn item<X: Text>(uid: &str, version: u32) -> Item<X> {
+    Object::new(
+        Uid::new(uid),
+        ResourceVersion::new(&version.to_string()),
+        (),
+    )
+}
+
+/// A cache with the verbs of an API server.
+struct Pods<S: Storage>(Cache<Item<S::Text>, S>)
+where
+    S::Text: PartialEq;
+
+impl<S: Storage> Deref for Pods<S>
+where
+    S::Text: PartialEq,
+{
+    type Target = Cache<Item<S::Text>, S>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<S: Storage> DerefMut for Pods<S>
+where
+    S::Text: PartialEq,
+{
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+fn pods(config: CacheConfig, sources: u16) -> Pods<Heap> {
+    Pods(HeapCache::new(config, sources, 1))
+}
+
+fn default_pods() -> Pods<Heap> {
+    pods(CacheConfig::default(), 1)
+}
+
+impl<S: Storage> Pods<S>
+where
+    S::Text: PartialEq,
+{
+    fn put(
+        &mut self,
+        source: u16,
+        change: Change,
+        key: &str,
+        version: u32,
+    ) -> Result<(), KeyError> {
+        let object = item(&format!("u-{key}"), version);
+        self.0
+            .upsert(source, change, key, object, Values::<S>::default())
+    }
+
+    fn listed(&mut self, source: u16, key: &str, version: u32) {
+        self.put(source, Change::Listed, key, version).unwrap();
+    }
+
+    fn added(&mut self, source: u16, key: &str, version: u32) {
+        self.put(source, Change::Added, key, version).unwrap();
+    }
+
+    fn modified(&mut self, source: u16, key: &str, version: u32) {
+        self.put(source, Change::Modified, key, version).unwrap();
+    }
+
+    fn deleted(&mut self, source: u16, key: &str, version: u32) {
+        self.0
+            .delete(source, key, Some(item(&format!("u-{key}"), version)));
+    }
+
+    fn done(&mut self, source: u16, version: u32) {
+        self.0
+            .complete(source, ResourceVersion::new(&version.to_string()));
+    }
+
+    /// A whole list.
+    fn list(&mut self, source: u16, version: u32, items: &[(&str, u32)]) {
+        self.begin(source);
+        for (key, version) in items {
+            self.listed(source, key, *version);
+        }
+        self.done(source, version);
+    }
+
+    /// What is told until there is nothing more.
+    fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Some(notification) = self.0.pop() {
+            told.push(shown(&notification));
+        }
+        assert!(self.is_idle());
+        told
+    }
+
+    /// As [`Self::told`], in order of the text: a sweep goes by slots.
+    fn told_sorted(&mut self) -> Vec<String> {
+        let mut told = self.told();
+        told.sort();
+        told
+    }
+
+    fn held(&self) -> Vec<String> {
+        let mut held: Vec<_> = self
+            .iter()
+            .map(|(key, object)| format!("{}@{}", key.as_ref(), object.resource_version()))
+            .collect();
+        held.sort();
+        assert_eq!(held.len(), self.len());
+        held
+    }
+
+    fn stale(&self) -> Vec<String> {
+        self.stale_keys().map(|k| k.as_ref().to_string()).collect()
+    }
+}
+
+fn shown<X: Text>(notification: &Notification<'_, Item<X>, X>) -> String {
+    match notification {
+        Notification::Added {
+            key,
+            object,
+            is_in_initial_list,
+        } => format!(
+            "add{} {}@{}",
+            if *is_in_initial_list { "*" } else { "" },
+            key.as_ref(),
+            object.resource_version()
+        ),
+        Notification::Updated { key, old, object } => format!(
+            "update {}@{}->{}",
+            key.as_ref(),
+            old.resource_version(),
+            object.resource_version()
+        ),
+        Notification::Replayed { key, object, pass } => format!(
+            "replay{} {}@{}",
+            pass.map(|pass| pass.to_string()).unwrap_or_default(),
+            key.as_ref(),
+            object.resource_version()
+        ),
+        Notification::Deleted {
+            key,
+            object,
+            final_state_unknown,
+        } => format!(
+            "delete{} {}@{}",
+            if *final_state_unknown { "?" } else { "" },
+            key.as_ref(),
+            object.resource_version()
+        ),
+        Notification::Synced => "synced".to_string(),
+    }
+}
+
+#[test]
+fn before_the_first_sync_objects_are_there_but_not_told() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.held(), ["a@1"]);
+    assert_eq!(pods.0.told().count(), 0, "nobody who joins now sees it");
+    assert!(!pods.is_synced());
+    assert!(!pods.version(0).unwrap().is_known());
+    pods.done(0, 5);
+    assert_eq!(pods.told(), ["add* a@1", "synced"]);
+    assert_eq!(pods.0.told().count(), 1);
+    assert!(pods.is_synced());
+    assert_eq!(pods.version(0).unwrap().to_string(), "5");
+}
+
+#[test]
+fn an_empty_list_syncs() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[]);
+    assert_eq!(pods.told(), ["synced"]);
+    assert!(pods.is_synced() && pods.is_empty());
+}
+
+#[test]
+fn a_first_list_begun_again_tells_nothing_of_the_first_attempt() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.listed(0, "b", 1);
+    assert_eq!(pods.told(), [""; 0]);
+    pods.begin(0);
+    pods.listed(0, "b", 2);
+    pods.listed(0, "c", 2);
+    pods.done(0, 5);
+    assert_eq!(pods.told_sorted(), ["add* b@2", "add* c@2", "synced"]);
+    assert_eq!(pods.held(), ["b@2", "c@2"]);
+}
+
+/// What a watch brings between the end of the first list and the pop of it is told, after that list.
+#[test]
+fn what_comes_right_after_the_first_list_is_told_once() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    pods.added(0, "b", 6);
+    pods.modified(0, "a", 7);
+    assert_eq!(pods.told(), ["add* a@7", "add b@6", "synced"]);
+    pods.modified(0, "b", 8);
+    assert_eq!(pods.told(), ["update b@6->8"]);
+
+    // The same where it comes while the sweep is on its way.
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1), ("b", 1)]);
+    assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "add* a@1");
+    pods.added(0, "c", 6);
+    pods.modified(0, "a", 7);
+    pods.modified(0, "b", 8);
+    let told = pods.told();
+    assert_eq!(told, ["update a@1->7", "add* b@8", "add c@6", "synced"]);
+}
+
+#[test]
+fn a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1), ("b", 2), ("c", 3)]);
+    pods.told();
+    pods.begin(0);
+    pods.listed(0, "b", 6);
+    assert_eq!(pods.told(), ["update b@2->6"]);
+    pods.listed(0, "d", 7);
+    assert_eq!(pods.told(), ["add d@7"]);
+    pods.listed(0, "c", 3);
+    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.version(0).unwrap().to_string(), "5");
+    pods.done(0, 9);
+    assert_eq!(pods.told(), ["delete? a@1"]);
+    assert_eq!(pods.version(0).unwrap().to_string(), "9");
+}
+
+/// On a relist that is begun again the first attempt was told, so its end is told too.
+#[test]
+fn a_relist_begun_again_tells_what_it_brought_and_lost() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    pods.told();
+    pods.begin(0);
+    pods.listed(0, "x", 6);
+    assert_eq!(pods.told(), ["add x@6"]);
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.done(0, 9);
+    assert_eq!(pods.told(), ["delete? x@6"]);
+}
+
+/// client-go replays what a list shows unchanged, once per completed list.
+#[test]
+fn unchanged_objects_are_told_where_that_is_wanted_once_per_list() {
+    for pop_between in [false, true] {
+        let mut pods = pods(CacheConfig::client_go(), 1);
+        pods.list(0, 5, &[("a", 1), ("b", 1)]);
+        assert_eq!(pods.told(), ["add* a@1", "add* b@1", "synced"]);
+        for _ in 0..2 {
+            pods.begin(0);
+            pods.listed(0, "a", 1);
+            if pop_between {
+                assert_eq!(pods.told(), [""; 0]);
+            }
+            // Begun again, it is the same list.
+            pods.begin(0);
+            pods.listed(0, "a", 1);
+            pods.listed(0, "b", 1);
+            pods.done(0, 6);
+            assert_eq!(pods.told(), ["replay a@1", "replay b@1"]);
+        }
+        // What changed in the list is not replayed at its end.
+        pods.list(0, 7, &[("a", 7), ("b", 1)]);
+        assert_eq!(pods.told(), ["update a@1->7", "replay b@1"]);
+        // What a watch sends again is.
+        pods.modified(0, "b", 1);
+        assert_eq!(pods.told(), ["replay b@1"]);
+    }
+    let mut quiet = default_pods();
+    quiet.list(0, 5, &[("a", 1)]);
+    quiet.told();
+    quiet.list(0, 6, &[("a", 1)]);
+    quiet.modified(0, "a", 1);
+    assert_eq!(quiet.told(), [""; 0]);
+}
+
+#[test]
+fn another_uid_is_a_deletion_and_an_addition() {
+    for (config, expected) in [
+        (
+            CacheConfig::default(),
+            &["delete? a@1", "add a@6"] as &[&str],
+        ),
+        (CacheConfig::client_go(), &["update a@1->6"]),
+    ] {
+        for change in [Change::Listed, Change::Added, Change::Modified] {
+            let mut pods = pods(config, 1);
+            pods.list(0, 5, &[("a", 1)]);
+            pods.told();
+            let again = item("another", 6);
+            pods.upsert(0, change, "a", again, Vec::new()).unwrap();
+            assert_eq!(pods.told(), expected);
+            assert_eq!(pods.held(), ["a@6"]);
+        }
+        // Also at the same version.
+        let mut pods = pods(config, 1);
+        pods.list(0, 5, &[("a", 1)]);
+        pods.told();
+        pods.upsert(0, Change::Modified, "a", item("another", 1), Vec::new())
+            .unwrap();
+        assert_eq!(pods.told().len(), expected.len());
+    }
+    // What was not told is told as one addition.
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.told();
+    pods.upsert(0, Change::Listed, "a", item("another", 2), Vec::new())
+        .unwrap();
+    pods.done(0, 3);
+    assert_eq!(pods.told(), ["add* a@2", "synced"]);
+}
+
+#[test]
+fn a_deletion_has_the_events_object() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1), ("b", 2)]);
+    pods.told();
+    pods.deleted(0, "a", 9);
+    pods.delete(0, "b", None);
+    pods.deleted(0, "never", 9);
+    assert_eq!(pods.told(), ["delete a@9", "delete? b@2"]);
+    assert!(pods.is_empty());
+    // A second deletion is nothing.
+    pods.deleted(0, "a", 10);
+    assert_eq!(pods.told(), [""; 0]);
+}
+
+#[test]
+fn a_sweep_does_not_touch_what_another_source_brought() {
+    let mut pods = pods(CacheConfig::default(), 2);
+    pods.list(0, 5, &[("x/a", 1), ("x/b", 1)]);
+    assert_eq!(pods.told(), ["add* x/a@1", "add* x/b@1"]);
+    assert!(!pods.is_synced());
+    pods.list(1, 6, &[("y/a", 1)]);
+    assert_eq!(pods.told(), ["add* y/a@1", "synced"]);
+    assert!(pods.is_synced());
+    pods.list(0, 7, &[]);
+    assert_eq!(pods.told(), ["delete? x/a@1", "delete? x/b@1"]);
+    assert_eq!(pods.held(), ["y/a@1"]);
+    assert_eq!(pods.version(0).unwrap().to_string(), "7");
+    assert_eq!(pods.version(1).unwrap().to_string(), "6");
+}
+
+#[test]
+fn a_key_that_moved_is_not_deleted_by_its_old_source() {
+    for pop_between in [false, true] {
+        let mut pods = pods(CacheConfig::default(), 2);
+        pods.list(0, 5, &[("a", 1)]);
+        pods.list(1, 5, &[]);
+        pods.told();
+        pods.added(1, "a", 6);
+        if pop_between {
+            assert_eq!(pods.told(), ["update a@1->6"]);
+        }
+        pods.deleted(0, "a", 7);
+        if !pop_between {
+            assert_eq!(pods.told(), ["update a@1->6"]);
+        }
+        assert_eq!(pods.told(), [""; 0]);
+        // Nor by a list of its old source.
+        pods.list(0, 8, &[]);
+        assert_eq!(pods.told(), [""; 0]);
+        pods.deleted(1, "a", 9);
+        assert_eq!(pods.told(), ["delete a@9"]);
+    }
+}
+
+/// What was told stays told, also where the source it moves to has shown no complete list yet.
+#[test]
+fn a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
+    let mut pods = pods(CacheConfig::default(), 2);
+    pods.list(0, 5, &[("a", 1), ("b", 1)]);
+    assert_eq!(pods.told(), ["add* a@1", "add* b@1"]);
+    pods.begin(1);
+    pods.listed(1, "a", 6);
+    pods.listed(1, "b", 1);
+    assert_eq!(pods.told(), ["update a@1->6"]);
+    assert_eq!(pods.0.told().count(), 2);
+    // The first attempt of that list is lost, and with it `a`.
+    pods.begin(1);
+    pods.listed(1, "b", 1);
+    pods.listed(1, "c", 7);
+    pods.done(1, 8);
+    assert_eq!(pods.told(), ["delete? a@6", "add* c@7", "synced"]);
+
+    // The other way: what was not told is told when it moves to a source that is.
+    let mut pods = self::pods(CacheConfig::default(), 2);
+    pods.list(1, 5, &[]);
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.listed(0, "b", 1);
+    assert_eq!(pods.told(), [""; 0]);
+    pods.added(1, "a", 6);
+    pods.added(1, "b", 1);
+    assert_eq!(pods.told(), ["add a@6", "add b@1"]);
+    pods.done(0, 7);
+    assert_eq!(pods.told(), ["synced"]);
+}
+
+#[test]
+fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1), ("b", 1)]);
+    pods.told();
+    pods.begin(0);
+    pods.keep(0, "a");
+    pods.keep(0, "never");
+    pods.done(0, 6);
+    assert_eq!(pods.told(), ["delete? b@1"]);
+    assert_eq!(
+        (pods.held(), pods.stale()),
+        (["a@1".into()].into(), ["a".into()].into())
+    );
+    // The same version in a form that can be used heals it in silence.
+    pods.modified(0, "a", 1);
+    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.stale(), [""; 0]);
+    // What still waits to be applied is older than what could not be used.
+    pods.modified(0, "a", 7);
+    pods.keep(0, "a");
+    assert_eq!(pods.told(), ["update a@1->7"]);
+    assert_eq!(pods.stale(), ["a"]);
+    // And what comes after it is newer.
+    pods.keep(0, "a");
+    pods.modified(0, "a", 8);
+    assert_eq!(pods.told(), ["update a@7->8"]);
+    assert_eq!(pods.stale(), [""; 0]);
+    // An object of which nothing but that is known is not there.
+    pods.added(0, "n", 9);
+    pods.keep(0, "n");
+    assert_eq!(pods.told(), ["add n@9"]);
+    assert_eq!(pods.stale(), ["n"]);
+    pods.deleted(0, "n", 10);
+    pods.keep(0, "n");
+    assert_eq!(pods.told(), ["delete n@10"]);
+    assert_eq!(pods.stale(), [""; 0]);
+}
+
+#[test]
+fn a_resync_replays_all_that_was_told_with_its_number() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    assert_eq!(pods.resync(), 1);
+    assert_eq!(pods.told(), [""; 0], "nothing was told yet");
+    pods.listed(0, "b", 1);
+    pods.done(0, 5);
+    pods.told();
+    assert_eq!((pods.resync(), pods.resync()), (2, 3));
+    assert_eq!(
+        pods.told(),
+        ["replay2 a@1", "replay2 b@1", "replay3 a@1", "replay3 b@1"]
+    );
+    // Changes go first, and what they changed is replayed as it is now.
+    pods.resync();
+    pods.modified(0, "a", 6);
+    pods.deleted(0, "b", 7);
+    pods.added(0, "c", 8);
+    assert_eq!(
+        pods.told(),
+        ["update a@1->6", "delete b@7", "add c@8", "replay4 a@6"]
+    );
+    // In the middle of one as well.
+    pods.resync();
+    assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "replay5 a@6");
+    pods.modified(0, "a", 9);
+    pods.modified(0, "c", 10);
+    assert_eq!(
+        pods.told(),
+        ["update a@6->9", "update c@8->10", "replay5 c@10"]
+    );
+}
+
+/// The version of a source is one that the cache shows.
+#[test]
+fn the_version_is_that_of_what_is_shown() {
+    let version = |pods: &Pods<Heap>| pods.version(0).unwrap().to_string();
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    pods.modified(0, "a", 6);
+    pods.advance(0, ResourceVersion::new("6"));
+    assert_eq!(version(&pods), "");
+    pods.pop();
+    assert_eq!(version(&pods), "");
+    pods.told();
+    assert_eq!(version(&pods), "6");
+    pods.advance(0, ResourceVersion::new("7"));
+    assert_eq!(version(&pods), "7", "a bookmark");
+    pods.modified(0, "a", 8);
+    pods.advance(0, ResourceVersion::new("8"));
+    assert_eq!(version(&pods), "7");
+    pods.told();
+    assert_eq!(version(&pods), "8");
+}
+
+#[test]
+fn a_budget_is_a_number_of_steps() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    for i in 0..100 {
+        pods.listed(0, &format!("p{i}"), i + 1);
+    }
+    pods.done(0, 200);
+    let mut told = 0;
+    let mut rounds = 0;
+    while !pods.is_idle() {
+        let mut budget = 7;
+        while pods.pop_within(&mut budget).is_some() {
+            told += 1;
+        }
+        rounds += 1;
+        assert!(budget == 0 || pods.is_idle());
+    }
+    assert_eq!(told, 101);
+    assert!(rounds >= 201 / 7);
+}
+
+/// client-go's order of deltas against merged ones: the same state in the end.
+#[test]
+fn merged_deltas_tell_less_and_the_same_end() {
+    let merged = CacheConfig {
+        mode: Mode::Merged,
+        ..CacheConfig::default()
+    };
+    let told = |config| {
+        let mut pods = pods(config, 1);
+        pods.list(0, 5, &[("a", 1), ("d", 1)]);
+        pods.told();
+        pods.modified(0, "a", 6);
+        pods.modified(0, "a", 7);
+        pods.added(0, "b", 8);
+        pods.deleted(0, "b", 9);
+        pods.added(0, "c", 10);
+        pods.modified(0, "c", 11);
+        pods.modified(0, "d", 12);
+        pods.deleted(0, "d", 13);
+        pods.added(0, "d", 14);
+        pods.modified(0, "d", 15);
+        let told = pods.told();
+        assert_eq!(pods.held(), ["a@7", "c@11", "d@15"]);
+        told
+    };
+    assert_eq!(
+        told(CacheConfig::default()),
+        [
+            "update a@1->6",
+            "update a@6->7",
+            "add b@8",
+            "delete b@9",
+            "add c@10",
+            "update c@10->11",
+            "update d@1->12",
+            "delete d@13",
+            "add d@14",
+            "update d@14->15"
+        ]
+    );
+    assert_eq!(
+        told(merged),
+        ["update a@1->7", "add c@11", "delete d@13", "add d@15"]
+    );
+}
+
+/// The last state of what a merged deletion swallowed is the one that came last.
+#[test]
+fn a_merged_deletion_without_an_object_has_the_newest_state() {
+    let mut pods = pods(
+        CacheConfig {
+            mode: Mode::Merged,
+            ..CacheConfig::default()
+        },
+        1,
+    );
+    pods.list(0, 5, &[("a", 1)]);
+    pods.told();
+    pods.modified(0, "a", 6);
+    pods.delete(0, "a", None);
+    assert_eq!(pods.told(), ["delete? a@6"]);
+}
+
+type Small = Inline<3, 8, 64>;
+
+fn small() -> Pods<Small> {
+    Pods(Cache::new(CacheConfig::default(), 1, 1))
+}
+
+#[test]
+fn what_has_no_room_is_refused_until_there_is_room() {
+    let mut pods = small();
+    pods.begin(0);
+    for key in ["a", "b", "c"] {
+        pods.listed(0, key, 1);
+    }
+    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    pods.done(0, 5);
+    assert_eq!(pods.told(), ["add* a@1", "add* b@1", "add* c@1", "synced"]);
+    assert!(pods.is_incomplete() && !pods.is_synced());
+    assert!(!pods.take_wants_relist(0), "there is no room yet");
+    // Reading goes on, and a deletion makes room: one list.
+    assert!(pods.wants_read());
+    pods.deleted(0, "a", 6);
+    assert_eq!(pods.told(), ["delete a@6"]);
+    assert!(pods.is_incomplete());
+    assert!(pods.take_wants_relist(0));
+    assert!(!pods.take_wants_relist(0), "once");
+    pods.list(0, 7, &[("b", 1), ("c", 1), ("d", 1)]);
+    assert_eq!(pods.told(), ["add d@1"]);
+    assert!(!pods.is_incomplete() && pods.is_synced());
+    // And no further one.
+    assert!(!pods.take_wants_relist(0));
+    pods.deleted(0, "b", 8);
+    pods.told();
+    assert!(!pods.take_wants_relist(0));
+}
+
+/// A list that has more room after its own sweep is listed once more; one that fits is not.
+#[test]
+fn room_that_a_sweep_makes_is_room() {
+    let mut pods = small();
+    pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
+    pods.told();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    assert_eq!(pods.put(0, Change::Listed, "e", 1), Err(KeyError::Full));
+    assert!(!pods.take_wants_relist(0));
+    pods.done(0, 6);
+    assert!(!pods.take_wants_relist(0), "the sweep is still to come");
+    assert_eq!(pods.told(), ["delete? b@1", "delete? c@1"]);
+    assert!(pods.is_incomplete());
+    assert!(pods.take_wants_relist(0));
+    // This one sweeps while something is still missing, but nothing is after it.
+    pods.begin(0);
+    pods.listed(0, "d", 1);
+    pods.listed(0, "e", 1);
+    pods.done(0, 7);
+    assert_eq!(pods.told_sorted(), ["add d@1", "add e@1", "delete? a@1"]);
+    assert!(!pods.is_incomplete());
+    assert!(!pods.take_wants_relist(0), "it was complete");
+}
+
+/// Room that is made while a list is under way counts when it is done.
+#[test]
+fn room_that_is_made_during_a_stream_is_room() {
+    let mut pods = small();
+    pods.begin(0);
+    for key in ["a", "b", "c"] {
+        pods.listed(0, key, 1);
+    }
+    assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
+    pods.told();
+    pods.deleted(0, "a", 2);
+    pods.told();
+    assert!(!pods.take_wants_relist(0), "a list is under way");
+    pods.done(0, 5);
+    pods.told();
+    assert!(pods.is_incomplete());
+    assert!(pods.take_wants_relist(0));
+}
+
+/// For a key that is too long no room will ever do.
+#[test]
+fn a_key_that_is_too_long_does_not_ask_for_lists() {
+    let mut pods = small();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    let long = "a-long-name";
+    assert_eq!(pods.put(0, Change::Listed, long, 1), Err(KeyError::TooLong));
+    pods.done(0, 5);
+    pods.told();
+    assert!(pods.is_incomplete() && !pods.is_synced());
+    pods.deleted(0, "a", 6);
+    pods.told();
+    assert!(!pods.take_wants_relist(0));
+    pods.list(0, 7, &[]);
+    pods.told();
+    assert!(!pods.is_incomplete());
+}
+
+/// An update needs no room of its own, and a queue that is full holds the reader back before it refuses.
+#[test]
+fn a_full_cache_takes_updates_and_holds_the_reader_back() {
+    let mut pods = small();
+    pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
+    assert!(!pods.wants_read());
+    pods.told();
+    assert!(pods.wants_read());
+    pods.modified(0, "a", 6);
+    pods.modified(0, "a", 7);
+    pods.modified(0, "b", 8);
+    assert!(pods.wants_read());
+    pods.deleted(0, "c", 9);
+    assert!(!pods.wants_read());
+    assert_eq!(
+        pods.told(),
+        ["update a@1->7", "update b@1->8", "delete c@9"]
+    );
+}
+
+/// Resyncs that pile up take no list's place.
+#[test]
+fn a_list_is_not_lost_among_resyncs() {
+    let mut pods = small();
+    let passes: Vec<_> = (0..20).map(|_| pods.resync()).collect();
+    // One for which there is no room is part of the last one that waits.
+    assert_eq!(passes[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(passes[8..], [8; 12]);
+    pods.list(0, 5, &[("a", 1)]);
+    assert_eq!(pods.told(), ["add* a@1", "synced"]);
+    for _ in 0..20 {
+        pods.resync();
+    }
+    pods.list(0, 6, &[]);
+    pods.list(0, 7, &[("b", 7)]);
+    let told = pods.told();
+    assert!(told.contains(&"add b@7".into()) && told.contains(&"delete? a@1".into()));
+    assert_eq!(pods.held(), ["b@7"]);
+    assert_eq!(pods.version(0).unwrap().to_string(), "7");
+}
+
+// Random runs against a simple model.
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Fact {
+    source: u16,
+    version: u32,
+    uid: u32,
+    /// The list that named it last.
+    named: u32,
+}
+
+/// What the cache should hold, by the simplest rules; and what a listener knows by what it was told.
+#[derive(Default)]
+struct Model {
+    truth: BTreeMap<String, Fact>,
+    lists: BTreeMap<u16, u32>,
+    epoch: u32,
+    complete: BTreeSet<u16>,
+    known: BTreeMap<String, (String, String)>,
+    synced: bool,
+    /// For each resync that is under way: the keys it has still to replay.
+    due: BTreeMap<u32, BTreeSet<String>>,
+}
+
+impl Model {
+    fn begin(&mut self, source: u16) {
+        self.epoch += 1;
+        self.lists.insert(source, self.epoch);
+    }
+
+    fn upsert(&mut self, source: u16, key: &str, version: u32, uid: u32) {
+        let named = self.lists.get(&source).copied().unwrap_or(0);
+        let fact = Fact {
+            source,
+            version,
+            uid,
+            named,
+        };
+        self.truth.insert(key.to_string(), fact);
+    }
+
+    fn delete(&mut self, source: u16, key: &str) {
+        if self.truth.get(key).is_some_and(|f| f.source == source) {
+            self.truth.remove(key);
+        }
+    }
+
+    fn complete(&mut self, source: u16) {
+        let epoch = self.lists[&source];
+        self.truth
+            .retain(|_, fact| fact.source != source || fact.named >= epoch);
+        self.complete.insert(source);
+    }
+
+    /// A listener's view of each notification: only legal sequences are accepted.
+    fn hear<X: Text>(&mut self, notification: &Notification<'_, Item<X>, X>, config: CacheConfig) {
+        let text = shown(notification);
+        let state = |o: &Item<X>| (o.resource_version().to_string(), o.uid().to_string());
+        match notification {
+            Notification::Added { key, object, .. } => {
+                let old = self.known.insert(key.as_ref().to_string(), state(object));
+                assert_eq!(old, None, "{text}");
+            }
+            Notification::Updated { key, old, object } => {
+                let was = self.known.insert(key.as_ref().to_string(), state(object));
+                assert_eq!(was, Some(state(old)), "{text}");
+                if config.tell_recreated {
+                    assert_eq!(old.uid().to_string(), object.uid().to_string(), "{text}");
+                }
+            }
+            Notification::Replayed { key, object, pass } => {
+                let key = key.as_ref();
+                assert_eq!(self.known.get(key), Some(&state(object)), "{text}");
+                match pass {
+                    None => assert!(config.tell_unchanged, "{text}"),
+                    Some(pass) => {
+                        // One that came after the resync began may be replayed too.
+                        self.due.get_mut(pass).unwrap().remove(key);
+                    }
+                }
+            }
+            Notification::Deleted { key, .. } => {
+                assert!(self.known.remove(key.as_ref()).is_some(), "{text}");
+                for due in self.due.values_mut() {
+                    due.remove(key.as_ref());
+                }
+            }
+            Notification::Synced => {
+                assert!(!self.synced, "once");
+                self.synced = true;
+            }
+        }
+    }
+
+    fn check_idle<S: Storage>(&self, pods: &Pods<S>, sources: u16)
+    where
+        S::Text: PartialEq,
+    {
+        let truth: Vec<_> = self
+            .truth
+            .iter()
+            .map(|(key, fact)| format!("{key}@{}", fact.version))
+            .collect();
+        assert_eq!(pods.held(), truth);
+        assert!(self.due.values().all(BTreeSet::is_empty), "{:?}", self.due);
+        let known: Vec<_> = self.known.keys().cloned().collect();
+        let mut told: Vec<_> = pods.0.told().map(|(k, _)| k.as_ref().to_string()).collect();
+        told.sort();
+        assert_eq!(told, known);
+        for (key, (version, uid)) in &self.known {
+            let object = pods.get(key).unwrap();
+            assert_eq!(&object.resource_version().to_string(), version);
+            assert_eq!(&object.uid().to_string(), uid);
+        }
+        // All that belongs to a source with a complete list was told.
+        for (key, fact) in &self.truth {
+            if self.complete.contains(&fact.source) {
+                assert!(self.known.contains_key(key), "{key} was never told");
+            }
+        }
+        let all = self.complete.len() == usize::from(sources);
+        assert_eq!((pods.is_synced(), self.synced), (all, all));
+    }
+}
+
+fn random_run<S: Storage>(seed: u64, config: CacheConfig, sources: u16)
+where
+    S::Text: PartialEq,
+{
+    let mut rng = Rng::new(seed);
+    let mut pods: Pods<S> = Pods(Cache::new(config, sources, seed));
+    let mut model = Model::default();
+    let mut listing: BTreeSet<u16> = BTreeSet::new();
+    let mut version = 0;
+    for _ in 0..300 {
+        version += 1;
+        let source = rng.below(u64::from(sources)) as u16;
+        let key = format!("k{}", rng.below(6));
+        let is_listing = listing.contains(&source);
+        match rng.below(14) {
+            0 => {
+                pods.begin(source);
+                model.begin(source);
+                listing.insert(source);
+            }
+            1 | 2 if is_listing => {
+                pods.done(source, version);
+                model.complete(source);
+                listing.remove(&source);
+            }
+            // In fixed storage more than fit are not kept.
+            3 if pods.walks.as_slice().len() < 4 => {
+                let number = pods.resync();
+                model
+                    .due
+                    .insert(number, model.known.keys().cloned().collect());
+            }
+            4 if is_listing && model.truth.get(&key).is_some_and(|f| f.source == source) => {
+                pods.keep(source, &key);
+                let epoch = model.lists[&source];
+                model.truth.get_mut(&key).unwrap().named = epoch;
+            }
+            5 | 6 => {
+                let object = (rng.below(4) > 0).then(|| item("gone", version));
+                pods.delete(source, &key, object);
+                model.delete(source, &key);
+            }
+            7..=11 if is_listing || model.complete.contains(&source) => {
+                let old = model.truth.get(&key).copied().unwrap_or_default();
+                // Now and then the same again, or another object under the same name.
+                let at = match rng.below(4) {
+                    0 if old.version > 0 => old.version,
+                    _ => version,
+                };
+                let uid = if at != old.version && rng.below(5) == 0 {
+                    version
+                } else {
+                    old.uid
+                };
+                let change = match rng.below(2) {
+                    _ if is_listing => Change::Listed,
+                    0 => Change::Added,
+                    _ => Change::Modified,
+                };
+                let object = item(&format!("uid-{uid}"), at);
+                pods.upsert(source, change, &key, object, Values::<S>::default())
+                    .unwrap();
+                model.upsert(source, &key, at, uid);
+            }
+            _ => {
+                let mut budget = rng.below(12) as u32;
+                while let Some(notification) = pods.pop_within(&mut budget) {
+                    model.hear(&notification, config);
+                }
+            }
+        }
+        if rng.below(10) == 0 {
+            while let Some(notification) = pods.pop() {
+                model.hear(&notification, config);
+            }
+            model.check_idle(&pods, sources);
+        }
+    }
+}
+
+#[test]
+fn random_runs_on_the_heap() {
+    for seed in 0..400 {
+        for (tell_unchanged, tell_recreated) in [(false, true), (true, false)] {
+            for mode in [Mode::All, Mode::Merged] {
+                let config = CacheConfig {
+                    tell_unchanged,
+                    tell_recreated,
+                    mode,
+                };
+                random_run::<Heap>(seed, config, 1 + (seed % 3) as u16);
+            }
+        }
+    }
+}
+
+#[test]
+fn random_runs_in_fixed_storage() {
+    for seed in 0..400 {
+        let config = if seed % 2 == 0 {
+            CacheConfig::default()
+        } else {
+            CacheConfig::client_go()
+        };
+        random_run::<Inline<8, 16, 64>>(seed, config, 1 + (seed % 3) as u16);
+    }
+}

@@ -1,0 +1,419 @@
+//! Delays: how they grow, when they begin anew, and that no fault makes a storm of requests.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::harness::*;
+use crate::backoff::BackoffConfig;
+use crate::reflector::{Initial, ReflectorConfig};
+use crate::transport::{FailureKind, Head};
+
+/// The least delay before each attempt: 800 ms, doubled up to 30 s.
+fn least_delays() -> impl Iterator<Item = Duration> {
+    core::iter::successors(Some(ms(800)), |delay| Some((*delay * 2).min(secs(30))))
+}
+
+/// How many delays fit into a time at most.
+fn delays_within(time: Duration) -> usize {
+    let mut sum = Duration::ZERO;
+    least_delays()
+        .take_while(|delay| {
+            sum += *delay;
+            sum <= time
+        })
+        .count()
+}
+
+/// As client-go counts: the delays begin anew with the first one later than two minutes after the last new beginning.
+fn saw_tooth_delays_within(time: Duration) -> usize {
+    // 0.8 + 1.6 + .. + 25.6 + 30 + 30 are over 110 s, so the ninth delay is the last one of a tooth.
+    let teeth = time.as_secs() as usize / 120 + 1;
+    teeth * 9
+}
+
+fn list_fails_after(w: &mut World, base: Duration, request: &str) {
+    w.answer(500, &status(500, "InternalError"));
+    w.expect_after(base, request);
+}
+
+#[test]
+fn delays_double_up_to_half_a_minute() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    for base in least_delays().take(12) {
+        list_fails_after(&mut w, base, "LIST limit=500 resourceVersion=0");
+    }
+}
+
+/// The delay that is reported is the one that is waited for.
+#[test]
+fn the_delay_is_reported() {
+    let mut w = World::list();
+    for _ in 0..5 {
+        w.next_request().unwrap();
+        w.answer(500, "x");
+        let wait = w.take_reports()[0].retry_in.unwrap();
+        w.wait(wait - Duration::from_micros(1)).nothing_asked();
+        w.wait(Duration::from_micros(1));
+    }
+    w.next_request().unwrap();
+}
+
+/// X13: client-go's saw-tooth.
+#[test]
+fn as_client_go_the_delays_begin_anew_every_two_minutes() {
+    let mut w = World::client_go(Initial::List);
+    w.expect("LIST limit=500 resourceVersion=0");
+    let mut expected = ms(800);
+    let mut began = None;
+    let mut teeth = 0;
+    for _ in 0..60 {
+        let started = *began.get_or_insert(w.now);
+        if w.now - started > secs(120) {
+            (began, expected) = (Some(w.now), ms(800));
+            teeth += 1;
+        }
+        list_fails_after(&mut w, expected, "LIST limit=500 resourceVersion=0");
+        expected = (expected * 2).min(secs(30));
+    }
+    assert!(teeth >= 5);
+}
+
+/// DIFFERENCES: a watch that lived half a minute shows health, and the delays begin anew.
+#[test]
+fn a_watch_that_lived_begins_the_delays_anew() {
+    let sick = |mut w: World| {
+        w.expect("LIST limit=500 resourceVersion=0");
+        for base in least_delays().take(4) {
+            list_fails_after(&mut w, base, "LIST limit=500 resourceVersion=0");
+        }
+        w.answer(200, &list("10", &[]));
+        w.expect("WATCH resourceVersion=10");
+        w
+    };
+    // Just too short.
+    let mut w = sick(World::list());
+    w.events(&[bookmark(11)]);
+    w.wait(ms(29_999)).events(&[error_event(410, "Expired")]);
+    w.expect_after(ms(12_800), "LIST resourceVersion=11");
+    // Long enough, however it ends.
+    for end in [
+        error_event(410, "Expired"),
+        "<html>".into(),
+        error_event(500, "InternalError"),
+    ] {
+        let mut w = sick(World::list());
+        w.events(&[bookmark(11)]);
+        w.wait(secs(30)).events(&[end]);
+        w.expect_after(ms(800), "LIST resourceVersion=11");
+    }
+    // So does one that ends in peace, for what comes after it.
+    let mut w = sick(World::list());
+    w.events(&[bookmark(11)]);
+    w.wait(secs(30)).close();
+    w.expect("WATCH resourceVersion=11");
+    w.close();
+    w.expect_after(ms(800), "LIST resourceVersion=11");
+    // And a relist that the user wants.
+    let mut w = sick(World::list());
+    w.events(&[bookmark(11)]);
+    w.wait(secs(30));
+    w.relist();
+    w.expect_after(ms(800), "LIST resourceVersion=11");
+    // As client-go nothing of that happens.
+    let mut w = sick(World::client_go(Initial::List));
+    w.events(&[bookmark(11)]);
+    w.wait(secs(30)).events(&[error_event(410, "Expired")]);
+    w.expect_after(ms(12_800), "LIST resourceVersion=11");
+}
+
+/// A watch that never was answered lived for no time at all.
+#[test]
+fn a_watch_without_an_answer_is_no_sign_of_health() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    for base in least_delays().take(4) {
+        list_fails_after(&mut w, base, "LIST limit=500 resourceVersion=0");
+    }
+    w.answer(200, &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.wait(secs(75));
+    w.expect("WATCH resourceVersion=10");
+    w.answer(500, "x");
+    w.expect_after(ms(12_800), "LIST resourceVersion=10");
+}
+
+/// DIFFERENCES: five reopenings at once in half a minute, then the delay for opening.
+#[test]
+fn watches_that_end_too_often_wait() {
+    let mut w = World::list().watching();
+    let start = w.now;
+    for version in 11..16 {
+        w.wait(ms(100)).events(&[modified("a", version)]).close();
+        w.expect(&format!("WATCH resourceVersion={version}"));
+    }
+    w.no_reports();
+    w.events(&[modified("a", 16)]).close();
+    w.reports(&["short-watches"]);
+    w.expect_after(ms(800), "WATCH resourceVersion=16");
+    w.events(&[modified("a", 17)]).close();
+    w.expect_after(ms(1600), "WATCH resourceVersion=17");
+    // After the half minute it is at once again.
+    w.wait(secs(31) - (w.now - start));
+    w.events(&[modified("a", 18)]).close();
+    w.expect("WATCH resourceVersion=18");
+
+    let mut w = World::client_go(Initial::List).watching();
+    for version in 11..100 {
+        w.events(&[modified("a", version)]).close();
+        w.expect(&format!("WATCH resourceVersion={version}"));
+    }
+    w.no_reports();
+}
+
+/// The same for streaming lists that end before their end.
+#[test]
+fn streams_that_end_too_often_wait() {
+    let mut w = World::stream();
+    w.expect("STREAM");
+    for _ in 0..5 {
+        w.events(&[added("a", 1)]).close();
+        w.expect("STREAM");
+    }
+    w.events(&[added("a", 1)]).close();
+    w.expect_after(ms(800), "STREAM");
+}
+
+/// DIFFERENCES: 401 and 403 have the same first delays and a cap of five minutes, while it is the same one.
+#[test]
+fn credentials_that_do_not_suffice_are_tried_more_seldom() {
+    let delays = [
+        800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800,
+    ];
+    for (code, reason, other) in [(401, "Unauthorized", 403), (403, "Forbidden", 401)] {
+        let mut w = World::list();
+        w.expect("LIST limit=500 resourceVersion=0");
+        for base in delays.into_iter().chain([300_000; 4]) {
+            w.answer(code, &status(code, reason));
+            w.expect_after(ms(base), "LIST limit=500 resourceVersion=0");
+        }
+        // Another class is another matter.
+        w.answer(other, "");
+        w.expect_after(secs(30), "LIST limit=500 resourceVersion=0");
+        w.answer(500, "");
+        w.expect_after(secs(30), "LIST limit=500 resourceVersion=0");
+
+        let mut w = World::client_go(Initial::List);
+        w.expect("LIST limit=500 resourceVersion=0");
+        let start = w.now;
+        while w.now - start < secs(3600) {
+            w.answer(code, &status(code, reason));
+            w.expect_within(ms(800), secs(60), "LIST limit=500 resourceVersion=0");
+        }
+    }
+}
+
+/// So it is where only watching is forbidden: each run would list everything for nothing.
+#[test]
+fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    let mut last = Duration::ZERO;
+    for _ in 0..14 {
+        w.answer(200, &list("10", &[]));
+        w.expect("WATCH resourceVersion=10");
+        w.answer(403, &status(403, "Forbidden"));
+        last = w.expect_within(ms(800), secs(600), "LIST resourceVersion=10");
+    }
+    assert!(last >= secs(300), "{last:?}");
+    // A watch that opens ends it.
+    w.answer(200, &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.events(&[bookmark(11)]);
+    w.wait(secs(30)).events(&[error_event(403, "Forbidden")]);
+    w.expect_after(ms(800), "LIST resourceVersion=11");
+}
+
+/// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a backoff of one's own.
+#[test]
+fn a_backoff_of_ones_own_is_used() {
+    let refuse = |initial, cap, jitter, times, request: &str| {
+        let backoff = BackoffConfig {
+            initial: ms(initial),
+            cap: ms(cap),
+            jitter,
+            ..Default::default()
+        };
+        let mut w = World::new(ReflectorConfig {
+            backoff,
+            ..Default::default()
+        })
+        .watching();
+        let start = w.now;
+        for _ in 0..times {
+            w.fail(FailureKind::Refused);
+            w.jump();
+            w.expect(request);
+        }
+        assert_eq!(w.count, times + 2, "no list");
+        w.now - start
+    };
+    let watch = "WATCH resourceVersion=10";
+    let time = refuse(1, 30_000, 1.0, 5, watch);
+    assert!((ms(31)..=ms(62)).contains(&time), "{time:?}");
+    let time = refuse(1, 50, 1.0, 40, watch);
+    assert!((ms(34 * 50)..=ms(40 * 100)).contains(&time), "{time:?}");
+    assert_eq!(refuse(10, 100, 0.0, 5, watch), ms(250));
+}
+
+/// Lets a server that always does the same be asked for an hour; returns how many requests there were.
+fn an_hour(mut w: World, server: impl Fn(&mut World, &str)) -> usize {
+    while w.now.as_micros() < 3_600_000_000 {
+        match w.next_request() {
+            Some(request) => server(&mut w, &request),
+            None => w.jump(),
+        }
+        assert!(w.count < 100_000, "a storm");
+    }
+    w.count
+}
+
+fn list_or(w: &mut World, request: &str, watch: impl Fn(&mut World)) {
+    if request.starts_with("LIST") {
+        w.answer(200, &list("10", &[pod("a", 5)]));
+    } else {
+        watch(w);
+    }
+}
+
+#[test]
+fn no_fault_makes_a_storm() {
+    const HOUR: Duration = secs(3600);
+    let runs = delays_within(HOUR) + 1;
+    let client_go_runs = saw_tooth_delays_within(HOUR) + 1;
+    assert_eq!(runs, 125);
+    type Server = fn(&mut World, &str);
+    // The server, and how many requests one run makes at most.
+    let servers: [(&str, Server, usize); 8] = [
+        (
+            "a watch that ends at once",
+            |w, request| list_or(w, request, World::close),
+            2,
+        ),
+        (
+            "a watch that ends with an error at once",
+            |w, request| {
+                list_or(w, request, |w| {
+                    w.events(&[error_event(410, "Expired")]);
+                });
+            },
+            2,
+        ),
+        ("a list that fails", |w, _| w.answer(500, "x"), 1),
+        (
+            "everything is expired",
+            |w, _| w.answer(410, &status(410, "Expired")),
+            2,
+        ),
+        ("nobody listens", |w, _| w.fail(FailureKind::Refused), 1),
+        (
+            "a connection that is closed before the answer",
+            |w, _| w.fail(FailureKind::Reset),
+            11,
+        ),
+        (
+            "HTML for everything",
+            |w, _| w.answer(200, "<html>login</html>"),
+            1,
+        ),
+        (
+            "a list that is cut",
+            |w, _| w.answer(200, "{\"kind\":\"PodList\""),
+            1,
+        ),
+    ];
+    for (name, server, per_run) in servers {
+        let count = an_hour(World::list(), server);
+        assert!(count <= per_run * runs, "{name}: {count}");
+        let count = an_hour(World::client_go(Initial::List), server);
+        assert!(count <= per_run * client_go_runs, "{name}: {count}");
+        // A stream, and then a list, in each run.
+        let count = an_hour(World::stream(), server);
+        assert!(
+            count <= (per_run + per_run.max(1)) * runs,
+            "{name}: {count}"
+        );
+    }
+}
+
+#[test]
+fn no_watch_makes_a_storm() {
+    let opens = delays_within(secs(3600)) + 1;
+    // An event each time: five at once after each delay.
+    let one_event = |w: &mut World, request: &str| {
+        list_or(w, request, |w| {
+            w.events(&[modified("a", 11)]).close();
+        });
+    };
+    let count = an_hour(World::list(), one_event);
+    assert!(count <= 1 + 6 * opens, "{count}");
+
+    // After a second without one.
+    let a_second = |w: &mut World, request: &str| {
+        list_or(w, request, |w| {
+            w.head(Head::new(200));
+            w.wait(secs(1)).close();
+        });
+    };
+    let count = an_hour(World::list(), a_second);
+    assert!(count <= 1 + 6 * opens, "{count}");
+    // client-go reopens these without end; all that holds it is the server's second.
+    let count = an_hour(World::client_go(Initial::List), a_second);
+    assert!(count <= 3602, "{count}");
+
+    // Cut before the answer: ten times below the reflector, then the delay.
+    let cut = |w: &mut World, request: &str| {
+        list_or(w, request, |w| w.fail(FailureKind::Reset));
+    };
+    let count = an_hour(World::list(), cut);
+    assert!(count <= 1 + 11 * opens, "{count}");
+    let count = an_hour(World::client_go(Initial::List), cut);
+    assert!(count <= 1 + 3600 / 10 * 11 + 11, "{count}");
+
+    // Silence.
+    let silent = |w: &mut World, request: &str| {
+        list_or(w, request, |w| {
+            w.events(&[bookmark(11)]);
+        });
+    };
+    let count = an_hour(World::list(), silent);
+    assert!(count <= 1 + 3600 / 75 + 1, "{count}");
+
+    // Streams that end before their end.
+    let half = |w: &mut World, request: &str| {
+        list_or(w, request, |w| {
+            w.events(&[added("a", 5)]).close();
+        });
+    };
+    let count = an_hour(World::stream(), half);
+    assert!(count <= 1 + 6 * opens, "{count}");
+}
+
+/// The same seed gives the same requests at the same times, another one gives others.
+#[test]
+fn a_seed_gives_the_same_times() {
+    let times = |seed| {
+        let mut w = World::with_seed(ReflectorConfig::default(), seed);
+        let mut times = Vec::new();
+        for _ in 0..10 {
+            w.next_request().unwrap();
+            w.answer(500, "x");
+            w.jump();
+            times.push(w.now);
+        }
+        times
+    };
+    assert_eq!(times(1), times(1));
+    assert_ne!(times(1), times(2));
+}

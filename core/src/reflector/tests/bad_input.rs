@@ -1,0 +1,354 @@
+//! What is not as it should be: one report each, of the right class, and nothing lost besides.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::harness::*;
+use crate::reflector::Initial;
+use crate::transport::Head;
+
+/// Bodies that break a list: a report, a delay, the list again, and nothing is swept.
+#[test]
+fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
+    let status = status(410, "Expired");
+    for (body, class) in [
+        ("<html><body>Please log in</body></html>", "not-json"),
+        ("", "truncated"),
+        ("{", "truncated"),
+        ("null", "not-json"),
+        ("[]", "not-json"),
+        ("\"x\"", "not-json"),
+        ("{\"items\":{}}", "not-json"),
+        ("{\"kind\":\"PodList\",\"items\":[oops]}", "not-json"),
+        ("{}", "not-a-list"),
+        ("{\"items\":[]}", "not-a-list"),
+        (status.as_str(), "not-a-list"),
+        (
+            r#"{"kind":"ServiceList","metadata":{"resourceVersion":"20"},"items":[]}"#,
+            "not-a-list",
+        ),
+        (
+            r#"{"kind":"Pod","metadata":{"name":"a","resourceVersion":"20"}}"#,
+            "not-a-list",
+        ),
+    ] {
+        for initial in [false, true] {
+            let mut w = if initial {
+                World::list()
+            } else {
+                let mut w = World::list().watching();
+                w.close();
+                w
+            };
+            if initial {
+                w.expect("LIST limit=500 resourceVersion=0");
+            } else {
+                w.expect_after(ms(800), "LIST resourceVersion=10");
+            }
+            w.take_reports();
+            w.answer(200, body);
+            w.reports(&[class]);
+            w.told(&[]);
+            if initial {
+                assert!(!w.informer.cache().is_synced());
+                w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+            } else {
+                w.holds(&["a@5"]);
+                w.expect_after(ms(1600), "LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+/// The second page is looked at as the first one is.
+#[test]
+fn a_page_that_is_no_list_sweeps_nothing() {
+    let mut w = World::list().watching();
+    w.close();
+    w.expect_after(ms(800), "LIST resourceVersion=10");
+    w.take_reports();
+    w.answer(200, &page("20", "C", &[pod("b", 6)]));
+    w.expect("LIST continue=C");
+    w.answer(200, "{}");
+    w.reports(&["not-a-list"]);
+    w.holds(&["a@5", "b@6"]);
+    w.version("10");
+}
+
+/// Frames that break a watch: a report, a delay, a list.
+#[test]
+fn what_is_no_event_breaks_the_watch() {
+    for (bytes, class) in [
+        ("<html><body>Please log in</body></html>", "not-json"),
+        (r#"{"type":"MODIFIED","object":{oops}}"#, "not-json"),
+        ("{]", "not-json"),
+        ("null", "not-json"),
+        ("[1]", "not-json"),
+        ("{}", "not-an-event"),
+        (r#"{"hello":"world"}"#, "not-an-event"),
+        (r#"{"type":"ADDED"}"#, "not-an-event"),
+        (r#"{"type":"ADDED","object":null}"#, "not-an-event"),
+        (r#"{"object":{}}"#, "not-an-event"),
+        (
+            r#"{"kind":"Status","status":"Failure","code":410,"reason":"Expired"}"#,
+            "not-an-event",
+        ),
+    ] {
+        let mut w = World::list().watching();
+        // What comes before it counts, what comes after it does not.
+        w.events(&[modified("a", 11)]);
+        w.bytes(format!("{}\n{bytes}\n{}\n", added("b", 12), added("c", 13)).as_bytes());
+        w.reports(&[class]);
+        assert_eq!(w.cancelled, 1);
+        w.holds(&["a@11", "b@12"]);
+        w.expect_after(ms(800), "LIST resourceVersion=12");
+
+        // In a streaming list the list path is taken.
+        let mut w = World::stream();
+        w.expect("STREAM");
+        w.events(&[added("a", 11), bytes.to_string()]);
+        w.reports(&[class]);
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.told(&[]);
+    }
+}
+
+fn large() -> Vec<u8> {
+    let mut object = pod("a", 20).into_bytes();
+    object.pop();
+    object.extend_from_slice(b",\"data\":\"");
+    object.resize(20 << 20, b'x');
+    object.extend_from_slice(b"\"}");
+    object
+}
+
+fn deep() -> Vec<u8> {
+    let (open, close) = ("[".repeat(10_000), "]".repeat(10_000));
+    let object = pod("a", 20);
+    format!("{},\"deep\":{open}{close}}}", &object[..object.len() - 1]).into_bytes()
+}
+
+fn not_utf8() -> Vec<u8> {
+    let object = pod("a", 20);
+    let mut object = object.as_bytes()[..object.len() - 1].to_vec();
+    object.extend_from_slice(b",\"data\":\"\xff\xfe\"}");
+    object
+}
+
+fn undecodable() -> Vec<u8> {
+    let object = pod("a", 20);
+    format!("{},\"x\":\"undecodable\"}}", &object[..object.len() - 1]).into_bytes()
+}
+
+/// Objects with an identity that are of no use: the older state stays, and its key is stale.
+fn unusable() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("object-too-large", large()),
+        ("object-too-deep", deep()),
+        ("object-not-utf8", not_utf8()),
+        ("undecodable", undecodable()),
+    ]
+}
+
+/// Objects that cannot be named, or that nobody asked for: they are skipped.
+fn nameless() -> Vec<(&'static str, Vec<u8>)> {
+    let text = |text: &str| text.as_bytes().to_vec();
+    vec![
+        ("no-name", text(r#"{"metadata":{"resourceVersion":"20"}}"#)),
+        ("no-name", text("{}")),
+        ("no-name", text(r#"{"metadata":null}"#)),
+        (
+            "no-name",
+            text(r#"{"metadata":{"name":5,"resourceVersion":"20"}}"#),
+        ),
+        (
+            "other-kind",
+            text(
+                r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"20"}}"#,
+            ),
+        ),
+        (
+            "other-kind",
+            text(
+                r#"{"apiVersion":"metrics.k8s.io/v1beta1","kind":"Pod","metadata":{"name":"x","resourceVersion":"20"}}"#,
+            ),
+        ),
+    ]
+}
+
+fn stale(w: &World) -> Vec<String> {
+    let keys = w.informer.cache().stale_keys();
+    keys.map(|key| key.to_string()).collect()
+}
+
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+#[test]
+fn a_list_keeps_what_is_there_of_an_object_that_is_of_no_use() {
+    for (class, object) in unusable() {
+        let mut w = World::list().watching();
+        w.close();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.take_reports();
+        let body = list("30", &["@".to_string(), pod("b", 21)]);
+        let (start, end) = body.split_once('@').unwrap();
+        w.head(Head::new(200));
+        w.bytes(&joined(&[start.as_bytes(), &object, end.as_bytes()]));
+        let reports = w.take_reports();
+        assert_eq!(reports.len(), 1, "{class}");
+        assert_eq!(
+            (reports[0].class, reports[0].key.as_deref()),
+            (class, Some("a"))
+        );
+        w.holds(&["a@5", "b@21"]);
+        assert_eq!(stale(&w), ["a"]);
+        w.told(&["add b@21"]);
+        w.version("30");
+        w.end(crate::End::Clean);
+        w.expect("WATCH resourceVersion=30");
+        // The same version in a usable form heals it.
+        w.events(&[modified("a", 31)]);
+        assert_eq!(stale(&w), [""; 0]);
+    }
+}
+
+#[test]
+fn a_watch_keeps_what_is_there_of_an_object_that_is_of_no_use() {
+    for (class, object) in unusable() {
+        for kind in ["ADDED", "MODIFIED"] {
+            let mut w = World::list().watching();
+            let start = format!("{{\"type\":\"{kind}\",\"object\":");
+            let next = added("b", 21);
+            // What came of the same key in the same piece of input is not lost, and does not hide it.
+            w.events(&[]);
+            w.bytes(&joined(&[
+                modified("a", 6).as_bytes(),
+                start.as_bytes(),
+                &object,
+                b"}\n",
+                next.as_bytes(),
+            ]));
+            let reports = w.take_reports();
+            assert_eq!(reports.len(), 1, "{class}");
+            assert_eq!(
+                (reports[0].class, reports[0].key.as_deref()),
+                (class, Some("a"))
+            );
+            w.holds(&["a@6", "b@21"]);
+            assert_eq!(stale(&w), ["a"], "{class}");
+            w.events(&[bookmark(22)]);
+            w.close();
+            w.expect("WATCH resourceVersion=22");
+        }
+    }
+}
+
+/// The version moves on past such an object, also where it is the last one.
+#[test]
+fn the_version_moves_past_an_object_that_is_of_no_use() {
+    for (class, object) in unusable() {
+        let mut w = World::list().watching();
+        w.events(&[]);
+        w.bytes(&joined(&[
+            b"{\"type\":\"MODIFIED\",\"object\":",
+            &object,
+            b"}",
+        ]));
+        w.version("20");
+        w.reports(&[class]);
+    }
+}
+
+/// DELETED removes by identity alone.
+#[test]
+fn a_deletion_needs_no_more_than_an_identity() {
+    for (class, object) in unusable() {
+        let mut w = World::list().watching();
+        w.events(&[]);
+        w.bytes(&joined(&[
+            b"{\"type\":\"DELETED\",\"object\":",
+            &object,
+            b"}",
+        ]));
+        w.holds(&[]);
+        w.told(&["delete? a@5"]);
+        w.reports(&[class]);
+    }
+}
+
+#[test]
+fn what_cannot_be_named_is_skipped() {
+    for (class, object) in nameless() {
+        let mut w = World::list().watching();
+        let start = b"{\"type\":\"ADDED\",\"object\":";
+        w.events(&[]);
+        w.bytes(&joined(&[start, &object, b"}"]));
+        w.reports(&[class]);
+        w.version("10");
+        w.events(&[modified("a", 21)]);
+        w.version("21");
+        w.holds(&["a@21"]);
+
+        w.events(&[error_event(410, "Expired")]);
+        w.expect_after(ms(800), "LIST resourceVersion=21");
+        w.take_reports();
+        let body = list("30", &["@".to_string(), pod("b", 21)]);
+        let (start, end) = body.split_once('@').unwrap();
+        w.head(Head::new(200));
+        w.bytes(&joined(&[start.as_bytes(), &object, end.as_bytes()]));
+        w.reports(&[class]);
+        w.holds(&["b@21"]);
+        w.version("30");
+    }
+}
+
+/// A name of bytes that are not UTF-8 is one report as well.
+#[test]
+fn a_name_that_is_not_utf8_is_reported_once() {
+    let mut w = World::list().watching();
+    w.events(&[]);
+    w.bytes(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"b\xff\",\"resourceVersion\":\"11\"}}}");
+    w.reports(&["object-not-utf8"]);
+    w.holds(&["a@5"]);
+    w.version("11");
+}
+
+/// A key that is longer than any the API server gives.
+#[test]
+fn a_name_that_is_too_long_is_reported_once() {
+    let mut w = World::list().watching();
+    w.events(&[added(&"x".repeat(1000), 11), added("b", 12)]);
+    w.reports(&["key-too-long"]);
+    w.holds(&["a@5", "b@12"]);
+}
+
+/// A large event whose type comes last cannot be told from another: it is reported, and the stream goes on.
+#[test]
+fn a_large_event_without_a_type_in_reach_is_skipped() {
+    let mut w = World::list().watching();
+    w.events(&[]);
+    w.bytes(&joined(&[
+        b"{\"object\":",
+        &large(),
+        b",\"type\":\"ADDED\"}",
+    ]));
+    w.reports(&["object-too-large"]);
+    w.holds(&["a@5"]);
+    w.events(&[added("b", 21)]);
+    w.holds(&["a@5", "b@21"]);
+}
+
+/// As client-go the error handler hears of none of what a watch brings.
+#[test]
+fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
+    let mut w = World::client_go(Initial::List).watching();
+    w.events(&["{}".to_string()]);
+    let reports = w.take_reports();
+    assert_eq!(reports.len(), 1);
+    assert_eq!(reports[0].level, crate::Level::Debug);
+    w.expect_after(ms(800), "LIST resourceVersion=10");
+}

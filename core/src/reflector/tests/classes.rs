@@ -1,0 +1,227 @@
+//! Every kind of error that an API server sends, as the answer to each request and as an event.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::harness::*;
+use crate::reflector::Initial;
+
+struct Row {
+    code: u16,
+    body: String,
+    class: &'static str,
+}
+
+fn rows() -> Vec<Row> {
+    let row = |code, body: &str, class| Row {
+        code,
+        body: body.to_string(),
+        class,
+    };
+    let too_old = status_saying(410, "Expired", "too old resource version: 1 (2)", "");
+    let too_large = status_saying(
+        504,
+        "Timeout",
+        "m",
+        r#"{"reason":"ResourceVersionTooLarge"}"#,
+    );
+    let busy = status(429, "TooManyRequests");
+    Vec::from([
+        row(410, &too_old, "expired"),
+        row(410, &status(410, "Gone"), "expired"),
+        row(410, &status(410, "NewReason"), "expired"),
+        row(504, &too_large, "too-large"),
+        row(429, &busy, "too-many-requests"),
+        row(500, &status(500, "ServerTimeout"), "server-timeout"),
+        row(504, &status(504, "Timeout"), "timeout"),
+        row(500, &status(500, "InternalError"), "internal-error"),
+        row(
+            503,
+            &status(503, "ServiceUnavailable"),
+            "service-unavailable",
+        ),
+        row(422, &status(422, "Invalid"), "invalid"),
+        row(400, &status(400, "BadRequest"), "other"),
+        row(406, &status(406, "NotAcceptable"), "not-acceptable"),
+        row(404, &status(404, "NotFound"), "not-found"),
+        row(401, &status(401, "Unauthorized"), "unauthorized"),
+        row(403, &status(403, "Forbidden"), "forbidden"),
+    ])
+}
+
+/// What is no Status: a proxy's page, the server's text.
+fn texts() -> Vec<Row> {
+    let row = |code, body: &str, class| Row {
+        code,
+        body: body.to_string(),
+        class,
+    };
+    Vec::from([
+        row(
+            429,
+            "Too many requests, please try again later.\n",
+            "too-many-requests",
+        ),
+        row(404, "404 page not found\n", "not-found"),
+        row(401, "", "unauthorized"),
+        row(403, "<html>", "forbidden"),
+        row(502, "<html>Bad gateway</html>", "other"),
+        row(503, "upstream connect error", "service-unavailable"),
+        row(302, "", "other"),
+        row(410, "", "expired"),
+    ])
+}
+
+impl Row {
+    fn is_old(&self) -> bool {
+        matches!(self.class, "expired" | "too-large")
+    }
+
+    fn is_busy(&self) -> bool {
+        self.class == "too-many-requests"
+    }
+}
+
+fn modes(initial: Initial) -> [World; 2] {
+    let config = |client_go| crate::ReflectorConfig {
+        initial,
+        client_go,
+        ..Default::default()
+    };
+    [false, true].map(|client_go| World::new(config(client_go)))
+}
+
+#[test]
+fn as_the_answer_to_a_list() {
+    for row in rows().iter().chain(&texts()) {
+        for mut w in modes(Initial::List) {
+            w.expect("LIST limit=500 resourceVersion=0");
+            w.answer(row.code, &row.body);
+            w.reports(&[row.class]);
+            if row.is_old() {
+                w.expect("LIST limit=500");
+            } else {
+                w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+            }
+        }
+        for w in modes(Initial::List) {
+            let mut w = w.watching();
+            w.close();
+            w.take_reports();
+            w.expect_after(ms(800), "LIST resourceVersion=10");
+            w.answer(row.code, &row.body);
+            w.reports(&[row.class]);
+            if row.is_old() {
+                w.expect("LIST");
+            } else {
+                w.expect_after(ms(1600), "LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_the_answer_to_a_watch() {
+    for row in rows().iter().chain(&texts()) {
+        for w in modes(Initial::List) {
+            let mut w = w.watching();
+            w.answer(row.code, &row.body);
+            w.reports(&[row.class]);
+            if row.is_busy() {
+                w.expect_after(ms(800), "WATCH resourceVersion=10");
+            } else {
+                w.expect_after(ms(800), "LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_an_event_of_a_watch() {
+    for row in &rows() {
+        for w in modes(Initial::List) {
+            let mut w = w.watching();
+            w.events(&[event("ERROR", &row.body)]);
+            assert_eq!(w.cancelled, 1);
+            w.reports(&[row.class]);
+            w.holds(&["a@5"]);
+            if row.is_busy() {
+                w.expect_after(ms(800), "WATCH resourceVersion=10");
+            } else {
+                w.expect_after(ms(800), "LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_the_answer_to_a_streaming_list() {
+    for row in rows().iter().chain(&texts()) {
+        for mut w in modes(Initial::Stream) {
+            w.expect("STREAM");
+            w.answer(row.code, &row.body);
+            w.reports(&[row.class]);
+            if row.is_busy() {
+                w.expect_after(ms(800), "STREAM");
+            } else {
+                // At the newest version already: a list, where client-go would ask for the same for ever.
+                w.expect("LIST limit=500 resourceVersion=0");
+            }
+        }
+        for w in modes(Initial::Stream) {
+            let mut w = w.streaming();
+            w.events(&[error_event(410, "Expired")]);
+            w.take_reports();
+            w.expect_after(ms(800), "STREAM resourceVersion=10");
+            w.answer(row.code, &row.body);
+            w.reports(&[row.class]);
+            if row.is_busy() {
+                w.expect_within(ms(800), ms(3200), "STREAM resourceVersion=10");
+            } else if row.is_old() {
+                w.expect("STREAM");
+            } else {
+                w.expect("LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_an_event_of_a_streaming_list() {
+    for row in &rows() {
+        for w in modes(Initial::Stream) {
+            let mut w = w.streaming();
+            w.events(&[error_event(410, "Expired")]);
+            w.take_reports();
+            w.expect_after(ms(800), "STREAM resourceVersion=10");
+            w.events(&[added("b", 20), event("ERROR", &row.body)]);
+            w.reports(&[row.class]);
+            w.version("10");
+            if row.is_busy() {
+                w.expect_within(ms(800), ms(3200), "STREAM resourceVersion=10");
+            } else if row.is_old() {
+                w.expect("STREAM");
+            } else {
+                w.expect("LIST resourceVersion=10");
+            }
+        }
+    }
+}
+
+/// What the server says is in the report.
+#[test]
+fn a_report_has_the_servers_words() {
+    let mut w = World::list();
+    w.answer(
+        403,
+        &status_saying(403, "Forbidden", "pods is forbidden", ""),
+    );
+    let reports = w.take_reports();
+    assert!(reports[0].text.contains("pods is forbidden"), "{reports:?}");
+    assert!(reports[0].text.contains("403"), "{reports:?}");
+    w.jump();
+    w.answer(503, "upstream connect error\nand more\n");
+    let reports = w.take_reports();
+    assert!(reports[0].text.contains("upstream connect error"));
+    assert!(!reports[0].text.contains("and more"));
+}

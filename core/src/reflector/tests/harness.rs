@@ -1,0 +1,520 @@
+//! A reflector and its cache on virtual time, against a server that the test plays.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+use core::time::Duration;
+
+use crate::decode::RawObject;
+use crate::informer::Informer;
+use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
+use crate::resource::Resource;
+use crate::storage::Heap;
+use crate::time::Instant;
+use crate::transport::{End, Failure, FailureKind, Head};
+use crate::{Level, Notification, Phase};
+
+pub(super) type Decoder = fn(&RawObject<'_>) -> Result<String, &'static str>;
+
+/// Keeps `spec`'s text; refuses objects that say so.
+pub(super) fn decode(raw: &RawObject<'_>) -> Result<String, &'static str> {
+    let text = String::from_utf8_lossy(raw.json()).into_owned();
+    if text.contains("\"undecodable\"") {
+        return Err("it says so");
+    }
+    Ok(text)
+}
+
+/// One that was told to the user.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) phase: Phase,
+    pub(super) class: &'static str,
+    pub(super) level: Level,
+    pub(super) retry_in: Option<Duration>,
+    pub(super) key: Option<String>,
+    pub(super) text: String,
+}
+
+pub(super) struct World {
+    pub(super) informer: Informer<Resource<'static>, Decoder, Heap>,
+    pub(super) now: Instant,
+    /// The request that the server has, and whether its head was answered.
+    pub(super) open: Option<(RequestId, bool)>,
+    /// What was sent and not yet expected: when, and what.
+    asked: VecDeque<(Instant, RequestId, String)>,
+    pub(super) count: usize,
+    pub(super) cancelled: usize,
+    deadline: Option<Instant>,
+    reports: Vec<Told>,
+    told: Vec<String>,
+}
+
+pub(super) fn pods() -> Resource<'static> {
+    Resource::new("", "v1", "pods").kind("Pod")
+}
+
+pub(super) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl World {
+    /// Starts with a LIST.
+    pub(super) fn list() -> Self {
+        Self::new(ReflectorConfig::default())
+    }
+
+    /// Starts with a streaming list.
+    pub(super) fn stream() -> Self {
+        Self::new(ReflectorConfig {
+            initial: Initial::Stream,
+            ..Default::default()
+        })
+    }
+
+    /// Both modes as client-go is.
+    pub(super) fn client_go(initial: Initial) -> Self {
+        Self::new(ReflectorConfig {
+            initial,
+            client_go: true,
+            ..Default::default()
+        })
+    }
+
+    pub(super) fn new(config: ReflectorConfig) -> Self {
+        Self::with_seed(config, 7)
+    }
+
+    pub(super) fn with_seed(config: ReflectorConfig, seed: u64) -> Self {
+        Self::of(pods(), config, seed)
+    }
+
+    pub(super) fn of(resource: Resource<'static>, config: ReflectorConfig, seed: u64) -> Self {
+        let mut world = Self {
+            informer: Informer::new(resource, decode as Decoder, config, seed),
+            now: Instant::from_micros(0),
+            open: None,
+            asked: VecDeque::new(),
+            count: 0,
+            cancelled: 0,
+            deadline: None,
+            reports: Vec::new(),
+            told: Vec::new(),
+        };
+        world.pump();
+        world
+    }
+
+    /// In a state after `LIST` at version 10 with pod `a`@5, watching.
+    pub(super) fn watching(mut self) -> Self {
+        self.expect("LIST limit=500 resourceVersion=0");
+        self.answer(200, &list("10", &[pod("a", 5)]));
+        self.expect("WATCH resourceVersion=10");
+        self.told(&["add* a@5", "synced"]);
+        self.no_reports();
+        self
+    }
+
+    /// In a state after a streaming list with pod `a`@5 and the end at version 10, the stream still open.
+    pub(super) fn streaming(mut self) -> Self {
+        self.expect("STREAM");
+        self.events(&[added("a", 5), end_bookmark(10)]);
+        self.told(&["add* a@5", "synced"]);
+        self.no_reports();
+        self
+    }
+
+    /// Does what the reflector asks for.
+    pub(super) fn pump(&mut self) {
+        loop {
+            match self.informer.poll_output(self.now) {
+                Output::Report(report) => {
+                    let report = told_of(&report);
+                    self.reports.push(report);
+                }
+                Output::Cancel(id) => {
+                    assert_eq!(
+                        self.open.take().map(|(id, _)| id),
+                        Some(id),
+                        "what is cancelled is open"
+                    );
+                    self.cancelled += 1;
+                }
+                Output::Send(request) => {
+                    let mut target = String::new();
+                    request.write_target(&mut target).unwrap();
+                    let id = request.id();
+                    assert!(self.open.is_none(), "one request at a time: {target}");
+                    self.open = Some((id, false));
+                    self.count += 1;
+                    self.asked.push_back((self.now, id, shown(&target)));
+                }
+                Output::Wait(deadline) => {
+                    assert!(deadline.is_none_or(|at| at > self.now), "a deadline ahead");
+                    self.deadline = deadline;
+                    break;
+                }
+            }
+        }
+        self.pop();
+    }
+
+    fn pop(&mut self) {
+        while let Some(told) = self.informer.pop() {
+            let text = match told {
+                Notification::Added {
+                    key,
+                    object,
+                    is_in_initial_list,
+                } => {
+                    let initial = if is_in_initial_list { "*" } else { "" };
+                    format!(
+                        "add{initial} {}@{}",
+                        key.as_ref(),
+                        object.resource_version()
+                    )
+                }
+                Notification::Updated { key, old, object } => {
+                    let (old, new) = (old.resource_version(), object.resource_version());
+                    format!("update {}@{old}->{new}", key.as_ref())
+                }
+                Notification::Replayed { key, object, .. } => {
+                    format!("replay {}@{}", key.as_ref(), object.resource_version())
+                }
+                Notification::Deleted {
+                    key,
+                    object,
+                    final_state_unknown,
+                } => {
+                    let unknown = if final_state_unknown { "?" } else { "" };
+                    format!(
+                        "delete{unknown} {}@{}",
+                        key.as_ref(),
+                        object.resource_version()
+                    )
+                }
+                Notification::Synced => "synced".to_string(),
+            };
+            self.told.push(text);
+        }
+    }
+
+    /// The next request, sent just now.
+    #[track_caller]
+    pub(super) fn expect(&mut self, request: &str) {
+        let Some((at, id, asked)) = self.asked.pop_front() else {
+            panic!(
+                "nothing is asked; expected {request}; reports: {:?}",
+                self.reports
+            );
+        };
+        assert_eq!(asked, request);
+        assert_eq!(at, self.now, "at once");
+        assert_eq!(self.open, Some((id, false)));
+    }
+
+    /// Nothing is asked now. The next request comes after a delay of `base` to twice that.
+    #[track_caller]
+    pub(super) fn expect_after(&mut self, base: Duration, request: &str) -> Duration {
+        self.expect_within(base, base * 2, request)
+    }
+
+    #[track_caller]
+    pub(super) fn expect_within(
+        &mut self,
+        from: Duration,
+        to: Duration,
+        request: &str,
+    ) -> Duration {
+        self.nothing_asked();
+        let start = self.now;
+        let Some(at) = self.deadline else {
+            panic!("it waits for ever");
+        };
+        self.now = at;
+        self.pump();
+        let delay = at - start;
+        assert!(
+            delay >= from && delay <= to,
+            "{delay:?} is not in {from:?}..={to:?}"
+        );
+        self.expect(request);
+        delay
+    }
+
+    #[track_caller]
+    pub(super) fn nothing_asked(&mut self) {
+        if let Some((_, _, asked)) = self.asked.front() {
+            panic!("nothing should be asked, but {asked} was");
+        }
+    }
+
+    /// The next request, whatever it is.
+    pub(super) fn next_request(&mut self) -> Option<String> {
+        self.asked.pop_front().map(|(_, _, asked)| asked)
+    }
+
+    /// Lets time pass.
+    pub(super) fn wait(&mut self, time: Duration) -> &mut Self {
+        let until = self.now + time;
+        while let Some(at) = self.deadline.filter(|&at| at <= until) {
+            self.now = at;
+            self.pump();
+            if self.asked.len() > 1 {
+                break;
+            }
+        }
+        self.now = until;
+        self.pump();
+        self
+    }
+
+    /// What a user does who wants a list.
+    pub(super) fn relist(&mut self) {
+        self.informer.relist(self.now);
+        self.pump();
+    }
+
+    /// Jumps to the next deadline.
+    pub(super) fn jump(&mut self) {
+        self.now = self.deadline.expect("a deadline");
+        self.pump();
+    }
+
+    fn current(&self) -> RequestId {
+        self.open.expect("a request is open").0
+    }
+
+    pub(super) fn head(&mut self, head: Head) -> &mut Self {
+        let id = self.current();
+        self.informer.handle_head(self.now, id, head);
+        self.open = Some((id, true));
+        self.pump();
+        self
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        let id = self.current();
+        self.bytes_for(id, bytes);
+        self
+    }
+
+    pub(super) fn bytes_for(&mut self, id: RequestId, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let reports = &mut self.reports;
+            let taken = self
+                .informer
+                .handle_data(self.now, id, rest, &mut |report| {
+                    reports.push(told_of(&report));
+                });
+            rest = &rest[taken..];
+            self.pop();
+        }
+        self.pump();
+    }
+
+    pub(super) fn end(&mut self, end: End) -> &mut Self {
+        let id = self.current();
+        self.open = None;
+        self.informer.handle_end(self.now, id, end);
+        self.pump();
+        self
+    }
+
+    /// A whole answer.
+    pub(super) fn answer(&mut self, status: u16, body: &str) {
+        self.answer_with(Head::new(status), body);
+    }
+
+    pub(super) fn answer_with(&mut self, head: Head, body: &str) {
+        let id = self.current();
+        self.head(head);
+        self.bytes(body.as_bytes());
+        // What reading came to may have led to another request already.
+        if self.open.is_some_and(|(open, _)| open == id) {
+            self.end(End::Clean);
+        }
+    }
+
+    /// Events on the open watch; the first ones bring the head along.
+    pub(super) fn events(&mut self, events: &[String]) -> &mut Self {
+        if self.open.is_some_and(|(_, answered)| !answered) {
+            self.head(Head::new(200));
+        }
+        let body: String = events.iter().map(|event| format!("{event}\n")).collect();
+        self.bytes(body.as_bytes())
+    }
+
+    /// The server ends the watch; one that was not yet answered is answered first.
+    pub(super) fn close(&mut self) {
+        if self.open.is_some_and(|(_, answered)| !answered) {
+            self.head(Head::new(200));
+        }
+        self.end(End::Clean);
+    }
+
+    pub(super) fn fail(&mut self, kind: FailureKind) {
+        self.end(End::Failed(Failure::new(kind)));
+    }
+
+    pub(super) fn take_reports(&mut self) -> Vec<Told> {
+        core::mem::take(&mut self.reports)
+    }
+
+    #[track_caller]
+    pub(super) fn reports(&mut self, expected: &[&str]) {
+        let reports = self.take_reports();
+        let classes: Vec<_> = reports.iter().map(|report| report.class).collect();
+        assert_eq!(classes, expected, "{reports:?}");
+    }
+
+    #[track_caller]
+    pub(super) fn no_reports(&mut self) {
+        self.reports(&[]);
+    }
+
+    #[track_caller]
+    pub(super) fn told(&mut self, expected: &[&str]) {
+        assert_eq!(core::mem::take(&mut self.told), expected);
+    }
+
+    /// What is in the cache, in order of keys.
+    #[track_caller]
+    pub(super) fn holds(&self, expected: &[&str]) {
+        let cache = self.informer.cache();
+        let mut held: Vec<_> = cache
+            .iter()
+            .map(|(key, object)| format!("{}@{}", key.as_ref(), object.resource_version()))
+            .collect();
+        held.sort();
+        assert_eq!(held, expected);
+    }
+
+    #[track_caller]
+    pub(super) fn version(&self, expected: &str) {
+        assert_eq!(self.informer.reflector().version().to_string(), expected);
+    }
+}
+
+fn told_of(report: &crate::Report<'_>) -> Told {
+    Told {
+        phase: report.phase,
+        class: report.class(),
+        level: report.level,
+        retry_in: report.retry_in,
+        key: report.key().map(Into::into),
+        text: report.to_string(),
+    }
+}
+
+/// A request in short: what each watch carries is checked and left out, the rest is in order of names.
+pub(super) fn shown(target: &str) -> String {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    assert_eq!(path, "/api/v1/pods");
+    let mut pairs: Vec<_> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    pairs.sort_unstable();
+    let mut take = |wanted: &str| {
+        let at = pairs.iter().position(|pair| *pair == wanted);
+        at.map(|at| pairs.remove(at)).is_some()
+    };
+    let mut text = String::new();
+    if take("watch=true") {
+        assert!(take("allowWatchBookmarks=true"), "{target}");
+        let stream = take("sendInitialEvents=true");
+        assert_eq!(
+            stream,
+            take("resourceVersionMatch=NotOlderThan"),
+            "{target}"
+        );
+        text.push_str(if stream { "STREAM" } else { "WATCH" });
+        let at = pairs
+            .iter()
+            .position(|pair| pair.starts_with("timeoutSeconds="))
+            .unwrap();
+        let seconds: u32 = pairs.remove(at)["timeoutSeconds=".len()..].parse().unwrap();
+        assert!((300..=600).contains(&seconds), "{target}");
+    } else {
+        text.push_str("LIST");
+    }
+    for pair in pairs {
+        write!(text, " {pair}").unwrap();
+    }
+    text
+}
+
+pub(super) fn pod(name: &str, version: u32) -> String {
+    format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}}}}"#)
+}
+
+fn typed(name: &str, version: u32) -> String {
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1",{}"#,
+        &pod(name, version)[1..]
+    )
+}
+
+pub(super) fn list(version: &str, items: &[String]) -> String {
+    page(version, "", items)
+}
+
+pub(super) fn page(version: &str, token: &str, items: &[String]) -> String {
+    let items = items.join(",");
+    format!(
+        r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{items}]}}"#
+    )
+}
+
+pub(super) fn event(kind: &str, object: &str) -> String {
+    format!(r#"{{"type":"{kind}","object":{object}}}"#)
+}
+
+pub(super) fn added(name: &str, version: u32) -> String {
+    event("ADDED", &typed(name, version))
+}
+
+pub(super) fn modified(name: &str, version: u32) -> String {
+    event("MODIFIED", &typed(name, version))
+}
+
+pub(super) fn deleted(name: &str, version: u32) -> String {
+    event("DELETED", &typed(name, version))
+}
+
+pub(super) fn bookmark(version: u32) -> String {
+    let object = format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null}}}}"#
+    );
+    event("BOOKMARK", &object)
+}
+
+pub(super) fn end_bookmark(version: u32) -> String {
+    end_bookmark_saying(version, "true")
+}
+
+pub(super) fn end_bookmark_saying(version: u32, value: &str) -> String {
+    let object = format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"{value}"}}}}}}"#
+    );
+    event("BOOKMARK", &object)
+}
+
+pub(super) fn status(code: u16, reason: &str) -> String {
+    status_saying(code, reason, "it went wrong", "")
+}
+
+pub(super) fn status_saying(code: u16, reason: &str, message: &str, causes: &str) -> String {
+    format!(
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"{reason}","details":{{"causes":[{causes}]}},"code":{code}}}"#
+    )
+}
+
+pub(super) fn error_event(code: u16, reason: &str) -> String {
+    event("ERROR", &status(code, reason))
+}

@@ -1,0 +1,809 @@
+//! Lists: versions, pages, retries below the reflector, what follows a refusal.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::harness::*;
+use crate::reflector::{Initial, ReflectorConfig};
+use crate::transport::{End, Failure, FailureKind, Head};
+use crate::{Level, Phase, ResourceVersion};
+
+fn both() -> [World; 2] {
+    [World::list(), World::client_go(Initial::List)]
+}
+
+/// R21, R72; the first golden trace.
+#[test]
+fn a_first_start_lists_at_0_and_watches_from_the_lists_version() {
+    for mut w in both() {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &list("1", &[pod("foo", 1)]));
+        w.expect("WATCH resourceVersion=1");
+        w.events(&[
+            modified("foo", 2),
+            added("b", 3),
+            added("c", 4),
+            added("d", 5),
+        ]);
+        w.events(&[added("e", 6)]);
+        w.holds(&["b@3", "c@4", "d@5", "e@6", "foo@2"]);
+        w.told(&[
+            "add* foo@1",
+            "synced",
+            "update foo@1->2",
+            "add b@3",
+            "add c@4",
+            "add d@5",
+            "add e@6",
+        ]);
+        w.version("6");
+        w.no_reports();
+    }
+}
+
+/// The second golden trace; R42: what was paged from the watch cache is paged from then on.
+#[test]
+fn a_first_list_in_two_pages_is_paged_from_then_on() {
+    for mut w in both() {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &page("10", "C", &[pod("a", 1)]));
+        w.expect("LIST continue=C limit=500");
+        w.answer(200, &page("12", "", &[pod("b", 2)]));
+        w.expect("WATCH resourceVersion=10");
+        w.holds(&["a@1", "b@2"]);
+        w.close();
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=10");
+    }
+}
+
+/// R41, R43: a relist is at the last version and has no pages.
+#[test]
+fn a_relist_asks_for_the_last_version_without_pages() {
+    for w in both() {
+        let mut w = w.watching();
+        w.close();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.answer(200, &list("20", &[pod("a", 5)]));
+        w.expect("WATCH resourceVersion=20");
+        w.close();
+        w.expect_after(ms(1600), "LIST resourceVersion=20");
+    }
+}
+
+/// R41
+#[test]
+fn a_known_version_is_where_the_first_list_begins() {
+    use crate::reflector::{Output, Reflector};
+    let reflector: Reflector<_, crate::Heap> =
+        Reflector::new(pods(), ReflectorConfig::default(), 1);
+    let mut reflector = reflector.with_version(ResourceVersion::new("10"));
+    let Output::Send(request) = reflector.poll_output(crate::Instant::from_micros(0)) else {
+        panic!()
+    };
+    let mut target = String::new();
+    request.write_target(&mut target).unwrap();
+    assert_eq!(shown(&target), "LIST resourceVersion=10");
+}
+
+/// R40: a page size of one's own is used at any version, and goes along with each token.
+#[test]
+fn a_page_size_of_ones_own_is_always_used() {
+    let config = ReflectorConfig {
+        page_size: Some(4),
+        ..Default::default()
+    };
+    let mut w = World::new(config).of_three_pages("LIST limit=4 resourceVersion=0");
+    w.expect("WATCH resourceVersion=10");
+    w.close();
+    w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
+}
+
+impl World {
+    fn of_three_pages(mut self, first: &str) -> Self {
+        self.expect(first);
+        let items = |from: u32, to: u32| {
+            (from..to)
+                .map(|i| pod(&format!("p{i}"), i + 1))
+                .collect::<Vec<_>>()
+        };
+        self.answer(200, &page("10", "C1", &items(0, 4)));
+        self.expect("LIST continue=C1 limit=4");
+        self.answer(200, &page("10", "C2", &items(4, 8)));
+        self.expect("LIST continue=C2 limit=4");
+        self.answer(200, &page("10", "", &items(8, 10)));
+        assert_eq!(self.informer.cache().len(), 10);
+        self
+    }
+}
+
+/// P01: how many requests so many objects take with pages of 10. P03: the version is not repeated with a token.
+#[test]
+fn pages_are_asked_for_until_there_is_no_token() {
+    for (count, pages) in [(0, 1), (9, 1), (10, 1), (11, 2), (21, 3)] {
+        let mut w = World::new(ReflectorConfig {
+            page_size: Some(10),
+            ..Default::default()
+        });
+        let all: Vec<_> = (0..count).map(|i| pod(&format!("p{i}"), i + 1)).collect();
+        for number in 1..=pages {
+            w.expect(&match number {
+                1 => "LIST limit=10 resourceVersion=0".to_string(),
+                n => format!("LIST continue=T{n} limit=10"),
+            });
+            let (from, to) = ((number - 1) * 10, (number * 10).min(count) as usize);
+            let token = if number < pages {
+                format!("T{}", number + 1)
+            } else {
+                String::new()
+            };
+            w.answer(200, &page("50", &token, &all[from as usize..to]));
+        }
+        w.expect("WATCH resourceVersion=50");
+        assert_eq!(w.informer.cache().len(), count as usize);
+        assert_eq!(w.count, pages as usize + 1);
+    }
+}
+
+/// P02, R45: a page that expired leads to one whole list at the version asked for first.
+#[test]
+fn an_expired_page_leads_to_one_whole_list_at_the_same_version() {
+    for mut w in both() {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &page("10", "C", &[pod("a", 1)]));
+        w.expect("LIST continue=C limit=500");
+        w.answer(410, &status(410, "Expired"));
+        w.expect("LIST resourceVersion=0");
+        w.answer(200, &list("30", &[pod("b", 2)]));
+        w.expect("WATCH resourceVersion=30");
+        // What the first attempt brought is gone, and nobody ever heard of it.
+        w.told(&["add* b@2", "synced"]);
+        // It came in pages all the same.
+        w.close();
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=30");
+    }
+}
+
+/// R45 on a relist: the sequence "0", "10", "" with the token, "10".
+#[test]
+fn an_expired_page_of_a_relist_leads_to_a_whole_list_at_its_version() {
+    let config = ReflectorConfig {
+        page_size: Some(4),
+        ..Default::default()
+    };
+    let mut w = World::new(config);
+    w.expect("LIST limit=4 resourceVersion=0");
+    w.answer(200, &list("10", &[pod("a", 1)]));
+    w.expect("WATCH resourceVersion=10");
+    w.close();
+    w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
+    w.answer(200, &page("11", "C", &[pod("a", 1)]));
+    w.expect("LIST continue=C limit=4");
+    w.answer(410, &status(410, "Expired"));
+    w.expect("LIST resourceVersion=10");
+    w.answer(200, &list("12", &[pod("a", 1)]));
+    w.expect("WATCH resourceVersion=12");
+}
+
+/// A page that is Gone and not Expired is no case for the pager.
+#[test]
+fn a_gone_page_leads_to_a_list_at_the_newest_version() {
+    for mut w in both() {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &page("10", "C", &[pod("a", 1)]));
+        w.expect("LIST continue=C limit=500");
+        w.answer(410, &status(410, "Gone"));
+        w.expect("LIST limit=500");
+    }
+}
+
+/// The whole list after an expired page keeps nothing of the pages: where it fails too, the next list has pages again.
+#[test]
+fn an_expired_whole_list_leads_to_pages_at_the_newest_version() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &page("10", "C", &[pod("a", 1)]));
+    w.expect("LIST continue=C limit=500");
+    w.answer(410, &status(410, "Expired"));
+    w.expect("LIST resourceVersion=0");
+    w.answer(410, &status(410, "Expired"));
+    w.expect("LIST limit=500");
+    w.answer(200, &list("20", &[pod("b", 1)]));
+    w.expect("WATCH resourceVersion=20");
+    w.told(&["add* b@1", "synced"]);
+}
+
+/// A server that pages whatever it is asked, and whose second page always expires, is not asked without a pause.
+#[test]
+fn pages_that_always_expire_do_not_make_a_loop_without_pause() {
+    let mut w = World::list();
+    for _ in 0..20 {
+        let Some(asked) = w.next_request() else { break };
+        if asked.contains("continue") {
+            w.answer(410, &status(410, "Expired"));
+        } else {
+            w.answer(200, &page("10", "C", &[pod("a", 1)]));
+        }
+    }
+    w.nothing_asked();
+    assert!(w.count <= 8, "{} requests at once", w.count);
+}
+
+/// R44; the golden trace of 410 and the row after it.
+#[test]
+fn an_expired_relist_is_repeated_at_once_at_the_newest_version() {
+    for (code, reason) in [(410, "Expired"), (410, "Gone"), (410, "SomethingNew")] {
+        for w in both() {
+            let mut w = w.watching();
+            w.events(&[error_event(410, "Expired")]);
+            w.expect_after(ms(800), "LIST resourceVersion=10");
+            w.answer(code, &status(code, reason));
+            // X03: without pages, as the list that was refused.
+            w.expect("LIST");
+            w.answer(200, &list("30", &[pod("a", 5)]));
+            w.expect("WATCH resourceVersion=30");
+            w.close();
+            w.expect_after(ms(1600), "LIST resourceVersion=30");
+        }
+    }
+}
+
+/// The golden trace's next row: the flag stays until a list succeeds, and the next run has pages.
+#[test]
+fn a_newest_list_that_fails_too_is_repeated_after_a_delay_with_pages() {
+    for w in both() {
+        let mut w = w.watching();
+        w.close();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        w.expect("LIST");
+        w.answer(500, &status(500, "InternalError"));
+        w.expect_after(ms(1600), "LIST limit=500");
+        w.answer(410, &status(410, "Expired"));
+        // Even where the newest version is said to be expired: as client-go once more, and then a pause.
+        w.expect("LIST limit=500");
+        w.answer(410, &status(410, "Expired"));
+        w.expect_after(ms(3200), "LIST limit=500");
+        w.answer(200, &list("40", &[]));
+        w.expect("WATCH resourceVersion=40");
+        w.close();
+        w.expect_after(ms(6400), "LIST resourceVersion=40");
+    }
+}
+
+/// R46: a version from the future, in its three wire forms.
+#[test]
+fn a_too_large_version_leads_to_a_list_at_the_newest_one() {
+    let forms = [
+        status_saying(
+            504,
+            "Timeout",
+            "m",
+            r#"{"reason":"ResourceVersionTooLarge"}"#,
+        ),
+        status_saying(
+            504,
+            "Timeout",
+            "m",
+            r#"{"message":"Too large resource version"}"#,
+        ),
+        status_saying(
+            504,
+            "Timeout",
+            "Timeout: Too large resource version: 9, current: 8",
+            "",
+        ),
+    ];
+    for form in forms {
+        for w in both() {
+            let mut w = w.watching();
+            w.close();
+            w.expect_after(ms(800), "LIST resourceVersion=10");
+            // With Retry-After as well: waiting does not help.
+            w.answer_with(Head::new(504).with_retry_after("1"), &form);
+            w.expect("LIST");
+            w.answer(200, &list("8", &[pod("a", 5)]));
+            w.expect("WATCH resourceVersion=8");
+        }
+    }
+}
+
+/// R26: a Table, in both versions of its group, is no list.
+#[test]
+fn a_table_is_refused() {
+    for version in ["v1", "v1beta1"] {
+        let mut w = World::list().watching();
+        w.close();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.take_reports();
+        w.answer(
+            200,
+            &format!(
+                r#"{{"kind":"Table","apiVersion":"meta.k8s.io/{version}","metadata":{{"resourceVersion":"11"}},"columnDefinitions":[],"rows":[{{"cells":["a"],"object":{}}}]}}"#,
+                pod("a", 5)
+            ),
+        );
+        w.reports(&["not-a-list"]);
+        w.holds(&["a@5"]);
+        w.expect_after(ms(1600), "LIST resourceVersion=10");
+        w.version("10");
+    }
+}
+
+/// A list that answers the present request is the truth, also where it is older than what was seen.
+#[test]
+fn an_older_list_is_taken_and_reported() {
+    for (mut w, level) in both().into_iter().zip([Level::Info, Level::Debug]) {
+        w = w.watching();
+        w.close();
+        w.take_reports();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.answer(200, &list("7", &[pod("a", 3)]));
+        let reports = w.take_reports();
+        assert_eq!(reports.len(), 1);
+        assert_eq!(
+            (reports[0].class, reports[0].level),
+            ("version-went-back", level)
+        );
+        w.expect("WATCH resourceVersion=7");
+        w.told(&["update a@5->3"]);
+    }
+}
+
+/// DESIGN 8: an answer 429 or 5xx with Retry-After is asked again, unchanged, at most ten times.
+#[test]
+fn an_answer_with_retry_after_is_asked_again_unchanged() {
+    for (code, reason) in [
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (503, "ServiceUnavailable"),
+    ] {
+        for mut w in both() {
+            for _ in 0..10 {
+                w.expect("LIST limit=500 resourceVersion=0");
+                w.answer_with(Head::new(code).with_retry_after("3"), &status(code, reason));
+                w.nothing_asked();
+                w.wait(ms(2999)).nothing_asked();
+                w.wait(ms(1));
+            }
+            w.expect("LIST limit=500 resourceVersion=0");
+            let mut reports = w.take_reports();
+            reports.retain(|report| report.class != "slow-list");
+            assert_eq!(reports.len(), 10);
+            assert!(
+                reports.iter().all(|report| {
+                    report.level == Level::Info && report.retry_in == Some(secs(3))
+                })
+            );
+            // The eleventh goes to the reflector.
+            w.answer_with(Head::new(code).with_retry_after("3"), &status(code, reason));
+            w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+            let reports = w.take_reports();
+            assert_eq!(reports.len(), 1);
+            assert_eq!(reports[0].phase, Phase::List);
+        }
+    }
+}
+
+/// Without Retry-After in whole seconds, or with another status, nothing is asked again below the reflector.
+#[test]
+fn only_429_and_5xx_with_retry_after_are_asked_again() {
+    for head in [
+        Head::new(429),
+        Head::new(500),
+        Head::new(503).with_retry_after("Fri, 31 Dec 1999 23:59:59 GMT"),
+        Head::new(404).with_retry_after("1"),
+        Head::new(403).with_retry_after("1"),
+    ] {
+        let mut w = World::list();
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer_with(head, "no");
+        let reports = w.take_reports();
+        assert!(reports[0].retry_in.unwrap() < ms(1600));
+        assert_ne!(reports[0].retry_in, Some(secs(1)));
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+    }
+}
+
+/// A page is asked again with the same token.
+#[test]
+fn a_page_is_asked_again_unchanged() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &page("10", "C", &[pod("a", 1)]));
+    w.expect("LIST continue=C limit=500");
+    w.answer_with(Head::new(429).with_retry_after("1"), "busy");
+    w.wait(secs(1));
+    w.expect("LIST continue=C limit=500");
+    w.answer(200, &page("10", "", &[pod("b", 1)]));
+    w.expect("WATCH resourceVersion=10");
+    w.told(&["add* a@1", "add* b@1", "synced"]);
+}
+
+/// "Connection lost during L": ten retries a second apart, then the delay, and the same rule for the version.
+#[test]
+fn a_cut_list_is_asked_again_after_a_second() {
+    for mut w in both() {
+        for _ in 0..10 {
+            w.expect("LIST limit=500 resourceVersion=0");
+            w.fail(FailureKind::Reset);
+            w.expect_after_exactly(secs(1));
+        }
+        w.expect("LIST limit=500 resourceVersion=0");
+        // Ten seconds have gone by.
+        w.reports(&["slow-list"]);
+        w.fail(FailureKind::Reset);
+        w.reports(&["connection-reset"]);
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+    }
+}
+
+impl World {
+    fn expect_after_exactly(&mut self, delay: core::time::Duration) {
+        self.nothing_asked();
+        self.wait(delay - ms(1)).nothing_asked();
+        self.wait(ms(1));
+    }
+}
+
+/// A kept connection that the server had closed says nothing of the server: the first time at once.
+#[test]
+fn a_request_on_a_stale_connection_is_repeated_at_once() {
+    let stale = End::Failed(Failure {
+        kind: FailureKind::Reset,
+        connection_was_used: true,
+    });
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.end(stale);
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.end(stale);
+    w.expect_after_exactly(secs(1));
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.end(stale);
+    w.expect("WATCH resourceVersion=10");
+    w.no_reports();
+}
+
+/// A refused connection is never tried again below the reflector, nor is one that TLS or DNS failed.
+#[test]
+fn what_was_never_sent_is_not_repeated_below() {
+    for kind in [
+        FailureKind::Refused,
+        FailureKind::Tls,
+        FailureKind::Dns,
+        FailureKind::Other,
+        // A list that times out neither: client-go tells only watches from it.
+        FailureKind::TimedOut,
+    ] {
+        let mut w = World::list();
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.fail(kind);
+        w.reports(&[kind.as_str()]);
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+    }
+}
+
+/// A body that is cut is no request that is repeated below: the run fails.
+#[test]
+fn a_list_that_is_cut_in_the_middle_fails_the_run() {
+    let body = list("20", &[pod("a", 5), pod("b", 6)]);
+    let cut = &body.as_bytes()[..body.len() - 30];
+    for (end, class) in [
+        (End::Clean, "truncated"),
+        (
+            End::Failed(Failure::new(FailureKind::Reset)),
+            "connection-reset",
+        ),
+    ] {
+        let mut w = World::list().watching();
+        w.close();
+        w.expect_after(ms(800), "LIST resourceVersion=10");
+        w.take_reports();
+        w.head(Head::new(200)).bytes(cut).end(end);
+        w.reports(&[class]);
+        // Nothing is swept; the version is the old one.
+        w.holds(&["a@5"]);
+        w.version("10");
+        w.expect_after(ms(1600), "LIST resourceVersion=10");
+        w.answer(200, &list("21", &[pod("b", 6)]));
+        w.holds(&["b@6"]);
+        w.told(&["add b@6", "delete? a@5"]);
+    }
+}
+
+/// The JSON is what counts: a list whose body ends badly after it is taken.
+#[test]
+fn a_list_whose_end_is_cut_is_whole() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.head(Head::new(200))
+        .bytes(list("10", &[pod("a", 5)]).as_bytes());
+    w.nothing_asked();
+    w.fail(FailureKind::Reset);
+    w.reports(&["connection-reset"]);
+    w.expect("WATCH resourceVersion=10");
+    w.told(&["add* a@5", "synced"]);
+}
+
+/// So is one whose body never ends.
+#[test]
+fn a_list_whose_body_does_not_end_is_whole_after_a_second() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.head(Head::new(200))
+        .bytes(list("10", &[pod("a", 5)]).as_bytes());
+    w.wait(ms(999)).nothing_asked();
+    w.wait(ms(1));
+    w.expect("WATCH resourceVersion=10");
+    w.reports(&["silent"]);
+    assert_eq!(w.cancelled, 1);
+}
+
+/// The body of an error may be endless: what has come of it has to do.
+#[test]
+fn an_error_whose_body_does_not_end_is_an_error() {
+    for head in [Head::new(403), Head::new(500).with_retry_after("0")] {
+        let mut w = World::list();
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.head(head);
+        for _ in 0..4 {
+            w.bytes(&[b'x'; 20_000]);
+            w.wait(secs(1)).no_reports();
+        }
+        w.wait(secs(1));
+        assert_eq!((w.take_reports().len(), w.cancelled), (1, 1));
+        if head.status == 403 {
+            w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+        } else {
+            w.expect("LIST limit=500 resourceVersion=0");
+        }
+    }
+}
+
+/// DIFFERENCES: a list that brings no byte for a minute is given up; a slow one is reported.
+#[test]
+fn a_silent_list_is_given_up_after_a_minute() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.wait(ms(9_999)).no_reports();
+    w.wait(ms(1)).reports(&["slow-list"]);
+    w.wait(ms(49_999)).no_reports();
+    w.wait(ms(1)).reports(&["silent"]);
+    assert_eq!(w.cancelled, 1);
+    w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+    // Every byte begins the minute anew.
+    w.head(Head::new(200));
+    for byte in b"{\"kind\":".chunks(1) {
+        w.wait(secs(59)).bytes(byte);
+    }
+    w.reports(&["slow-list"]);
+    w.wait(secs(60)).reports(&["silent"]);
+}
+
+/// With the switch it is as in client-go: it waits, and the error handler hears nothing.
+#[test]
+fn as_client_go_a_silent_list_is_waited_for() {
+    let mut w = World::client_go(Initial::List);
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.wait(secs(3600)).nothing_asked();
+    assert_eq!(w.cancelled, 0);
+    assert!(
+        w.take_reports()
+            .iter()
+            .all(|report| report.level == Level::Debug)
+    );
+}
+
+/// A token is text in JSON, escapes included; what is lost of it would lose the pages after it.
+#[test]
+fn a_token_with_escapes_is_sent_as_it_is_meant() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &page("10", r"a\u003d\/b", &[pod("a", 1)]));
+    w.expect("LIST continue=a%3D%2Fb limit=500");
+}
+
+/// A last page without metadata ends the list; the token before it is not used again.
+#[test]
+fn a_page_without_metadata_is_the_last_one() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &page("10", "C", &[pod("a", 1)]));
+    w.expect("LIST continue=C limit=500");
+    w.answer(
+        200,
+        &format!(r#"{{"kind":"PodList","items":[{}]}}"#, pod("b", 1)),
+    );
+    w.expect("WATCH resourceVersion=10");
+}
+
+/// Members in the order in which the server sends custom resources.
+#[test]
+fn the_members_of_a_list_come_in_any_order() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(
+        200,
+        &format!(
+            r#"{{"apiVersion":"v1","items":[{}],"kind":"PodList","metadata":{{"continue":"","resourceVersion":"10"}}}}"#,
+            pod("a", 1)
+        ),
+    );
+    w.expect("WATCH resourceVersion=10");
+    w.told(&["add* a@1", "synced"]);
+}
+
+/// A relist tells changes as they come, and deletions at its end.
+#[test]
+fn a_relist_tells_deletions_at_its_end() {
+    let mut w = World::list().watching();
+    w.events(&[added("b", 11)]);
+    w.told(&["add b@11"]);
+    w.close();
+    w.expect("WATCH resourceVersion=11");
+    w.events(&[error_event(410, "Expired")]);
+    w.expect_after(ms(800), "LIST resourceVersion=11");
+    w.head(Head::new(200));
+    let body = list("20", &[pod("b", 12), pod("c", 13)]);
+    let (most, end) = body.split_at(body.len() - 2);
+    w.bytes(most.as_bytes());
+    w.told(&["update b@11->12", "add c@13"]);
+    w.version("11");
+    w.bytes(end.as_bytes());
+    w.told(&["delete? a@5"]);
+    w.version("20");
+}
+
+/// R23: a list that fails, a watch that cannot be opened: the last good state stays, and the next run recovers.
+#[test]
+fn errors_leave_the_last_good_state() {
+    for mut w in both() {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(500, &status(500, "InternalError"));
+        w.reports(&["internal-error"]);
+        w.holds(&[]);
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+        w.answer(200, &list("1", &[pod("foo", 1)]));
+        w.expect("WATCH resourceVersion=1");
+        w.answer(404, &status(404, "NotFound"));
+        w.reports(&["not-found"]);
+        w.holds(&["foo@1"]);
+        w.expect_after(ms(1600), "LIST resourceVersion=1");
+        w.answer(200, &list("2", &[pod("foo", 2)]));
+        w.holds(&["foo@2"]);
+    }
+}
+
+/// R04-R07 for an engine without I/O: stopped at any moment it cancels what is open and asks for nothing more.
+#[test]
+fn a_stop_cancels_and_asks_for_nothing_more() {
+    type Moment = fn(&mut World);
+    let moments: [(Moment, usize); 8] = [
+        (|_| {}, 1),
+        (
+            |w| {
+                w.head(Head::new(200));
+            },
+            1,
+        ),
+        (|w| w.answer(500, "x"), 0),
+        (
+            |w| w.answer_with(Head::new(429).with_retry_after("5"), "x"),
+            0,
+        ),
+        (|w| w.answer(200, &list("1", &[])), 1),
+        (|w| w.answer(200, &page("1", "C", &[])), 1),
+        (
+            |w| {
+                w.answer(200, &list("1", &[]));
+                w.events(&[added("a", 2)]);
+            },
+            1,
+        ),
+        (
+            |w| {
+                w.answer(200, &list("1", &[]));
+                w.answer(429, "x");
+            },
+            0,
+        ),
+    ];
+    for (moment, cancels) in moments {
+        let mut w = World::list();
+        moment(&mut w);
+        let count = w.count;
+        w.informer.stop();
+        w.pump();
+        w.wait(secs(3600));
+        assert_eq!((w.count, w.cancelled), (count, cancels));
+        assert!(w.informer.reflector().is_stopped());
+    }
+}
+
+/// What was never polled is never asked.
+#[test]
+fn a_reflector_stopped_before_it_began_asks_for_nothing() {
+    use crate::reflector::{Output, Reflector};
+    let mut reflector: Reflector<_, crate::Heap> =
+        Reflector::new(pods(), ReflectorConfig::default(), 1);
+    reflector.stop();
+    let output = reflector.poll_output(crate::Instant::from_micros(0));
+    assert!(matches!(output, Output::Wait(None)), "{output:?}");
+}
+
+/// Head, bytes and end of a request that was abandoned are ignored.
+#[test]
+fn answers_to_abandoned_requests_are_ignored() {
+    let mut w = World::list().watching();
+    let (old, _) = w.open.unwrap();
+    w.events(&[error_event(410, "Expired")]);
+    w.expect_after(ms(800), "LIST resourceVersion=10");
+    let (new, _) = w.open.unwrap();
+    w.take_reports();
+    w.informer.handle_head(w.now, old, Head::new(500));
+    w.bytes_for(old, b"<garbage>");
+    w.informer.handle_end(w.now, old, End::Clean);
+    w.informer
+        .handle_end(w.now, old, End::Failed(Failure::new(FailureKind::Refused)));
+    w.pump();
+    w.nothing_asked();
+    w.no_reports();
+    assert_eq!(w.open, Some((new, false)));
+    w.answer(200, &list("20", &[pod("a", 5)]));
+    w.expect("WATCH resourceVersion=20");
+}
+
+/// A relist asked for while one is due anyway changes nothing: it cannot be put off for ever.
+#[test]
+fn asking_for_a_relist_does_not_put_off_the_one_that_is_due() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.fail(FailureKind::Refused);
+    let start = w.now;
+    while w.next_request().is_none() {
+        w.relist();
+        w.wait(ms(100));
+        assert!(w.now - start <= ms(1700));
+    }
+    // One that is under way is begun again, once, and a watch that waits is given up.
+    w.relist();
+    assert_eq!(w.cancelled, 1);
+    w.expect_after(ms(1600), "LIST limit=500 resourceVersion=0");
+    w.answer(200, &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.answer(429, "busy");
+    w.relist();
+    w.expect_after(ms(3200), "LIST resourceVersion=10");
+    // Nothing of that revives one that was stopped.
+    w.informer.stop();
+    w.relist();
+    w.wait(secs(3600)).nothing_asked();
+}
+
+/// A token that the storage cannot take whole would name another page, or none.
+#[test]
+fn a_token_that_is_too_long_fails_the_run() {
+    use crate::reflector::{Output, Reflector};
+    type Small = crate::Inline<4, 32, 4096>;
+    let now = crate::Instant::from_micros(0);
+    let mut reflector: Reflector<_, Small> = Reflector::new(pods(), ReflectorConfig::default(), 1);
+    let Output::Send(request) = reflector.poll_output(now) else {
+        panic!()
+    };
+    let id = request.id();
+    reflector.handle_head(now, id, Head::new(200));
+    let body = page("10", &"x".repeat(2000), &[]);
+    let mut rest = body.as_bytes();
+    while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
+        assert!(!matches!(frame, crate::Frame::Complete { .. }));
+    }
+    let Output::Report(report) = reflector.poll_output(now) else {
+        panic!()
+    };
+    assert_eq!(report.class(), "request-too-long");
+    assert!(matches!(reflector.poll_output(now), Output::Cancel(_)));
+    assert!(matches!(reflector.poll_output(now), Output::Wait(Some(_))));
+}

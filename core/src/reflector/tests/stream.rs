@@ -1,0 +1,326 @@
+//! Streaming lists (KEP-3157), and the way back to a list.
+
+use super::harness::*;
+use crate::Level;
+use crate::reflector::{Initial, ReflectorConfig};
+use crate::transport::{FailureKind, Head};
+
+fn both() -> [World; 2] {
+    [World::stream(), World::client_go(Initial::Stream)]
+}
+
+/// R22, R75, R87; the golden trace of a first start: one request, and the same stream goes on.
+#[test]
+fn a_first_start_is_one_request() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("foo", 1), added("bar", 3)]);
+        w.told(&[]);
+        w.events(&[end_bookmark(2)]);
+        w.told(&["add* foo@1", "add* bar@3", "synced"]);
+        w.version("2");
+        w.events(&[modified("foo", 4), added("baz", 5)]);
+        w.told(&["update foo@1->4", "add baz@5"]);
+        assert_eq!(w.count, 1);
+        w.no_reports();
+    }
+}
+
+/// What comes right after the end, in the same piece of input, is told as well, and after the initial state.
+#[test]
+fn changes_in_the_same_chunk_as_the_end_are_told() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[
+            added("a", 1),
+            end_bookmark(2),
+            added("b", 3),
+            modified("a", 4),
+            deleted("b", 5),
+            added("c", 6),
+        ]);
+        w.holds(&["a@4", "c@6"]);
+        w.version("6");
+        w.told(&["add* a@4", "add c@6", "synced"]);
+        w.events(&[modified("c", 7)]);
+        w.told(&["update c@6->7"]);
+    }
+}
+
+/// R71, R82: without the end nothing is told, and no version is reached.
+#[test]
+fn without_its_end_nothing_is_told() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("foo", 1), bookmark(2)]);
+        w.told(&[]);
+        w.version("");
+        assert!(!w.informer.cache().is_synced());
+        w.informer.stop();
+        w.pump();
+        assert_eq!((w.count, w.cancelled), (1, 1));
+        w.told(&[]);
+    }
+}
+
+/// R81: another value of the annotation is not the end.
+#[test]
+fn an_end_that_says_false_is_none() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("foo", 1), end_bookmark_saying(2, "false")]);
+        w.told(&[]);
+        assert!(!w.informer.cache().is_synced());
+        w.events(&[end_bookmark(3)]);
+        w.told(&["add* foo@1", "synced"]);
+    }
+}
+
+/// R76: changes before the end come to the final state.
+#[test]
+fn changes_before_the_end_come_to_the_final_state() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("foo", 1), added("bar", 2), modified("foo", 3)]);
+        w.events(&[deleted("bar", 4), end_bookmark(5)]);
+        w.told(&["add* foo@3", "synced"]);
+        w.version("5");
+    }
+}
+
+/// R77: 429 is asked again after the delay, refused likewise.
+#[test]
+fn a_stream_that_is_refused_or_too_many_is_asked_for_again() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.answer(429, "busy");
+        w.expect_after(ms(800), "STREAM");
+        w.fail(FailureKind::Refused);
+        w.expect_after(ms(1600), "STREAM");
+        w.events(&[added("a", 1), error_event(429, "TooManyRequests")]);
+        w.expect_after(ms(3200), "STREAM");
+        w.reports(&[
+            "too-many-requests",
+            "connection-refused",
+            "too-many-requests",
+        ]);
+        w.events(&[added("b", 1), end_bookmark(2)]);
+        w.told(&["add* b@1", "synced"]);
+        assert_eq!(w.count, 4);
+    }
+}
+
+/// R78, X18: a stream that ends before its end begins anew at once, with nothing of the first attempt.
+#[test]
+fn a_stream_that_ends_too_soon_begins_anew() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("foo", 1), added("bar", 2)]);
+        w.wait(secs(2)).close();
+        w.expect("STREAM");
+        w.events(&[added("foo", 3)]);
+        w.fail(FailureKind::Reset);
+        w.expect("STREAM");
+        w.events(&[added("baz", 4), end_bookmark(5)]);
+        w.told(&["add* baz@4", "synced"]);
+        w.holds(&["baz@4"]);
+        w.no_reports();
+    }
+}
+
+/// R79: after the end a stream is a watch.
+#[test]
+fn a_stream_that_ends_after_its_end_is_watched_on() {
+    for w in both() {
+        let mut w = w.streaming();
+        w.close();
+        w.expect("WATCH resourceVersion=10");
+    }
+}
+
+/// The golden trace of a 410 after the end; then Expired and too-large at the last version.
+#[test]
+fn an_expired_stream_begins_anew_at_its_last_version() {
+    let too_large = status_saying(
+        504,
+        "Timeout",
+        "m",
+        r#"{"reason":"ResourceVersionTooLarge"}"#,
+    );
+    for (code, body) in [(410, status(410, "Expired")), (504, too_large)] {
+        for w in both() {
+            let mut w = w.streaming();
+            w.events(&[modified("a", 11), error_event(410, "Expired")]);
+            w.expect_after(ms(800), "STREAM resourceVersion=11");
+            w.answer(code, &body);
+            w.expect("STREAM");
+            w.events(&[added("a", 12), end_bookmark(13)]);
+            w.told(&["update a@5->11", "update a@11->12"]);
+            // The flag is cleared.
+            w.events(&[error_event(410, "Expired")]);
+            w.expect_after(ms(1600), "STREAM resourceVersion=13");
+            // As an event it is the same.
+            w.events(&[event("ERROR", &body)]);
+            w.expect("STREAM");
+        }
+    }
+}
+
+/// R80: the watch after a stream expires: what is there stays, and a stream begins at the last version.
+#[test]
+fn a_watch_that_expires_after_a_stream_leads_to_a_stream() {
+    for w in both() {
+        let mut w = w.streaming();
+        w.close();
+        w.expect("WATCH resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        w.reports(&["expired"]);
+        w.holds(&["a@5"]);
+        w.expect_after(ms(800), "STREAM resourceVersion=10");
+    }
+}
+
+/// R73, R74: what a server without streaming lists answers leads to a list, each time anew.
+#[test]
+fn a_refused_stream_falls_back_to_a_list() {
+    for (code, reason) in [
+        (400, "BadRequest"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (405, "MethodNotAllowed"),
+        (422, "Invalid"),
+        (500, "InternalError"),
+    ] {
+        for mut w in both() {
+            w.expect("STREAM");
+            w.answer(code, &status(code, reason));
+            let reports = w.take_reports();
+            assert!(
+                reports.iter().all(|r| r.level == Level::Debug),
+                "{reports:?}"
+            );
+            w.expect("LIST limit=500 resourceVersion=0");
+            w.answer(200, &list("10", &[pod("foo", 5)]));
+            w.expect("WATCH resourceVersion=10");
+            w.events(&[added("bar", 11)]);
+            w.holds(&["bar@11", "foo@5"]);
+            w.events(&[error_event(410, "Expired")]);
+            w.expect_after(ms(800), "STREAM resourceVersion=11");
+            w.answer(code, &status(code, reason));
+            w.expect("LIST resourceVersion=11");
+        }
+    }
+}
+
+/// The same as an ERROR event before the end, and what the first part brought is not left over.
+#[test]
+fn an_error_before_the_end_falls_back_to_a_list() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.events(&[added("x", 1), error_event(500, "InternalError")]);
+        assert_eq!(w.cancelled, 1);
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &list("10", &[pod("foo", 5)]));
+        w.told(&["add* foo@5", "synced"]);
+    }
+}
+
+/// Its fallback lists at the newest version where the last one was found to be of no use.
+#[test]
+fn a_fallback_after_an_expired_version_lists_at_the_newest() {
+    for w in both() {
+        let mut w = w.streaming();
+        w.events(&[error_event(410, "Expired")]);
+        w.expect_after(ms(800), "STREAM resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        w.expect("STREAM");
+        w.answer(422, &status(422, "Invalid"));
+        w.expect("LIST limit=500");
+    }
+}
+
+/// A stream that is very short falls back as well.
+#[test]
+fn a_very_short_stream_falls_back_to_a_list() {
+    for mut w in both() {
+        w.expect("STREAM");
+        w.close();
+        w.reports(&["very-short-watch"]);
+        w.expect("LIST limit=500 resourceVersion=0");
+    }
+}
+
+/// Where it is wanted, a refusal is remembered.
+#[test]
+fn a_refusal_is_remembered_where_it_is_wanted() {
+    let mut w = World::new(ReflectorConfig {
+        initial: Initial::Stream,
+        remember_stream_refusal: true,
+        ..Default::default()
+    });
+    w.expect("STREAM");
+    w.answer(422, &status(422, "Invalid"));
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(500, "x");
+    w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+}
+
+/// DIFFERENCES, R83: a stream without an event for half a minute is given up. The list after it is not slow for that.
+#[test]
+fn a_silent_stream_is_given_up_for_a_list() {
+    let mut w = World::stream();
+    w.expect("STREAM");
+    w.events(&[added("a", 1)]);
+    w.wait(secs(29)).events(&[added("b", 2)]);
+    w.wait(ms(29_999)).nothing_asked();
+    w.wait(ms(1));
+    assert_eq!(w.cancelled, 1);
+    w.expect("LIST limit=500 resourceVersion=0");
+    let reports = w.take_reports();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert_eq!(reports[0].class, "no-initial-events");
+    // Somebody should know why each start takes half a minute.
+    assert_eq!(reports[0].level, Level::Warn);
+    w.wait(ms(9_999)).no_reports();
+    w.wait(ms(1)).reports(&["slow-list"]);
+
+    // Also where there is no answer at all.
+    let mut w = World::stream();
+    w.expect("STREAM");
+    w.wait(secs(30));
+    w.expect("LIST limit=500 resourceVersion=0");
+
+    let mut w = World::client_go(Initial::Stream);
+    w.expect("STREAM");
+    w.head(Head::new(200));
+    w.wait(secs(3600)).nothing_asked();
+    w.no_reports();
+}
+
+/// A streaming list is a list: where it is older than what was seen, it is the truth all the same.
+#[test]
+fn an_older_stream_is_taken_and_reported() {
+    let mut w = World::stream().streaming();
+    w.events(&[error_event(410, "Expired")]);
+    w.take_reports();
+    w.expect_after(ms(800), "STREAM resourceVersion=10");
+    w.events(&[added("a", 3), end_bookmark(7), added("b", 8)]);
+    w.reports(&["version-went-back"]);
+    w.version("8");
+    w.told(&["update a@5->3", "add b@8"]);
+    w.holds(&["a@3", "b@8"]);
+}
+
+/// A relist by stream tells what changed, and what is gone at its end.
+#[test]
+fn a_relist_by_stream_tells_deletions_at_its_end() {
+    let mut w = World::stream().streaming();
+    w.events(&[added("b", 11), added("c", 12), error_event(410, "Expired")]);
+    w.told(&["add b@11", "add c@12"]);
+    w.expect_after(ms(800), "STREAM resourceVersion=12");
+    w.events(&[added("b", 20), added("d", 21), deleted("c", 22)]);
+    w.told(&["update b@11->20", "add d@21", "delete c@22"]);
+    w.version("12");
+    w.events(&[end_bookmark(23)]);
+    w.told(&["delete? a@5"]);
+}

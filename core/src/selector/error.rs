@@ -1,0 +1,170 @@
+//! What is wrong with a label selector.
+
+use core::{error::Error, fmt};
+
+/// Says what is wrong with a label selector, and where.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Selector, SelectorErrorKind};
+///
+/// let error = Selector::parse("app in prod").unwrap_err();
+/// assert_eq!(error.kind(), SelectorErrorKind::ExpectedParenthesis);
+/// assert_eq!(
+///     error.to_string(),
+///     "invalid label selector, byte 7: found 'p', expected `(`; write the values of `in` and `notin` as `(a,b)`",
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectorError {
+    kind: SelectorErrorKind,
+    offset: Option<usize>,
+    found: Option<char>,
+}
+
+impl SelectorError {
+    /// Returns what is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> SelectorErrorKind {
+        self.kind
+    }
+
+    /// Returns the byte of the text where it is, or `None` where there was no text but the parts of a requirement.
+    #[must_use]
+    pub const fn offset(&self) -> Option<usize> {
+        self.offset
+    }
+
+    pub(super) const fn at(kind: SelectorErrorKind, offset: usize, found: Option<char>) -> Self {
+        Self {
+            kind,
+            offset: Some(offset),
+            found,
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(super) fn without_text(self) -> Self {
+        Self {
+            offset: None,
+            ..self
+        }
+    }
+
+    pub(super) fn shifted(self, by: usize) -> Self {
+        Self {
+            offset: self.offset.map(|offset| offset + by),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            Some(offset) => write!(f, "invalid label selector, byte {offset}: ")?,
+            None => f.write_str("invalid label requirement: ")?,
+        }
+        if let Some(found) = self.found {
+            write!(f, "found {found:?}, ")?;
+        } else if self.kind.is_syntax() {
+            f.write_str("found the end, ")?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl Error for SelectorError {}
+
+/// The kinds of mistakes in a label selector.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{Selector, SelectorErrorKind};
+///
+/// let error = Selector::parse("replicas>many").unwrap_err();
+/// assert_eq!(error.kind(), SelectorErrorKind::NotAnInteger);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SelectorErrorKind {
+    /// A key must stand here.
+    ExpectedKey,
+    /// An operator must stand here, or the end of the requirement.
+    ExpectedOperator,
+    /// A `(` must stand here.
+    ExpectedParenthesis,
+    /// A value must stand here.
+    ExpectedValue,
+    /// The list must go on or be closed here.
+    ExpectedListEnd,
+    /// The requirement must end here.
+    ExpectedEnd,
+    /// The name part of a key is empty or has a character that it cannot have there.
+    InvalidKey,
+    /// The name part of a key is too long.
+    KeyTooLong,
+    /// The prefix of a key is not a DNS subdomain of at most 253 bytes.
+    InvalidPrefix,
+    /// A value has a character that it cannot have there.
+    InvalidValue,
+    /// A value is too long.
+    ValueTooLong,
+    /// The value of `>` or `<` is not an integer.
+    NotAnInteger,
+    /// There are no values for `in` or `notin`.
+    NoValues,
+    /// There is not exactly one value for `=`, `==`, `!=`, `>` or `<`.
+    NotOneValue,
+    /// There are values for a requirement that takes none.
+    UnwantedValues,
+}
+
+impl SelectorErrorKind {
+    const fn is_syntax(self) -> bool {
+        matches!(
+            self,
+            Self::ExpectedKey
+                | Self::ExpectedOperator
+                | Self::ExpectedParenthesis
+                | Self::ExpectedValue
+                | Self::ExpectedListEnd
+                | Self::ExpectedEnd
+        )
+    }
+}
+
+impl fmt::Display for SelectorErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ExpectedKey => "expected a label key; write `key`, `!key`, `key=value` or `key in (a,b)`",
+            Self::ExpectedOperator => {
+                "expected `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, or `,` before the next requirement"
+            }
+            Self::ExpectedParenthesis => "expected `(`; write the values of `in` and `notin` as `(a,b)`",
+            Self::ExpectedValue => "expected a label value; leave it out to mean the empty one",
+            Self::ExpectedListEnd => "expected `,` or `)`; separate the values by commas and close the list",
+            Self::ExpectedEnd => "expected `,` or the end; separate the requirements by commas",
+            Self::InvalidKey => {
+                "the name of a label key must be of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                 at both ends, after at most one `prefix/`"
+            }
+            Self::KeyTooLong => "the name of a label key must have at most 63 bytes; shorten it",
+            Self::InvalidPrefix => {
+                "the prefix of a label key must be a DNS name such as `example.com`, in lower case and of at most \
+                 253 bytes"
+            }
+            Self::InvalidValue => {
+                "a label value must be empty or of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                 at both ends; write it without quotes"
+            }
+            Self::ValueTooLong => "a label value must have at most 63 bytes; shorten it",
+            Self::NotAnInteger => "the value of `>` and `<` must be an integer of 64 bits",
+            Self::NoValues => "`in` and `notin` need at least one value",
+            Self::NotOneValue => "`=`, `==`, `!=`, `>` and `<` take exactly one value",
+            Self::UnwantedValues => "`key` and `!key` take no values; remove them",
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! What a test process has allocated.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// An allocator that counts: what is allocated now, and the most that ever was since [`Counting::reset_peak`].
+///
+/// It is to be a test's `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Counting {
+    /// Makes one that has counted nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            now: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns how many bytes are allocated.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    /// Returns the most bytes that were allocated at a time.
+    #[must_use]
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::SeqCst)
+    }
+
+    /// Takes what is allocated now for the most that ever was, and returns it.
+    pub fn reset_peak(&self) -> usize {
+        let now = self.now();
+        self.peak.store(now, Ordering::SeqCst);
+        now
+    }
+
+    fn add(&self, bytes: usize) {
+        let now = self.now.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        self.peak.fetch_max(now, Ordering::SeqCst);
+    }
+
+    fn subtract(&self, bytes: usize) {
+        self.now.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be had without it; everything is handed on as it came")]
+// SAFETY: the system's allocator does the work, and it is given the very arguments that this one was given.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.add(layout.size());
+        // SAFETY: the caller keeps the contract of this very method.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.add(layout.size());
+        // SAFETY: the caller keeps the contract of this very method.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        self.subtract(layout.size());
+        // SAFETY: the caller keeps the contract of this very method.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // The new block counts before the old one is gone, as where it has to be copied.
+        self.add(size);
+        // SAFETY: the caller keeps the contract of this very method.
+        let moved = unsafe { System.realloc(pointer, layout, size) };
+        self.subtract(layout.size());
+        moved
+    }
+}

@@ -1,0 +1,254 @@
+//! A relist of 100,000 objects needs little more memory than the cache itself: no second copy of the world.
+//!
+//! The server is another process, so that all that is counted here is the informer's.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informer_hyper::HyperTransport;
+use informer_tests::memory::Counting;
+use informer_tests::{PATIENCE, say};
+use informer_tokio::{Decode, Event, Informer, Json, Meta, Raw, Resource};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+#[global_allocator]
+static MEMORY: Counting = Counting::new();
+
+const PODS: usize = 20_000;
+/// The most that a relist may need, as a part of what is held before it.
+const BOUND: f64 = 1.2;
+/// One Pod in so many changes before the relist, and one in ten of these is deleted and another created.
+const CHANGED: usize = 2;
+
+/// The server's process, which ends with this.
+struct DemoServer {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    url: String,
+}
+
+impl DemoServer {
+    async fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_demo_server"))
+            .arg(PODS.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the demo server's binary is there");
+        let input = process.stdin.take().expect("it is piped");
+        let output = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let mut server = Self { process, input, output, url: String::new() };
+        server.url = server.line().await;
+        server
+    }
+
+    async fn line(&mut self) -> String {
+        let line = timeout(PATIENCE, self.output.next_line()).await;
+        line.expect("the server answers").expect("the pipe is open").expect("the server runs")
+    }
+
+    /// Has everybody list again, and returns the server's version.
+    async fn relist(&mut self, changed: usize) -> String {
+        let command = format!("relist {changed}\n");
+        self.input.write_all(command.as_bytes()).await.expect("the server reads");
+        let line = self.line().await;
+        let (version, count) = line.split_once(' ').expect("two numbers");
+        assert_eq!(count, PODS.to_string());
+        version.to_owned()
+    }
+
+    async fn stop(mut self) {
+        self.process.kill().await.expect("it is ours");
+    }
+}
+
+/// What a decoder's form needs for a relist, as a part of what is held before it.
+struct Needed {
+    held: usize,
+    /// Where nothing had changed.
+    unchanged: f64,
+    /// Where one in [`CHANGED`] had, and a subscription was read.
+    changed: f64,
+}
+
+async fn measure<D>(server: &mut DemoServer, decode: D) -> Needed
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let pods = Resource::parse("pods").expect("a resource");
+    let transport = HyperTransport::builder(&server.url).build().expect("a URL");
+    let (heard, mut version) = watch::channel(String::new());
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let mut backoff = informer_core::BackoffConfig::default();
+    // Nothing is to be learnt from waiting.
+    backoff.initial = Duration::from_millis(1);
+
+    let empty = MEMORY.now();
+    let (informer, driver) = Informer::builder(transport, pods, decode)
+        .backoff(backoff)
+        .on_version(move |version| {
+            heard.send_replace(version.to_owned());
+        })
+        .on_report({
+            let reports = Arc::clone(&reports);
+            move |report| reports.lock().expect("nobody panics with it").push(report.class())
+        })
+        .build();
+    let driver = tokio::spawn(driver.run());
+    let reach = async |version: &mut watch::Receiver<String>, wanted: &str| {
+        let reached = timeout(PATIENCE, version.wait_for(|version| version == wanted)).await;
+        let reached = reached.is_ok_and(|reached| reached.is_ok());
+        assert!(reached, "version {wanted} is not reached: {:?}", informer.health());
+    };
+    let part = |peak: usize, held: usize| (peak - empty) as f64 / (held - empty) as f64;
+
+    timeout(PATIENCE, informer.synced()).await.expect("in time").expect("it runs");
+    assert_eq!(informer.health().objects, PODS);
+    let held = MEMORY.reset_peak();
+    let wanted = server.relist(0).await;
+    reach(&mut version, &wanted).await;
+    let needed = Needed { held: held - empty, unchanged: part(MEMORY.peak(), held), changed: 0.0 };
+    assert_eq!((informer.health().objects, informer.health().lists), (PODS, 2));
+
+    let mut events = informer.subscribe();
+    while !matches!(informer_tests::next(&mut events).await, Event::Synced) {}
+    let held = MEMORY.reset_peak();
+    let wanted = server.relist(CHANGED).await;
+    let (mut updates, mut adds, mut deletions) = (0, 0, 0);
+    while deletions < PODS / CHANGED / 10 {
+        match informer_tests::next(&mut events).await {
+            Event::Updated { .. } => updates += 1,
+            Event::Added { .. } => adds += 1,
+            Event::Deleted { .. } => deletions += 1,
+            event => panic!("{}", informer_tests::shown(&event)),
+        }
+    }
+    reach(&mut version, &wanted).await;
+    let changed = part(MEMORY.peak(), held);
+    assert_eq!((adds, deletions), (PODS / CHANGED / 10, PODS / CHANGED / 10));
+    assert_eq!(updates + adds, PODS / CHANGED);
+    assert_eq!((informer.health().objects, informer.health().lists), (PODS, 3));
+
+    informer.stop();
+    drop(events);
+    timeout(PATIENCE, driver).await.expect("in time").expect("no panic");
+    let heard = reports.lock().expect("nobody panics with it");
+    // At each relist the version of the watch that was cut is gone. A list may be slow where the machine is busy.
+    let unexpected = heard.iter().find(|class| !["very-short-watch", "expired", "slow-list"].contains(class));
+    assert!(unexpected.is_none(), "{heard:?}");
+    Needed { changed, ..needed }
+}
+
+/// A few members.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "it is there to be held")]
+struct Small {
+    metadata: SmallMeta,
+    spec: SmallSpec,
+    status: SmallStatus,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "it is there to be held")]
+struct SmallMeta {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct SmallSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct SmallStatus {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+}
+
+/// Most of a Pod, with values of any form in it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct Large {
+    metadata: LargeMeta,
+    spec: LargeSpec,
+    status: LargeStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct LargeMeta {
+    name: String,
+    generate_name: Option<String>,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+    labels: std::collections::BTreeMap<String, String>,
+    annotations: std::collections::BTreeMap<String, String>,
+    owner_references: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct LargeSpec {
+    node_name: Option<String>,
+    service_account_name: String,
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct Container {
+    name: String,
+    image: String,
+    env: Vec<serde_json::Value>,
+    resources: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is there to be held")]
+struct LargeStatus {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    conditions: Vec<serde_json::Value>,
+}
+
+#[tokio::test]
+async fn a_relist_needs_little_more_than_the_cache() {
+    let mut server = DemoServer::start().await;
+    let needed = [
+        ("metadata", measure(&mut server, Meta).await),
+        ("raw", measure(&mut server, Raw).await),
+        ("a small type", measure(&mut server, Json::<Small>::new()).await),
+        ("a large type", measure(&mut server, Json::<Large>::new()).await),
+    ];
+    server.stop().await;
+    for (form, needed) in &needed {
+        say(&format!(
+            "{form}: {PODS} objects are {} bytes each; a relist needs {:.4} of it, with changes {:.4}",
+            needed.held / PODS, needed.unchanged, needed.changed
+        ));
+    }
+    for (form, needed) in needed {
+        let most = needed.unchanged.max(needed.changed);
+        assert!(most <= BOUND, "{form}: a relist needs {most:.3} of what is held before it");
+    }
+}

@@ -1,0 +1,601 @@
+//! Decoding gzip ([RFC 1952](https://www.rfc-editor.org/rfc/rfc1952)) as it arrives.
+//!
+//! A list is one member. A stream of a 1.37 server is a member per flush, one after the other, and any of them may be
+//! the last for hours; so all that the bytes at hand tell is given out at once, and a body may pause at any byte.
+
+use core::fmt;
+
+use bytes::{Buf, Bytes};
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+/// Decodes the members of one body.
+pub(crate) struct Gunzip {
+    place: Place,
+    /// The optional fields of the header that are still to come.
+    flags: u8,
+    inflate: Decompress,
+    /// Counts the header first, then the data.
+    crc: Crc,
+    trailer: [u8; TRAILER],
+    output: Box<[u8]>,
+    /// How much of `output` is lent.
+    filled: usize,
+}
+
+/// What the next byte is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The first of the body. There may be none.
+    Start,
+    /// One of the ten that all headers have, by its index.
+    Fixed(usize),
+    /// One of the length of the extra field.
+    ExtraLow,
+    ExtraHigh(u8),
+    /// One of the extra field, of which this many are left.
+    Extra(u16),
+    Name,
+    Comment,
+    HeaderCrcLow,
+    HeaderCrcHigh(u8),
+    Deflate,
+    /// One of the checksum and the length, by its index.
+    Trailer(usize),
+    /// One after a member: the next one's first, or padding.
+    Between,
+    /// A zero after the last member.
+    Padding,
+}
+
+impl Gunzip {
+    pub(crate) fn new() -> Self {
+        Self::with_output(OUTPUT)
+    }
+
+    fn with_output(len: usize) -> Self {
+        Self {
+            place: Place::Start,
+            flags: 0,
+            inflate: Decompress::new(false),
+            crc: Crc::new(),
+            trailer: [0; TRAILER],
+            output: vec![0; len].into(),
+            filled: 0,
+        }
+    }
+
+    /// Decodes until there is [`output`](Self::output), and tells whether there is. Where there is none, `input` is
+    /// used up and more of it is needed.
+    ///
+    /// One call gives data of one member only, and where the member's end is in `input` as well, only after its
+    /// checksum was found right. After an error it must not be called again.
+    pub(crate) fn decode(&mut self, input: &mut Bytes) -> Result<bool, GzipError> {
+        self.filled = 0;
+        loop {
+            if let Place::Deflate = self.place {
+                let is_done = self.inflate(input)?;
+                if is_done {
+                    self.place = Place::Trailer(0);
+                } else if self.filled == self.output.len() || input.is_empty() {
+                    return Ok(self.filled > 0);
+                }
+            } else {
+                let Some(&byte) = input.first() else {
+                    return Ok(self.filled > 0);
+                };
+                input.advance(1);
+                self.place = self.step(byte)?;
+                if let Place::Between = self.place
+                    && self.filled > 0
+                {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// What the last [`decode`](Self::decode) gave.
+    pub(crate) fn output(&self) -> &[u8] {
+        &self.output[..self.filled]
+    }
+
+    /// Tells whether a body may end here.
+    pub(crate) fn finish(&self) -> Result<(), GzipError> {
+        match self.place {
+            Place::Start | Place::Between | Place::Padding => Ok(()),
+            Place::Fixed(_)
+            | Place::ExtraLow
+            | Place::ExtraHigh(_)
+            | Place::Extra(_)
+            | Place::Name
+            | Place::Comment
+            | Place::HeaderCrcLow
+            | Place::HeaderCrcHigh(_)
+            | Place::Deflate
+            | Place::Trailer(_) => Err(GzipError::Cut),
+        }
+    }
+
+    /// Inflates what fits into the output; `true` is the end of the member's data.
+    fn inflate(&mut self, input: &mut Bytes) -> Result<bool, GzipError> {
+        let (total_in, total_out) = (self.inflate.total_in(), self.inflate.total_out());
+        let room = &mut self.output[self.filled..];
+        let status = self
+            .inflate
+            .decompress(input, room, FlushDecompress::Sync)
+            .map_err(|_| GzipError::Deflate)?;
+        let used = moved(total_in, self.inflate.total_in());
+        let made = moved(total_out, self.inflate.total_out());
+        self.crc.update(&room[..made]);
+        self.filled += made;
+        let had_input = !input.is_empty();
+        input.advance(used);
+        match status {
+            Status::StreamEnd => Ok(true),
+            // It had input and room for output, so it must do something.
+            Status::Ok | Status::BufError if had_input && used == 0 && made == 0 => {
+                Err(GzipError::Deflate)
+            }
+            Status::Ok | Status::BufError => Ok(false),
+        }
+    }
+
+    /// Takes a byte that is not deflate data and tells what the next one is.
+    fn step(&mut self, byte: u8) -> Result<Place, GzipError> {
+        let next = match self.place {
+            Place::Start => {
+                self.crc.reset();
+                self.fixed(0, byte)?
+            }
+            Place::Between if byte == 0 => Place::Padding,
+            Place::Between => {
+                self.crc.reset();
+                self.fixed(0, byte).map_err(|_| GzipError::Garbage)?
+            }
+            Place::Padding if byte == 0 => Place::Padding,
+            Place::Padding => return Err(GzipError::Garbage),
+            Place::Fixed(index) => self.fixed(index, byte)?,
+            Place::ExtraLow => Place::ExtraHigh(byte),
+            Place::ExtraHigh(low) => match u16::from_le_bytes([low, byte]) {
+                0 => self.next_field(),
+                len => Place::Extra(len),
+            },
+            Place::Extra(1) => self.next_field(),
+            Place::Extra(left) => Place::Extra(left - 1),
+            Place::Name | Place::Comment if byte == 0 => self.next_field(),
+            Place::Name => Place::Name,
+            Place::Comment => Place::Comment,
+            // The checksum does not count itself.
+            Place::HeaderCrcLow => return Ok(Place::HeaderCrcHigh(byte)),
+            Place::HeaderCrcHigh(low) => {
+                let [computed @ .., _, _] = self.crc.sum().to_le_bytes();
+                if [low, byte] != computed {
+                    return Err(GzipError::HeaderCrc);
+                }
+                return Ok(self.begin_data());
+            }
+            Place::Trailer(index) => return self.trailer(index, byte),
+            Place::Deflate => unreachable!("deflate data is not taken byte by byte"),
+        };
+        // Where the header ends here, the checksum is the data's already.
+        if !matches!(next, Place::Deflate) {
+            self.crc.update(&[byte]);
+        }
+        Ok(next)
+    }
+
+    fn fixed(&mut self, index: usize, byte: u8) -> Result<Place, GzipError> {
+        match (index, byte) {
+            (0, 0x1f) | (1, 0x8b) | (2, DEFLATE) => {}
+            (0 | 1, _) => return Err(GzipError::Magic),
+            (2, method) => return Err(GzipError::Method(method)),
+            (3, flags) if flags & RESERVED != 0 => return Err(GzipError::Flags(flags)),
+            (3, flags) => self.flags = flags,
+            // The time, the level and the system are of no interest.
+            _ => {}
+        }
+        Ok(match index {
+            0..LAST_FIXED => Place::Fixed(index + 1),
+            _ => self.next_field(),
+        })
+    }
+
+    /// Goes on to the next optional field of the header, or behind the header.
+    fn next_field(&mut self) -> Place {
+        let fields = [
+            (EXTRA, Place::ExtraLow),
+            (NAME, Place::Name),
+            (COMMENT, Place::Comment),
+            (HEADER_CRC, Place::HeaderCrcLow),
+        ];
+        for (flag, place) in fields {
+            if self.flags & flag != 0 {
+                self.flags &= !flag;
+                return place;
+            }
+        }
+        self.begin_data()
+    }
+
+    fn begin_data(&mut self) -> Place {
+        self.inflate.reset(false);
+        self.crc.reset();
+        Place::Deflate
+    }
+
+    fn trailer(&mut self, index: usize, byte: u8) -> Result<Place, GzipError> {
+        self.trailer[index] = byte;
+        if index + 1 < TRAILER {
+            return Ok(Place::Trailer(index + 1));
+        }
+        let [a, b, c, d, len @ ..] = self.trailer;
+        if u32::from_le_bytes([a, b, c, d]) != self.crc.sum() {
+            return Err(GzipError::Crc);
+        }
+        // Both are counted modulo 2^32.
+        if u32::from_le_bytes(len) != self.crc.amount() {
+            return Err(GzipError::Length);
+        }
+        Ok(Place::Between)
+    }
+}
+
+/// The distance between two totals of one call, which is at most the length of a slice.
+fn moved(before: u64, after: u64) -> usize {
+    usize::try_from(after - before).unwrap_or(usize::MAX)
+}
+
+const DEFLATE: u8 = 8;
+
+const HEADER_CRC: u8 = 1 << 1;
+const EXTRA: u8 = 1 << 2;
+const NAME: u8 = 1 << 3;
+const COMMENT: u8 = 1 << 4;
+const RESERVED: u8 = 0b1110_0000;
+
+/// The index of the last byte that all headers have.
+const LAST_FIXED: usize = 9;
+const TRAILER: usize = 8;
+
+/// The most that one call gives: as much as deflate's window, which is held as well.
+const OUTPUT: usize = 32 * 1024;
+
+/// Why bytes are not gzip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GzipError {
+    /// The body ends inside a member.
+    Cut,
+    Magic,
+    Method(u8),
+    Flags(u8),
+    HeaderCrc,
+    Deflate,
+    Crc,
+    Length,
+    Garbage,
+}
+
+impl fmt::Display for GzipError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut => f.write_str("it ends in the middle of a gzip member"),
+            Self::Magic => f.write_str("it does not begin like gzip"),
+            Self::Method(method) => write!(f, "gzip's method {method} is unknown"),
+            Self::Flags(flags) => write!(f, "gzip's flags {flags:#04x} are unknown"),
+            Self::HeaderCrc => f.write_str("the checksum of a gzip header is wrong"),
+            Self::Deflate => f.write_str("its gzip data is corrupt"),
+            Self::Crc => f.write_str("the checksum of a gzip member is wrong"),
+            Self::Length => f.write_str("the length of a gzip member is wrong"),
+            Self::Garbage => f.write_str("after a gzip member comes something else"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use flate2::{Compress, Compression, FlushCompress};
+
+    /// Compresses to deflate data, each part with a flush behind it.
+    fn deflate(parts: &[&[u8]]) -> Vec<u8> {
+        let mut compress = Compress::new(Compression::fast(), false);
+        let len: usize = parts.iter().map(|part| part.len() + 100).sum();
+        let mut out = Vec::with_capacity(len);
+        for part in parts {
+            compress
+                .compress_vec(part, &mut out, FlushCompress::Sync)
+                .unwrap();
+        }
+        compress
+            .compress_vec(&[], &mut out, FlushCompress::Finish)
+            .unwrap();
+        out
+    }
+
+    fn trailer(data: &[u8]) -> Vec<u8> {
+        let mut crc = Crc::new();
+        crc.update(data);
+        [crc.sum().to_le_bytes(), crc.amount().to_le_bytes()].concat()
+    }
+
+    const PLAIN: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
+
+    fn member_with(header: &[u8], data: &[u8]) -> Vec<u8> {
+        [header, &deflate(&[data]), &trailer(data)].concat()
+    }
+
+    fn member(data: &[u8]) -> Vec<u8> {
+        member_with(PLAIN, data)
+    }
+
+    /// A header with all fields.
+    fn long_header() -> Vec<u8> {
+        let mut header = vec![0x1f, 0x8b, 8, 0b1_1111, 1, 2, 3, 4, 0, 3];
+        header.extend(b"\x03\x00abcname\0comment\0");
+        let mut crc = Crc::new();
+        crc.update(&header);
+        header.extend(&crc.sum().to_le_bytes()[..2]);
+        header
+    }
+
+    /// Decodes a body that comes in these pieces.
+    fn decode<'a>(
+        gunzip: &mut Gunzip,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<u8>, GzipError> {
+        let mut all = Vec::new();
+        for piece in pieces {
+            let mut piece = Bytes::copy_from_slice(piece);
+            while gunzip.decode(&mut piece)? {
+                assert!(!gunzip.output().is_empty());
+                all.extend_from_slice(gunzip.output());
+            }
+            assert!(piece.is_empty() && gunzip.output().is_empty());
+        }
+        gunzip.finish()?;
+        Ok(all)
+    }
+
+    fn whole(bytes: &[u8]) -> Result<Vec<u8>, GzipError> {
+        decode(&mut Gunzip::new(), [bytes])
+    }
+
+    /// Text that compresses to literals and to matches, near and far.
+    fn text(len: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut text = Vec::new();
+        while text.len() < len {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            text.extend(format!("{{\"name\":\"pod-{}\"}}\n", state >> 20).bytes());
+        }
+        text.truncate(len);
+        text
+    }
+
+    /// Members of all sorts, and the data of all of them.
+    fn stream() -> (Vec<u8>, Vec<u8>) {
+        let flushed = text(300);
+        let (one, two) = flushed.split_at(120);
+        let bytes = [
+            member(b""),
+            member(b"a"),
+            member_with(&long_header(), &text(150)),
+            [PLAIN, &deflate(&[one, b"", two]), &trailer(&flushed)].concat(),
+            member_with(&[0x1f, 0x8b, 8, EXTRA, 0, 0, 0, 0, 0, 0, 0, 0], &[7; 500]),
+            member(b""),
+            vec![0; 5],
+        ];
+        let data = [b"a", &*text(150), &flushed, &[7; 500]];
+        (bytes.concat(), data.concat())
+    }
+
+    #[test]
+    fn one_member_is_decoded() {
+        assert_eq!(whole(&member(b"hello")).as_deref(), Ok(&b"hello"[..]));
+    }
+
+    #[test]
+    fn no_bytes_are_no_data() {
+        assert_eq!(whole(b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn members_can_be_torn_at_any_byte_and_at_any_two() {
+        let (bytes, data) = stream();
+        for first in 0..=bytes.len() {
+            for second in (first..=bytes.len()).step_by(53) {
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                let got = decode(&mut Gunzip::with_output(64), pieces);
+                assert!(got.as_ref() == Ok(&data), "{first} {second}: {got:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_and_outputs_can_have_any_size() {
+        let (bytes, data) = stream();
+        for size in (1..40).chain([100, 500]) {
+            for room in [1, 2, 3, 31, 258, 259, OUTPUT] {
+                let got = decode(&mut Gunzip::with_output(room), bytes.chunks(size));
+                assert!(got.as_ref() == Ok(&data), "{size} {room}: {got:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_members_are_decoded() {
+        let data = text(300_000);
+        let bytes = [member(&data), member(&data[..100_000])].concat();
+        let expected = [&data[..], &data[..100_000]].concat();
+        for size in [1, 1000, 8192, bytes.len()] {
+            assert!(decode(&mut Gunzip::new(), bytes.chunks(size)).as_ref() == Ok(&expected));
+        }
+    }
+
+    #[test]
+    fn data_that_does_not_compress_is_decoded() {
+        // A block that is stored: its length, and that inverted.
+        let data = text(2000);
+        let len = 2000u16.to_le_bytes();
+        let inverted = (!2000u16).to_le_bytes();
+        let bytes = [PLAIN, &[1], &len, &inverted, &data, &trailer(&data)].concat();
+        for size in [1, 2, 3, 500, 4000] {
+            assert!(
+                decode(&mut Gunzip::with_output(100), bytes.chunks(size)).as_ref() == Ok(&data)
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_that_can_be_told_is_held_back() {
+        // Behind a flush all is told, and every byte of a member's data before its trailer.
+        let (one, two) = (text(400), text(333));
+        let flushed = deflate(&[&one]);
+        let open = &flushed[..flushed.len() - deflate(&[]).len()];
+        let mut gunzip = Gunzip::new();
+        for n in 0..3 {
+            // A member whose data was flushed and whose end is still to come.
+            let mut input = Bytes::from([PLAIN, open].concat());
+            assert_eq!(gunzip.decode(&mut input), Ok(true), "{n}");
+            assert!(gunzip.output() == one);
+            assert_eq!(gunzip.decode(&mut input), Ok(false));
+            let mut input = Bytes::from([&flushed[open.len()..], &trailer(&one)].concat());
+            assert_eq!(gunzip.decode(&mut input), Ok(false));
+            assert_eq!(gunzip.finish(), Ok(()));
+            // A whole member, and then nothing.
+            let mut input = Bytes::from(member(&two));
+            assert_eq!(gunzip.decode(&mut input), Ok(true));
+            assert!(gunzip.output() == two && input.is_empty());
+            // A member without its trailer.
+            let mut input = Bytes::from(member(&two));
+            let mut rest = input.split_off(input.len() - TRAILER);
+            assert_eq!(gunzip.decode(&mut input), Ok(true));
+            assert!(gunzip.output() == two);
+            assert_eq!(gunzip.finish(), Err(GzipError::Cut));
+            assert_eq!(gunzip.decode(&mut rest), Ok(false));
+        }
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_is_told() {
+        let parts = [
+            member(b"first"),
+            member_with(&long_header(), b"second"),
+            member(b""),
+        ];
+        let bytes = parts.concat();
+        let mut ends = vec![0];
+        for part in &parts {
+            ends.push(ends[ends.len() - 1] + part.len());
+        }
+        for len in 0..=bytes.len() {
+            let expected = if ends.contains(&len) {
+                None
+            } else {
+                Some(GzipError::Cut)
+            };
+            assert_eq!(whole(&bytes[..len]).err(), expected, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_header_is_told_at_its_first_wrong_byte() {
+        for (bytes, error) in [
+            (&b"{"[..], GzipError::Magic),
+            (&[0], GzipError::Magic),
+            (&[0x1f, 0x9d], GzipError::Magic),
+            (&[0x1f, 0x8b, 7], GzipError::Method(7)),
+            (&[0x1f, 0x8b, 8, 0x20], GzipError::Flags(0x20)),
+        ] {
+            assert_eq!(whole(bytes), Err(error));
+        }
+        let mut header = long_header();
+        header[4] ^= 1;
+        assert_eq!(
+            whole(&member_with(&header, b"x")),
+            Err(GzipError::HeaderCrc)
+        );
+    }
+
+    #[test]
+    fn damage_to_any_bit_of_data_and_trailer_is_told() {
+        let data = [&b"good"[..], &text(200)].concat();
+        let good = [member(b"good"), member(&text(200))].concat();
+        let start = member(b"good").len() + PLAIN.len();
+        let mut harmless = 0;
+        for bit in start * 8..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            for size in [1, bytes.len()] {
+                match decode(&mut Gunzip::new(), bytes.chunks(size)) {
+                    Ok(got) => {
+                        assert!(got == data, "{bit}");
+                        harmless += 1;
+                    }
+                    Err(error) => assert_ne!(error, GzipError::Garbage, "{bit}"),
+                }
+            }
+        }
+        // Up to seven bits mean nothing before the flush, and as many before the trailer.
+        assert!(harmless <= 2 * 14, "{harmless}");
+    }
+
+    #[test]
+    fn a_wrong_trailer_is_told_before_the_data_that_it_came_with() {
+        for (at, error) in [(8, GzipError::Crc), (4, GzipError::Length)] {
+            let mut bad = member(b"bad");
+            let at = bad.len() - at;
+            bad[at] ^= 1;
+            let mut input = Bytes::from([member(b"good"), bad].concat());
+            let mut gunzip = Gunzip::new();
+            assert_eq!(gunzip.decode(&mut input), Ok(true));
+            assert_eq!(gunzip.output(), b"good");
+            assert_eq!(gunzip.decode(&mut input), Err(error));
+        }
+    }
+
+    #[test]
+    fn only_zeros_may_follow() {
+        let padded = [member(b"x"), vec![0; 512]].concat();
+        assert_eq!(whole(&padded), Ok(b"x".into()));
+        for garbage in [&b"\n"[..], b"\0\n", &member(b"y")[1..]] {
+            let bytes = [&member(b"x"), garbage].concat();
+            assert_eq!(whole(&bytes), Err(GzipError::Garbage));
+        }
+        let behind_padding = [padded, member(b"y")].concat();
+        assert_eq!(whole(&behind_padding), Err(GzipError::Garbage));
+    }
+
+    #[test]
+    fn a_bomb_comes_in_small_pieces() {
+        let bytes = member(&vec![0; 10_000_000]);
+        assert!(bytes.len() < 60_000);
+        let mut input = Bytes::from(bytes);
+        let mut gunzip = Gunzip::new();
+        let mut total = 0;
+        while gunzip.decode(&mut input).unwrap() {
+            assert!(gunzip.output().len() <= OUTPUT);
+            assert_eq!(gunzip.output.len(), OUTPUT);
+            total += gunzip.output().len();
+        }
+        assert_eq!((total, gunzip.finish()), (10_000_000, Ok(())));
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_or_refused() {
+        let (bytes, _) = stream();
+        let mut state = 7u32;
+        for _ in 0..3000 {
+            let mut bytes = bytes.clone();
+            for _ in 0..3 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let at = (state >> 8) as usize % bytes.len();
+                bytes[at] = state.to_le_bytes()[3];
+            }
+            let once = whole(&bytes);
+            let in_pieces = decode(&mut Gunzip::with_output(50), bytes.chunks(3));
+            assert_eq!(once.is_ok(), in_pieces.is_ok());
+        }
+    }
+}
