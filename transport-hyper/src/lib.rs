@@ -1,4 +1,4 @@
-//! The HTTP transport of the informer, on [hyper](https://hyper.rs) and [rustls](https://docs.rs/rustls).
+//! The HTTP transport of the informer, on [hyper](https://hyper.rs) and rustls.
 //!
 //! It sends the informer's requests to one API server by HTTP/1.1, in plain text or over TLS. The URL, the cluster's
 //! CA, a client certificate or a bearer token are given to [`HyperTransport::builder`].
