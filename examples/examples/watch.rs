@@ -2,10 +2,10 @@
 //!
 //! Where no server is named it starts one of its own, whose Pods change all the time.
 
+use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use core::time::Duration;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};

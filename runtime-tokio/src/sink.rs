@@ -180,7 +180,9 @@ impl<D: Decode> CacheSink<D> {
         for (key, why) in refused {
             let problem = match why {
                 KeyError::TooLong => Problem::KeyTooLong { key: &key },
-                KeyError::NoKey | KeyError::NoDeltas | KeyError::Full | _ => Problem::NoRoom { key: &key },
+                KeyError::NoKey | KeyError::NoDeltas | KeyError::Full | _ => {
+                    Problem::NoRoom { key: &key }
+                }
             };
             inner.report(&Report::about(Phase::Cache, problem));
         }
@@ -278,8 +280,9 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
         self.failure = error.to_string();
     }
 
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A body that is always there would keep the thread from all others, from those who read events too.
+        core::pin::pin!(tokio::task::consume_budget()).poll(cx)
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {

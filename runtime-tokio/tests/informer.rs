@@ -1,7 +1,7 @@
 //! The informer on tokio against the fake API server, on paused time.
 
-use std::sync::{Arc, Mutex};
 use core::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
@@ -488,4 +488,27 @@ async fn the_driver_can_be_spawned_on_many_threads() {
         pods.synced().await.is_err(),
         "a driver that is dropped has ended"
     );
+}
+
+/// While a long list is read, which is all there at once, other tasks of the same thread get their turns.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_leaves_turns_to_others() {
+    let mock = mock();
+    mock.with(|server| {
+        for number in 0..2_000 {
+            server
+                .create("pods", pod(&format!("p{number}"), "n1"))
+                .unwrap();
+        }
+    });
+    let (pods, _driver) = start(&mock);
+    let mut seen = Vec::new();
+    while !pods.is_synced() {
+        tokio::task::yield_now().await;
+        let count = pods.lister().len();
+        if seen.last() != Some(&count) {
+            seen.push(count);
+        }
+    }
+    assert!(seen.len() > 10, "{seen:?}");
 }

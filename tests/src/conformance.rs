@@ -48,8 +48,7 @@ pub struct Scenario {
 #[must_use]
 pub fn scenarios(folder: &Path, mode: Mode) -> Vec<Scenario> {
     let read = |path: &Path| {
-        std::fs::read_to_string(path)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let parse = |path: &Path, text: &str| -> Value {
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -58,11 +57,18 @@ pub fn scenarios(folder: &Path, mode: Mode) -> Vec<Scenario> {
         .unwrap_or_else(|error| panic!("{}/scenarios: {error}", folder.display()));
     let mut paths: Vec<_> = files
         .filter_map(|file| Some(file.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     paths.sort();
     let scenario = |path: &std::path::PathBuf| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let recorded = folder.join(format!("expected/{name}.{}.json", mode.as_str()));
         let text = read(path);
         Scenario {
@@ -95,7 +101,11 @@ pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
             Mode::List => Initial::List,
             Mode::Stream => Initial::Stream,
         });
-    let (informer, driver) = if client_go { builder.client_go().build() } else { builder.build() };
+    let (informer, driver) = if client_go {
+        builder.client_go().build()
+    } else {
+        builder.build()
+    };
     let mut subscription = informer.subscribe();
     let end = tokio::time::Instant::now() + seconds("seconds");
     let driver = tokio::spawn(driver.run());
@@ -108,8 +118,10 @@ pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
     if let Err(panic) = driver.await {
         std::panic::resume_unwind(panic.into_panic());
     }
-    let requests: Vec<Value> =
-        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let requests: Vec<Value> = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let mut found = notifications(&events);
     found["requests"] = requests.iter().map(request).collect();
     found["seconds_between_requests"] = gaps(&requests, &scenario.script).into();
@@ -156,25 +168,35 @@ fn notifications(events: &[Event<RawJson>]) -> Value {
                 synced = true;
                 continue;
             }
-            Event::Added { entry, is_in_initial_list } => {
+            Event::Added {
+                entry,
+                is_in_initial_list,
+            } => {
                 if *is_in_initial_list && synced {
                     late.push(Value::from(entry.key().as_str()));
                 }
-                let when = if *is_in_initial_list { "initial" } else { "later" };
+                let when = if *is_in_initial_list {
+                    "initial"
+                } else {
+                    "later"
+                };
                 (entry.key(), json!(["add", version(entry), when]))
             }
             Event::Updated { old, new } => {
                 (new.key(), json!(["update", version(new), version(old)]))
             }
-            Event::Replayed { entry } => {
-                (entry.key(), json!(["update", version(entry), version(entry)]))
-            }
-            Event::Deleted { entry, final_state_unknown: false } => {
-                (entry.key(), json!(["delete", version(entry)]))
-            }
-            Event::Deleted { entry, .. } => {
-                (entry.key(), json!(["delete", version(entry), "final state unknown"]))
-            }
+            Event::Replayed { entry } => (
+                entry.key(),
+                json!(["update", version(entry), version(entry)]),
+            ),
+            Event::Deleted {
+                entry,
+                final_state_unknown: false,
+            } => (entry.key(), json!(["delete", version(entry)])),
+            Event::Deleted { entry, .. } => (
+                entry.key(),
+                json!(["delete", version(entry), "final state unknown"]),
+            ),
             _ => continue,
         };
         let list = keys.entry(key.as_str()).or_insert_with(|| json!([]));
@@ -203,7 +225,10 @@ fn pauses(requests: &[Value], script: &Value) -> Vec<f64> {
         let Some(answer) = answers.get(index).or_else(|| answers.last()) else {
             return 0.0;
         };
-        let frames = answer["frames"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let frames = answer["frames"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         answer["delay"].as_f64().unwrap_or_default()
             + frames.iter().filter_map(Value::as_f64).sum::<f64>()
     };
@@ -212,8 +237,10 @@ fn pauses(requests: &[Value], script: &Value) -> Vec<f64> {
 
 /// The same as `gaps` in `run.py`: seconds from the end of each scripted answer to the next request.
 fn gaps(requests: &[Value], script: &Value) -> Vec<f64> {
-    let times: Vec<f64> =
-        requests.iter().map(|request| request["t"].as_f64().unwrap_or_default()).collect();
+    let times: Vec<f64> = requests
+        .iter()
+        .map(|request| request["t"].as_f64().unwrap_or_default())
+        .collect();
     times
         .windows(2)
         .zip(pauses(requests, script))
@@ -237,17 +264,31 @@ const DELAYED: f64 = 0.4;
 #[must_use]
 pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool) -> Vec<String> {
     let mut differences = Vec::new();
-    let resync = script["resync"].as_f64().is_some_and(|seconds| seconds > 0.0);
+    let resync = script["resync"]
+        .as_f64()
+        .is_some_and(|seconds| seconds > 0.0);
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (a, b) = (list(&wanted["requests"]), list(&found["requests"]));
     let first = (0..a.len().max(b.len())).find(|index| a.get(*index) != b.get(*index));
     if let Some(index) = first {
         let show = |requests: &[Value]| {
-            requests.get(index).map_or_else(|| "none".to_owned(), Value::to_string)
+            requests
+                .get(index)
+                .map_or_else(|| "none".to_owned(), Value::to_string)
         };
-        differences.push(format!("request {}: wanted {}, got {}", index + 1, show(&a), show(&b)));
+        differences.push(format!(
+            "request {}: wanted {}, got {}",
+            index + 1,
+            show(&a),
+            show(&b)
+        ));
     }
-    let keys = |value: &Value| value["notifications"].as_object().cloned().unwrap_or_default();
+    let keys = |value: &Value| {
+        value["notifications"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
     let (a, b) = (keys(wanted), keys(found));
     let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
     names.sort();
@@ -284,7 +325,10 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
         );
         let pauses = pauses(&list(&found["requests"]), script);
         for (index, ((a, b), pause)) in a.iter().zip(&b).zip(pauses).enumerate() {
-            let (a, b) = (a.as_f64().unwrap_or_default(), b.as_f64().unwrap_or_default());
+            let (a, b) = (
+                a.as_f64().unwrap_or_default(),
+                b.as_f64().unwrap_or_default(),
+            );
             let same = match (a < DELAYED, pause > 0.0) {
                 // A client may leave in the middle of a pause, so that a part of it is a part of the delay.
                 (at_once, true) => (b < DELAYED) == at_once || (a - b).abs() <= 0.3,

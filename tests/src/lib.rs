@@ -3,7 +3,6 @@
 pub mod conformance;
 pub mod memory;
 
-
 use core::time::Duration;
 
 use informer_tokio::{Event, Subscription};
@@ -18,7 +17,10 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub async fn next<V>(events: &mut Subscription<V>) -> Event<V> {
     let event = tokio::time::timeout(PATIENCE, events.recv()).await;
     let Ok(Some(event)) = event else {
-        panic!("there is no next event: {event:?}", event = event.map(|_| "the informer ended"));
+        panic!(
+            "there is no next event: {event:?}",
+            event = event.map(|_| "the informer ended")
+        );
     };
     event
 }
@@ -31,11 +33,17 @@ pub fn shown<V>(event: &Event<V>) -> String {
         format!("{sign}{}@{}", entry.key(), entry.resource_version())
     };
     match event {
-        Event::Added { entry, is_in_initial_list: true } => at("++", entry),
+        Event::Added {
+            entry,
+            is_in_initial_list: true,
+        } => at("++", entry),
         Event::Added { entry, .. } => at("+", entry),
         Event::Updated { new, .. } => at("~", new),
         Event::Replayed { entry } => at("=", entry),
-        Event::Deleted { entry, final_state_unknown: true } => at("-?", entry),
+        Event::Deleted {
+            entry,
+            final_state_unknown: true,
+        } => at("-?", entry),
         Event::Deleted { entry, .. } => at("-", entry),
         Event::Synced => "synced".to_owned(),
         _ => "?".to_owned(),

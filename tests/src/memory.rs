@@ -57,7 +57,10 @@ impl Default for Counting {
     }
 }
 
-#[expect(unsafe_code, reason = "an allocator cannot be had without it; everything is handed on as it came")]
+#[expect(
+    unsafe_code,
+    reason = "an allocator cannot be had without it; everything is handed on as it came"
+)]
 // SAFETY: the system's allocator does the work, and it is given the very arguments that this one was given.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

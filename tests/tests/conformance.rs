@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 
 /// The project's own scenarios.
 fn own(mode: Mode) -> Vec<Scenario> {
-    scenarios(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/conformance")), mode)
+    scenarios(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/conformance")),
+        mode,
+    )
 }
 
 async fn conforms(mode: Mode, client_go: bool) {
@@ -23,7 +26,11 @@ async fn conforms(mode: Mode, client_go: bool) {
     }
     assert!(all.len() > more, "the project's own scenarios are gone");
     let failures = failures(&all, mode, client_go).await;
-    let way = if client_go { "client-go's way" } else { "our own way" };
+    let way = if client_go {
+        "client-go's way"
+    } else {
+        "our own way"
+    };
     say(&format!(
         "{} scenarios by {}, {way}, {more} of them from CONFORMANCE",
         all.len(),
@@ -60,7 +67,10 @@ async fn what_is_not_as_expected_is_noticed() {
     let scenario = all.iter().find(|scenario| scenario.name == "list-expired");
     let scenario = scenario.expect("a scenario with a delay");
     let found = run(scenario, Mode::List, true).await;
-    assert_eq!(differences(&scenario.expected, &found, &scenario.script, true), [""; 0]);
+    assert_eq!(
+        differences(&scenario.expected, &found, &scenario.script, true),
+        [""; 0]
+    );
 
     let spoilt = |spoil: &dyn Fn(&mut Value)| {
         let mut expected = scenario.expected.clone();
@@ -84,39 +94,61 @@ async fn what_is_not_as_expected_is_noticed() {
                 };
                 object[member] = value.clone();
             });
-            let named = differences.iter().any(|line| line.starts_with(&format!("request {}: ", index + 1)));
+            let named = differences
+                .iter()
+                .any(|line| line.starts_with(&format!("request {}: ", index + 1)));
             assert!(named, "{pointer} of request {index}: {differences:?}");
         }
         let differences = spoilt(&|expected| {
-            expected["requests"].as_array_mut().expect("a list").remove(index);
+            expected["requests"]
+                .as_array_mut()
+                .expect("a list")
+                .remove(index);
         });
         assert!(!differences.is_empty(), "request {index} removed");
     }
-    let gaps = scenario.expected["seconds_between_requests"].as_array().map_or(0, Vec::len);
+    let gaps = scenario.expected["seconds_between_requests"]
+        .as_array()
+        .map_or(0, Vec::len);
     assert!(gaps > 0);
     for index in 0..gaps {
         let differences = spoilt(&|expected| {
             let gap = &mut expected["seconds_between_requests"][index];
-            *gap = if gap.as_f64() < Some(0.4) { json!(1.0) } else { json!(0.0) };
+            *gap = if gap.as_f64() < Some(0.4) {
+                json!(1.0)
+            } else {
+                json!(0.0)
+            };
         });
-        let named = differences.iter().any(|line| line.starts_with(&format!("request {} came", index + 2)));
+        let named = differences
+            .iter()
+            .any(|line| line.starts_with(&format!("request {} came", index + 2)));
         assert!(named, "gap {index}: {differences:?}");
     }
-    let keys = scenario.expected["notifications"].as_object().expect("an object");
+    let keys = scenario.expected["notifications"]
+        .as_object()
+        .expect("an object");
     assert!(!keys.is_empty());
     for key in keys.keys() {
         for place in 0..3 {
             let differences =
                 spoilt(&|expected| expected["notifications"][key][0][place] = json!("spoilt"));
-            let named = differences.iter().any(|line| line.starts_with(&format!("{key}: ")));
+            let named = differences
+                .iter()
+                .any(|line| line.starts_with(&format!("{key}: ")));
             assert!(named, "{key}: {differences:?}");
         }
         let differences = spoilt(&|expected| expected["notifications"][key] = json!([]));
         assert!(!differences.is_empty(), "{key} never told");
     }
-    for (member, value) in [("synced", json!(false)), ("initial_told_after_synced", json!(["default/a"]))] {
+    for (member, value) in [
+        ("synced", json!(false)),
+        ("initial_told_after_synced", json!(["default/a"])),
+    ] {
         let differences = spoilt(&|expected| expected[member] = value.clone());
-        let named = differences.iter().any(|line| line.starts_with(&format!("{member}: ")));
+        let named = differences
+            .iter()
+            .any(|line| line.starts_with(&format!("{member}: ")));
         assert!(named, "{member}: {differences:?}");
     }
 }

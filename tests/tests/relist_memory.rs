@@ -19,11 +19,11 @@ use tokio::time::timeout;
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
-const PODS: usize = 20_000;
+const PODS: usize = 100_000;
 /// The most that a relist may need, as a part of what is held before it.
 const BOUND: f64 = 1.2;
 /// One Pod in so many changes before the relist, and one in ten of these is deleted and another created.
-const CHANGED: usize = 2;
+const CHANGED: usize = 4;
 
 /// The server's process, which ends with this.
 struct DemoServer {
@@ -44,20 +44,30 @@ impl DemoServer {
             .expect("the demo server's binary is there");
         let input = process.stdin.take().expect("it is piped");
         let output = BufReader::new(process.stdout.take().expect("it is piped")).lines();
-        let mut server = Self { process, input, output, url: String::new() };
+        let mut server = Self {
+            process,
+            input,
+            output,
+            url: String::new(),
+        };
         server.url = server.line().await;
         server
     }
 
     async fn line(&mut self) -> String {
         let line = timeout(PATIENCE, self.output.next_line()).await;
-        line.expect("the server answers").expect("the pipe is open").expect("the server runs")
+        line.expect("the server answers")
+            .expect("the pipe is open")
+            .expect("the server runs")
     }
 
     /// Has everybody list again, and returns the server's version.
     async fn relist(&mut self, changed: usize) -> String {
         let command = format!("relist {changed}\n");
-        self.input.write_all(command.as_bytes()).await.expect("the server reads");
+        self.input
+            .write_all(command.as_bytes())
+            .await
+            .expect("the server reads");
         let line = self.line().await;
         let (version, count) = line.split_once(' ').expect("two numbers");
         assert_eq!(count, PODS.to_string());
@@ -98,24 +108,43 @@ where
         })
         .on_report({
             let reports = Arc::clone(&reports);
-            move |report| reports.lock().expect("nobody panics with it").push(report.class())
+            move |report| {
+                reports
+                    .lock()
+                    .expect("nobody panics with it")
+                    .push(report.class())
+            }
         })
         .build();
     let driver = tokio::spawn(driver.run());
     let reach = async |version: &mut watch::Receiver<String>, wanted: &str| {
         let reached = timeout(PATIENCE, version.wait_for(|version| version == wanted)).await;
         let reached = reached.is_ok_and(|reached| reached.is_ok());
-        assert!(reached, "version {wanted} is not reached: {:?}", informer.health());
+        assert!(
+            reached,
+            "version {wanted} is not reached: {:?}",
+            informer.health()
+        );
     };
     let part = |peak: usize, held: usize| (peak - empty) as f64 / (held - empty) as f64;
 
-    timeout(PATIENCE, informer.synced()).await.expect("in time").expect("it runs");
+    timeout(PATIENCE, informer.synced())
+        .await
+        .expect("in time")
+        .expect("it runs");
     assert_eq!(informer.health().objects, PODS);
     let held = MEMORY.reset_peak();
     let wanted = server.relist(0).await;
     reach(&mut version, &wanted).await;
-    let needed = Needed { held: held - empty, unchanged: part(MEMORY.peak(), held), changed: 0.0 };
-    assert_eq!((informer.health().objects, informer.health().lists), (PODS, 2));
+    let needed = Needed {
+        held: held - empty,
+        unchanged: part(MEMORY.peak(), held),
+        changed: 0.0,
+    };
+    assert_eq!(
+        (informer.health().objects, informer.health().lists),
+        (PODS, 2)
+    );
 
     let mut events = informer.subscribe();
     while !matches!(informer_tests::next(&mut events).await, Event::Synced) {}
@@ -132,16 +161,27 @@ where
     }
     reach(&mut version, &wanted).await;
     let changed = part(MEMORY.peak(), held);
-    assert_eq!((adds, deletions), (PODS / CHANGED / 10, PODS / CHANGED / 10));
+    assert_eq!(
+        (adds, deletions),
+        (PODS / CHANGED / 10, PODS / CHANGED / 10)
+    );
     assert_eq!(updates + adds, PODS / CHANGED);
-    assert_eq!((informer.health().objects, informer.health().lists), (PODS, 3));
+    assert_eq!(
+        (informer.health().objects, informer.health().lists),
+        (PODS, 3)
+    );
 
     informer.stop();
     drop(events);
-    timeout(PATIENCE, driver).await.expect("in time").expect("no panic");
+    timeout(PATIENCE, driver)
+        .await
+        .expect("in time")
+        .expect("no panic");
     let heard = reports.lock().expect("nobody panics with it");
     // At each relist the version of the watch that was cut is gone. A list may be slow where the machine is busy.
-    let unexpected = heard.iter().find(|class| !["very-short-watch", "expired", "slow-list"].contains(class));
+    let unexpected = heard
+        .iter()
+        .find(|class| !["very-short-watch", "expired", "slow-list"].contains(class));
     assert!(unexpected.is_none(), "{heard:?}");
     Needed { changed, ..needed }
 }
@@ -237,18 +277,29 @@ async fn a_relist_needs_little_more_than_the_cache() {
     let needed = [
         ("metadata", measure(&mut server, Meta).await),
         ("raw", measure(&mut server, Raw).await),
-        ("a small type", measure(&mut server, Json::<Small>::new()).await),
-        ("a large type", measure(&mut server, Json::<Large>::new()).await),
+        (
+            "a small type",
+            measure(&mut server, Json::<Small>::new()).await,
+        ),
+        (
+            "a large type",
+            measure(&mut server, Json::<Large>::new()).await,
+        ),
     ];
     server.stop().await;
     for (form, needed) in &needed {
         say(&format!(
             "{form}: {PODS} objects are {} bytes each; a relist needs {:.4} of it, with changes {:.4}",
-            needed.held / PODS, needed.unchanged, needed.changed
+            needed.held / PODS,
+            needed.unchanged,
+            needed.changed
         ));
     }
     for (form, needed) in needed {
         let most = needed.unchanged.max(needed.changed);
-        assert!(most <= BOUND, "{form}: a relist needs {most:.3} of what is held before it");
+        assert!(
+            most <= BOUND,
+            "{form}: a relist needs {most:.3} of what is held before it"
+        );
     }
 }

@@ -8,8 +8,8 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use informer_core::{
-    BackoffConfig, End, Failure, FailureKind, Frame, Head, Heap, Initial, Instant, Output, Reflector, ReflectorConfig,
-    RequestId, Resource,
+    BackoffConfig, End, Failure, FailureKind, Frame, Head, Heap, Initial, Instant, Output,
+    Reflector, ReflectorConfig, RequestId, Resource,
 };
 
 type Machine = Reflector<Resource<'static>, Heap>;
@@ -51,35 +51,59 @@ enum To {
 }
 
 const LIST: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"name":"a","resourceVersion":"5"}}]}"#;
-const PAGE: &str =
-    r#"{"kind":"PodList","metadata":{"resourceVersion":"10","continue":"token"},"items":[{"metadata":{"name":"a"}}]}"#;
+const PAGE: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"10","continue":"token"},"items":[{"metadata":{"name":"a"}}]}"#;
 const ADDED: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"21"}}}"#;
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"22"}}}"#;
 const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"23","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
-const EXPIRED: (u16, &str) = (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#);
-const GONE: (u16, &str) = (410, r#"{"kind":"Status","code":410,"reason":"Gone","message":"gone"}"#);
+const EXPIRED: (u16, &str) = (
+    410,
+    r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#,
+);
+const GONE: (u16, &str) = (
+    410,
+    r#"{"kind":"Status","code":410,"reason":"Gone","message":"gone"}"#,
+);
 const TOO_LARGE: (u16, &str) = (
     504,
     r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}}"#,
 );
 const TIMEOUT: (u16, &str) = (504, r#"{"kind":"Status","code":504,"reason":"Timeout"}"#);
 const BUSY: (u16, &str) = (429, "Too many requests, please try again later.");
-const UNAUTHORIZED: (u16, &str) = (401, r#"{"kind":"Status","code":401,"reason":"Unauthorized"}"#);
+const UNAUTHORIZED: (u16, &str) = (
+    401,
+    r#"{"kind":"Status","code":401,"reason":"Unauthorized"}"#,
+);
 const FORBIDDEN: (u16, &str) = (403, r#"{"kind":"Status","code":403,"reason":"Forbidden"}"#);
 const NOT_FOUND: (u16, &str) = (404, r#"{"kind":"Status","code":404,"reason":"NotFound"}"#);
-const NOT_ACCEPTABLE: (u16, &str) = (406, r#"{"kind":"Status","code":406,"reason":"NotAcceptable"}"#);
+const NOT_ACCEPTABLE: (u16, &str) = (
+    406,
+    r#"{"kind":"Status","code":406,"reason":"NotAcceptable"}"#,
+);
 const INVALID: (u16, &str) = (422, r#"{"kind":"Status","code":422,"reason":"Invalid"}"#);
-const INTERNAL: (u16, &str) = (500, r#"{"kind":"Status","code":500,"reason":"InternalError"}"#);
+const INTERNAL: (u16, &str) = (
+    500,
+    r#"{"kind":"Status","code":500,"reason":"InternalError"}"#,
+);
 
 impl World {
     fn new(initial: Initial) -> Self {
         // No jitter, so that the table has exact delays.
         let mut backoff = BackoffConfig::default();
         backoff.jitter = 0.0;
-        let config = ReflectorConfig { initial, backoff, ..ReflectorConfig::default() };
+        let config = ReflectorConfig {
+            initial,
+            backoff,
+            ..ReflectorConfig::default()
+        };
         let machine = Reflector::new(Resource::new("", "v1", "pods"), config, 1);
-        Self { machine, now: Instant::from_micros(0), id: None, frames: Vec::new(), phase: To::Any }
+        Self {
+            machine,
+            now: Instant::from_micros(0),
+            id: None,
+            frames: Vec::new(),
+            phase: To::Any,
+        }
     }
 
     fn begun(initial: Initial) -> Self {
@@ -193,7 +217,10 @@ impl World {
 fn words(target: &str) -> String {
     let (_, query) = target.split_once('?').unwrap_or((target, ""));
     let get = |name: &str| {
-        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(ToOwned::to_owned)
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+            .map(ToOwned::to_owned)
     };
     let mut said = match (get("sendInitialEvents"), get("watch")) {
         (Some(_), _) => "**STREAM**",
@@ -201,7 +228,11 @@ fn words(target: &str) -> String {
         (None, None) => "**LIST**",
     }
     .to_owned();
-    for (name, short) in [("resourceVersion", "rv"), ("limit", "limit"), ("continue", "continue")] {
+    for (name, short) in [
+        ("resourceVersion", "rv"),
+        ("limit", "limit"),
+        ("continue", "continue"),
+    ] {
         if let Some(value) = get(name) {
             write!(said, " {short}={value}").unwrap();
         }
@@ -211,55 +242,113 @@ fn words(target: &str) -> String {
 
 fn states() -> Vec<State> {
     fn state(name: &'static str, meaning: &'static str, reach: fn() -> World) -> State {
-        State { name, meaning, reach }
+        State {
+            name,
+            meaning,
+            reach,
+        }
     }
     vec![
         state("new", "nothing was asked yet", || World::new(Initial::List)),
-        state("list sent", "the first list, at version 0", || World::begun(Initial::List)),
-        state("list body", "a list is being read", || World::begun(Initial::List).ok().with(r#"{"kind":"PodList","items":["#)),
-        state("list drained", "the list's JSON is complete, its body is not", || World::begun(Initial::List).ok().with(LIST)),
-        state("page sent", "the second page of a list", || World::begun(Initial::List).ok().with(PAGE).ended()),
-        state("relist sent", "a list not older than the last version", || {
-            let mut world = World::watching();
-            world.error_event(EXPIRED);
-            world.drain();
-            let mut world = world.later(Duration::from_secs(1));
-            world.drain();
-            world
+        state("list sent", "the first list, at version 0", || {
+            World::begun(Initial::List)
         }),
-        state("newest sent", "a list at no version, after the last one was refused", || {
-            let mut world = World::watching();
-            world.error_event(EXPIRED);
-            world.drain();
-            let mut world = world.later(Duration::from_secs(1));
-            world.drain();
-            world.refused(EXPIRED)
+        state("list body", "a list is being read", || {
+            World::begun(Initial::List)
+                .ok()
+                .with(r#"{"kind":"PodList","items":["#)
         }),
-        state("watch sent", "a watch from the list's version", || World::begun(Initial::List).ok().with(LIST).ended()),
-        state("watching, new", "a watch without an event, younger than a second", World::watching),
-        state("watching, old", "a watch without an event, older than a second", || {
-            World::watching().later(Duration::from_secs(2))
+        state(
+            "list drained",
+            "the list's JSON is complete, its body is not",
+            || World::begun(Initial::List).ok().with(LIST),
+        ),
+        state("page sent", "the second page of a list", || {
+            World::begun(Initial::List).ok().with(PAGE).ended()
         }),
-        state("watching, event", "a watch that brought an event", || World::watching().with(ADDED)),
-        state("stream sent", "a streaming list", || World::begun(Initial::Stream)),
-        state("streaming, new", "a streaming list without an event", || World::begun(Initial::Stream).ok()),
-        state("streaming", "a streaming list that brought an object and is not complete", || {
-            World::begun(Initial::Stream).ok().with(ADDED)
+        state(
+            "relist sent",
+            "a list not older than the last version",
+            || {
+                let mut world = World::watching();
+                world.error_event(EXPIRED);
+                world.drain();
+                let mut world = world.later(Duration::from_secs(1));
+                world.drain();
+                world
+            },
+        ),
+        state(
+            "newest sent",
+            "a list at no version, after the last one was refused",
+            || {
+                let mut world = World::watching();
+                world.error_event(EXPIRED);
+                world.drain();
+                let mut world = world.later(Duration::from_secs(1));
+                world.drain();
+                world.refused(EXPIRED)
+            },
+        ),
+        state("watch sent", "a watch from the list's version", || {
+            World::begun(Initial::List).ok().with(LIST).ended()
         }),
-        state("streamed", "a streaming list that is complete: a watch", || {
-            World::begun(Initial::Stream).ok().with(ADDED).with(END)
+        state(
+            "watching, new",
+            "a watch without an event, younger than a second",
+            World::watching,
+        ),
+        state(
+            "watching, old",
+            "a watch without an event, older than a second",
+            || World::watching().later(Duration::from_secs(2)),
+        ),
+        state("watching, event", "a watch that brought an event", || {
+            World::watching().with(ADDED)
         }),
-        state("pause to list", "the delay between runs", || World::begun(Initial::List).refused(INTERNAL)),
+        state("stream sent", "a streaming list", || {
+            World::begun(Initial::Stream)
+        }),
+        state(
+            "streaming, new",
+            "a streaming list without an event",
+            || World::begun(Initial::Stream).ok(),
+        ),
+        state(
+            "streaming",
+            "a streaming list that brought an object and is not complete",
+            || World::begun(Initial::Stream).ok().with(ADDED),
+        ),
+        state(
+            "streamed",
+            "a streaming list that is complete: a watch",
+            || World::begun(Initial::Stream).ok().with(ADDED).with(END),
+        ),
+        state("pause to list", "the delay between runs", || {
+            World::begun(Initial::List).refused(INTERNAL)
+        }),
         state("pause to watch", "the delay for opening a watch", || {
-            World::begun(Initial::List).ok().with(LIST).ended().refused(BUSY)
+            World::begun(Initial::List)
+                .ok()
+                .with(LIST)
+                .ended()
+                .refused(BUSY)
         }),
-        state("pause to stream", "the delay for opening a streaming list", || World::begun(Initial::Stream).refused(BUSY)),
-        state("retry", "the same request again, below the reflector", || {
-            let mut world = World::begun(Initial::List);
-            world.end(End::Failed(Failure::new(FailureKind::Reset)));
-            world.drain();
-            world
-        }),
+        state(
+            "pause to stream",
+            "the delay for opening a streaming list",
+            || World::begun(Initial::Stream).refused(BUSY),
+        ),
+        state(
+            "retry",
+            "the same request again, below the reflector",
+            || {
+                let mut world = World::begun(Initial::List);
+                world.end(End::Failed(Failure::new(FailureKind::Reset)));
+                world.drain();
+                world
+            },
+        ),
         state("stopped", "the end", || {
             let mut world = World::watching();
             world.machine.stop();
@@ -271,35 +360,69 @@ fn states() -> Vec<State> {
 
 fn inputs() -> Vec<Input> {
     fn answer(name: &'static str, give: fn(&mut World)) -> Input {
-        Input { name, to: To::Sent, give }
+        Input {
+            name,
+            to: To::Sent,
+            give,
+        }
     }
     fn cut(name: &'static str, give: fn(&mut World)) -> Input {
-        Input { name, to: To::Request, give }
+        Input {
+            name,
+            to: To::Request,
+            give,
+        }
     }
     fn body(name: &'static str, give: fn(&mut World)) -> Input {
-        Input { name, to: To::Body, give }
+        Input {
+            name,
+            to: To::Body,
+            give,
+        }
     }
     fn other(name: &'static str, give: fn(&mut World)) -> Input {
-        Input { name, to: To::Any, give }
+        Input {
+            name,
+            to: To::Any,
+            give,
+        }
     }
     vec![
         other("nothing", |_| {}),
-        other("a second passes", |world| world.now = world.now + Duration::from_secs(1)),
-        other("11 s pass", |world| world.now = world.now + Duration::from_secs(11)),
-        other("31 s pass", |world| world.now = world.now + Duration::from_secs(31)),
-        other("76 s pass", |world| world.now = world.now + Duration::from_secs(76)),
-        other("11 min pass", |world| world.now = world.now + Duration::from_secs(660)),
+        other("a second passes", |world| {
+            world.now = world.now + Duration::from_secs(1)
+        }),
+        other("11 s pass", |world| {
+            world.now = world.now + Duration::from_secs(11)
+        }),
+        other("31 s pass", |world| {
+            world.now = world.now + Duration::from_secs(31)
+        }),
+        other("76 s pass", |world| {
+            world.now = world.now + Duration::from_secs(76)
+        }),
+        other("11 min pass", |world| {
+            world.now = world.now + Duration::from_secs(660)
+        }),
         other("relist()", |world| world.machine.relist(world.now)),
         other("stop()", |world| world.machine.stop()),
-        cut("refused connection", |world| world.end(End::Failed(Failure::new(FailureKind::Refused)))),
-        cut("reset", |world| world.end(End::Failed(Failure::new(FailureKind::Reset)))),
+        cut("refused connection", |world| {
+            world.end(End::Failed(Failure::new(FailureKind::Refused)))
+        }),
+        cut("reset", |world| {
+            world.end(End::Failed(Failure::new(FailureKind::Reset)))
+        }),
         cut("reset of a kept connection", |world| {
             let mut failure = Failure::new(FailureKind::Reset);
             failure.connection_was_used = true;
             world.end(End::Failed(failure));
         }),
-        cut("timed out", |world| world.end(End::Failed(Failure::new(FailureKind::TimedOut)))),
-        cut("TLS failure", |world| world.end(End::Failed(Failure::new(FailureKind::Tls)))),
+        cut("timed out", |world| {
+            world.end(End::Failed(Failure::new(FailureKind::TimedOut)))
+        }),
+        cut("TLS failure", |world| {
+            world.end(End::Failed(Failure::new(FailureKind::Tls)))
+        }),
         answer("200", |world| world.head(Head::new(200))),
         answer("401", |world| world.refuse(UNAUTHORIZED, None)),
         answer("403", |world| world.refuse(FORBIDDEN, None)),
@@ -311,9 +434,13 @@ fn inputs() -> Vec<Input> {
         answer("429", |world| world.refuse(BUSY, None)),
         answer("429, Retry-After 7", |world| world.refuse(BUSY, Some("7"))),
         answer("500", |world| world.refuse(INTERNAL, None)),
-        answer("500, Retry-After 7", |world| world.refuse(INTERNAL, Some("7"))),
+        answer("500, Retry-After 7", |world| {
+            world.refuse(INTERNAL, Some("7"))
+        }),
         answer("504", |world| world.refuse(TIMEOUT, None)),
-        answer("504 too large, Retry-After 7", |world| world.refuse(TOO_LARGE, Some("7"))),
+        answer("504 too large, Retry-After 7", |world| {
+            world.refuse(TOO_LARGE, Some("7"))
+        }),
         answer("200, whole list, end", |world| {
             world.head(Head::new(200));
             world.data(LIST);
@@ -336,7 +463,9 @@ fn inputs() -> Vec<Input> {
         cut("clean end", |world| world.end(End::Clean)),
         body("ADDED", |world| world.data(ADDED)),
         body("BOOKMARK", |world| world.data(BOOKMARK)),
-        body("BOOKMARK, end of the initial events", |world| world.data(END)),
+        body("BOOKMARK, end of the initial events", |world| {
+            world.data(END)
+        }),
         body("an event that is cut", |world| world.data(&ADDED[..20])),
         body("bytes that are no JSON", |world| world.data("oops")),
         body("JSON that is no event", |world| world.data("{}")),
@@ -347,7 +476,10 @@ fn inputs() -> Vec<Input> {
         body("ERROR 410 Gone", |world| world.error_event(GONE)),
         body("ERROR 422", |world| world.error_event(INVALID)),
         body("ERROR 429", |world| {
-            world.error_event((429, r#"{"kind":"Status","code":429,"reason":"TooManyRequests"}"#));
+            world.error_event((
+                429,
+                r#"{"kind":"Status","code":429,"reason":"TooManyRequests"}"#,
+            ));
         }),
         body("ERROR 500", |world| world.error_event(INTERNAL)),
         body("ERROR 504", |world| world.error_event(TIMEOUT)),
@@ -380,12 +512,21 @@ fn table() -> String {
          as \"nothing\" are left out: the input means nothing in that state.\n",
     );
     for state in states() {
-        write!(page, "\n## {}\n\n{}.\n\n| input | what follows |\n|---|---|\n", state.name, state.meaning).unwrap();
+        write!(
+            page,
+            "\n## {}\n\n{}.\n\n| input | what follows |\n|---|---|\n",
+            state.name, state.meaning
+        )
+        .unwrap();
         let outcome = |give: fn(&mut World)| {
             let mut world = (state.reach)();
             world.frames.clear();
             give(&mut world);
-            let mut said: Vec<String> = world.frames.iter().map(|frame| format!("frame `{frame}`")).collect();
+            let mut said: Vec<String> = world
+                .frames
+                .iter()
+                .map(|frame| format!("frame `{frame}`"))
+                .collect();
             said.extend(world.drain());
             said.join(", ")
         };
@@ -402,7 +543,11 @@ fn table() -> String {
             }
             let follows = outcome(input.give);
             if input.name == "nothing" || follows != idle {
-                let follows = if follows.is_empty() { "nothing, for ever" } else { &follows };
+                let follows = if follows.is_empty() {
+                    "nothing, for ever"
+                } else {
+                    &follows
+                };
                 writeln!(page, "| {} | {follows} |", input.name).unwrap();
             }
         }
@@ -419,9 +564,18 @@ fn the_table_is_what_the_code_does() {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     for (number, (made, kept)) in made.lines().zip(kept.lines()).enumerate() {
-        assert_eq!(made, kept, "line {}: see the top of this file for how the table is made anew", number + 1);
+        assert_eq!(
+            made,
+            kept,
+            "line {}: see the top of this file for how the table is made anew",
+            number + 1
+        );
     }
-    assert_eq!(made.lines().count(), kept.lines().count(), "docs/STATE-TABLE.md is not as long as the table");
+    assert_eq!(
+        made.lines().count(),
+        kept.lines().count(),
+        "docs/STATE-TABLE.md is not as long as the table"
+    );
 }
 
 /// No state may wait for nothing, be busy, or answer an abandoned request.
@@ -434,8 +588,19 @@ fn every_state_goes_on_by_itself_but_the_end() {
             let said = world.drain();
             let last = said.last().map(String::as_str).unwrap_or_default();
             let stopped = world.machine.is_stopped();
-            assert_eq!(stopped, !last.starts_with("wait"), "{} / {}: {said:?}", state.name, input.name);
-            assert!(!last.ends_with("wait 0 s"), "{} / {}: {said:?}", state.name, input.name);
+            assert_eq!(
+                stopped,
+                !last.starts_with("wait"),
+                "{} / {}: {said:?}",
+                state.name,
+                input.name
+            );
+            assert!(
+                !last.ends_with("wait 0 s"),
+                "{} / {}: {said:?}",
+                state.name,
+                input.name
+            );
             assert!(said.len() <= 5, "{} / {}: {said:?}", state.name, input.name);
         }
     }

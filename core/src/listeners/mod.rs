@@ -408,7 +408,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
 
     fn sum_up(&mut self) {
         let configs = || self.listeners.values().map(|listener| &listener.config);
-        self.least_limit = configs().map(|config| config.backlog).min().unwrap_or(usize::MAX);
+        self.least_limit = configs()
+            .map(|config| config.backlog)
+            .min()
+            .unwrap_or(usize::MAX);
         self.unchanged = configs().filter(|config| config.unchanged).count();
     }
 }

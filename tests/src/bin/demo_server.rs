@@ -43,7 +43,8 @@ async fn run() -> Result<(), Box<dyn core::error::Error>> {
             }
             _ => return Err(format!("{line}: no such command").into()),
         }
-        let (version, count) = mock.with(|server| (server.version(), server.objects("pods").count()));
+        let (version, count) =
+            mock.with(|server| (server.version(), server.objects("pods").count()));
         say(&format!("{version} {count}"))?;
     }
     Ok(())
@@ -58,7 +59,9 @@ fn relist(server: &mut FakeServer, every: usize) -> Result<(), MutationError> {
             .map(|pod| (pod.namespace().to_owned(), pod.name().to_owned()))
             .collect();
         for (index, (namespace, name)) in pods.iter().enumerate() {
-            let Some(mut pod) = server.get("pods", namespace, name) else { continue };
+            let Some(mut pod) = server.get("pods", namespace, name) else {
+                continue;
+            };
             if index % 10 == 0 {
                 // What is gone, and what is new.
                 server.delete("pods", namespace, name)?;
