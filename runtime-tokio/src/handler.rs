@@ -189,11 +189,13 @@ pub struct HandlerHandle<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
     name: String,
-    progress: watch::Receiver<Progress>,
+    progress: Arc<watch::Sender<Progress>>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Progress {
+    /// Its loop runs. Before that nothing is to be waited for where it is removed.
+    began: bool,
     synced: bool,
     done: bool,
 }
@@ -204,6 +206,8 @@ impl<V> HandlerHandle<V> {
     pub fn remove(&self) {
         let count = self.inner.leave(self.id);
         report_undelivered(&self.inner, &self.name, count);
+        self.progress
+            .send_modify(|progress| progress.done |= !progress.began);
     }
 
     /// Waits until the handler has ended, after it was removed or the informer stopped. It must not be called from
@@ -212,7 +216,7 @@ impl<V> HandlerHandle<V> {
         // An error says that the handler's loop is gone, which is what is waited for.
         let _ = self
             .progress
-            .clone()
+            .subscribe()
             .wait_for(|progress| progress.done)
             .await;
     }
@@ -230,7 +234,7 @@ impl<V> HandlerHandle<V> {
     pub async fn synced(&self) -> Result<(), Ended> {
         match self
             .progress
-            .clone()
+            .subscribe()
             .wait_for(|progress| progress.synced || progress.done)
             .await
         {
@@ -262,12 +266,12 @@ pub(crate) fn register<V: Send + Sync + 'static>(
     handler: impl EventHandler<V>,
 ) -> (HandlerHandle<V>, Job) {
     let id = inner.join(config);
-    let (sender, progress) = watch::channel(Progress::default());
+    let progress = Arc::new(watch::Sender::new(Progress::default()));
     let running = Running {
         inner: Arc::clone(&inner),
         id,
         name: options.name.clone(),
-        progress: sender,
+        progress: Arc::clone(&progress),
     };
     (
         HandlerHandle {
@@ -285,11 +289,12 @@ struct Running<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
     name: String,
-    progress: watch::Sender<Progress>,
+    progress: Arc<watch::Sender<Progress>>,
 }
 
 impl<V: Send + Sync + 'static> Running<V> {
     async fn run(self, mut handler: impl EventHandler<V>) {
+        self.progress.send_modify(|progress| progress.began = true);
         let mut events: Vec<CoreEvent<Key, Shared<V>>> = Vec::new();
         while core::future::poll_fn(|cx| self.inner.poll_take(cx, self.id, &mut events)).await {
             let mut undelivered = 0;

@@ -1,7 +1,8 @@
 //! What a test process has allocated.
 
+use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 
 /// An allocator that counts: what is allocated now, and the most that ever was since [`Counting::reset_peak`].
 ///
@@ -82,11 +83,10 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The new block counts before the old one is gone, as where it has to be copied.
+        // Large blocks are remapped and not copied, so that old and new are never there at the same time.
+        self.subtract(layout.size());
         self.add(size);
         // SAFETY: the caller keeps the contract of this very method.
-        let moved = unsafe { System.realloc(pointer, layout, size) };
-        self.subtract(layout.size());
-        moved
+        unsafe { System.realloc(pointer, layout, size) }
     }
 }

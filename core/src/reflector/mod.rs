@@ -135,7 +135,6 @@ struct Run<S: Storage> {
 /// What the envelope of a list says.
 #[derive(Clone, Copy, Default)]
 struct Listed {
-    has_metadata: bool,
     /// The kind is that of a list.
     is_list: Option<bool>,
 }

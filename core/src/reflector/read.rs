@@ -220,7 +220,6 @@ impl<S: Storage> Run<S> {
                 self.list.is_list = Some(is_list_of(resource, kind));
             }
             ListMember::Metadata => {
-                self.list.has_metadata = true;
                 let text = |name| value_at(json, &[name]).and_then(as_str).unwrap_or_default();
                 if self.pages == 0 {
                     self.version = ResourceVersion::from_json(text("resourceVersion"));
@@ -240,12 +239,10 @@ impl<S: Storage> Run<S> {
 }
 
 impl Listed {
-    /// Tells whether this was a list. One that is taken for a list and is none would empty the cache.
+    /// Tells whether this was a list. What is taken for a list and is none would empty the cache, so it has to say so
+    /// itself, by its kind.
     const fn is_complete(self) -> bool {
-        match self.is_list {
-            Some(is_list) => is_list,
-            None => self.has_metadata,
-        }
+        matches!(self.is_list, Some(true))
     }
 }
 

@@ -5,8 +5,8 @@
 //! - `relist CHANGE`: cuts all watches, changes one Pod in CHANGE, deletes and creates one in 10 of that, and forgets
 //!   all history, so that whoever watched has to list. With 0 nothing changes.
 
+use core::net::Ipv4Addr;
 use std::io::{self, Write as _};
-use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 use informer_mock::demo::Demo;

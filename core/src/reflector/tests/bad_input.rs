@@ -24,6 +24,10 @@ fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
         ("{\"kind\":\"PodList\",\"items\":[oops]}", "not-json"),
         ("{}", "not-a-list"),
         ("{\"items\":[]}", "not-a-list"),
+        (
+            "{\"metadata\":{\"resourceVersion\":\"20\"},\"items\":[]}",
+            "not-a-list",
+        ),
         (status.as_str(), "not-a-list"),
         (
             r#"{"kind":"ServiceList","metadata":{"resourceVersion":"20"},"items":[]}"#,
