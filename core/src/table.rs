@@ -110,3 +110,65 @@ impl<O, S: Storage> Table<O, S> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(feature = "alloc")]
+    use crate::storage::Heap;
+    use crate::storage::Inline;
+
+    fn frees_what_nobody_needs<S: Storage>() {
+        let mut table = Table::<u32, S>::new(7);
+        let kept = table.find_or_insert("kept").unwrap();
+        let id = table.find_or_insert("key").unwrap();
+        assert_eq!(table.find_or_insert("key"), Ok(id));
+
+        table.get_mut(id).unwrap().object = Some(1);
+        assert!(table.free_if_idle(id).is_none(), "the store needs it");
+        table.get_mut(id).unwrap().object = None;
+        table.get_mut(id).unwrap().pending = kept;
+        assert!(table.free_if_idle(id).is_none(), "the queue needs it");
+        table.get_mut(id).unwrap().pending = SlotId::NONE;
+        let key = table.free_if_idle(id);
+        assert_eq!(key.as_ref().map(AsRef::as_ref), Some("key"));
+        assert!(table.free_if_idle(id).is_none());
+
+        assert_eq!(table.find("key"), None);
+        let mut left = 0;
+        table.lookup.find(hash(7, b"key"), |_| {
+            left += 1;
+            false
+        });
+        assert_eq!(left, 0, "nothing of it stays in the lookup");
+        assert_eq!(table.find_or_insert("other"), Ok(id), "its slot is free");
+    }
+
+    /// Keys that come and go take no more slots than there were at once.
+    fn uses_slots_again<S: Storage>() {
+        let mut table = Table::<u32, S>::new(7);
+        let ids = ["a", "b", "c", "d"].map(|key| table.find_or_insert(key).unwrap());
+        for (one, other) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
+            for id in [ids[one], ids[other]] {
+                table.free_if_idle(id).unwrap();
+            }
+            for key in ["a", "b", "c"] {
+                table.find_or_insert(key).unwrap();
+            }
+            assert!(table.ids().eq(ids), "no other slot is in use");
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    #[test]
+    fn on_heap() {
+        frees_what_nobody_needs::<Heap>();
+        uses_slots_again::<Heap>();
+    }
+
+    #[test]
+    fn inline() {
+        frees_what_nobody_needs::<Inline<8, 8, 8>>();
+        uses_slots_again::<Inline<8, 8, 8>>();
+    }
+}

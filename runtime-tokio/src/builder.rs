@@ -217,11 +217,13 @@ impl<T, D: Decode> Builder<T, D> {
     where
         T: Transport,
     {
-        let config = if self.config.client_go {
+        let mut config = if self.config.client_go {
             CacheConfig::client_go()
         } else {
             CacheConfig::default()
         };
+        // Which of the handlers want to hear of it, their options say.
+        config.tell_unchanged = true;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
         let inner: Inner<D::Value> = Inner::new(

@@ -409,10 +409,10 @@ fn inputs() -> Vec<Input> {
         other("relist()", |world| world.machine.relist(world.now)),
         other("stop()", |world| world.machine.stop()),
         cut("refused connection", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Refused)))
+            world.end(End::Failed(Failure::new(FailureKind::Refused)));
         }),
         cut("reset", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Reset)))
+            world.end(End::Failed(Failure::new(FailureKind::Reset)));
         }),
         cut("reset of a kept connection", |world| {
             let mut failure = Failure::new(FailureKind::Reset);
@@ -420,10 +420,10 @@ fn inputs() -> Vec<Input> {
             world.end(End::Failed(failure));
         }),
         cut("timed out", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::TimedOut)))
+            world.end(End::Failed(Failure::new(FailureKind::TimedOut)));
         }),
         cut("TLS failure", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Tls)))
+            world.end(End::Failed(Failure::new(FailureKind::Tls)));
         }),
         answer("200", |world| world.head(Head::new(200))),
         answer("401", |world| world.refuse(UNAUTHORIZED, None)),
@@ -437,11 +437,11 @@ fn inputs() -> Vec<Input> {
         answer("429, Retry-After 7", |world| world.refuse(BUSY, Some("7"))),
         answer("500", |world| world.refuse(INTERNAL, None)),
         answer("500, Retry-After 7", |world| {
-            world.refuse(INTERNAL, Some("7"))
+            world.refuse(INTERNAL, Some("7"));
         }),
         answer("504", |world| world.refuse(TIMEOUT, None)),
         answer("504 too large, Retry-After 7", |world| {
-            world.refuse(TOO_LARGE, Some("7"))
+            world.refuse(TOO_LARGE, Some("7"));
         }),
         answer("200, whole list, end", |world| {
             world.head(Head::new(200));
@@ -466,7 +466,7 @@ fn inputs() -> Vec<Input> {
         body("ADDED", |world| world.data(ADDED)),
         body("BOOKMARK", |world| world.data(BOOKMARK)),
         body("BOOKMARK, end of the initial events", |world| {
-            world.data(END)
+            world.data(END);
         }),
         body("an event that is cut", |world| world.data(&ADDED[..20])),
         body("bytes that are no JSON", |world| world.data("oops")),
