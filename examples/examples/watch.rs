@@ -162,12 +162,11 @@ async fn watch(options: Options, transport: HyperTransport, server: &str) -> Res
         .on_report({
             let (screen, client_go) = (Arc::clone(&screen), options.client_go);
             move |report| {
-                if !client_go || report.level > Level::Debug {
-                    lock(&screen).report(report);
-                }
-                if cannot_work(report) {
+                if cannot_work(report) && lock(&screen).is_new() {
                     // The receiver lives until the end of `watch`.
                     let _ = fatal.send(report.to_string());
+                } else if !client_go || report.level > Level::Debug {
+                    lock(&screen).report(report);
                 }
             }
         });
@@ -198,17 +197,15 @@ async fn watch(options: Options, transport: HyperTransport, server: &str) -> Res
     };
     tokio::pin!(end);
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let mut reached = false;
     loop {
         tokio::select! {
             () = &mut end => break,
             _ = tokio::signal::ctrl_c() => break,
-            Some(message) = failures.recv(), if !reached => {
+            Some(message) = failures.recv() => {
                 return Err(format!("{message}. Is {server} the right address, and does the server run?"));
             }
             event = events.recv() => {
                 let Some(event) = event else { break };
-                reached = true;
                 if lock(&screen).event(&event, &informer).is_err() {
                     return Ok(()); // Nobody reads any more.
                 }
@@ -264,6 +261,11 @@ impl Screen {
             counts: [0; 4],
             reports: 0,
         }
+    }
+
+    /// Tells whether nothing was shown yet.
+    fn is_new(&self) -> bool {
+        self.synced.is_none() && self.counts == [0; 4]
     }
 
     fn event(&mut self, event: &Event<RawJson>, informer: &Informer<RawJson>) -> io::Result<()> {

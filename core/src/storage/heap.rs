@@ -99,10 +99,12 @@ impl<V> Slots<V> for HeapSlots<V> {
             id = SlotId::from_index(self.used);
             self.used += 1;
         }
+        let fresh = self.free == u32::MAX;
         let next = match self.slot_mut(id.index()) {
             Some(slot) => match core::mem::replace(slot, Slot::Used(value)) {
-                Slot::Free(next) => next,
-                Slot::Used(_) => u32::MAX,
+                // What stands in a slot that is taken anew may be from before.
+                Slot::Free(next) if !fresh => next,
+                Slot::Free(_) | Slot::Used(_) => u32::MAX,
             },
             None => return Err(value),
         };
@@ -123,7 +125,11 @@ impl<V> Slots<V> for HeapSlots<V> {
         self.free = id.0;
         self.len -= 1;
         if self.len == 0 {
-            *self = Self::default();
+            // One chunk stays: what is filled and emptied all the time, as a queue is, shall not allocate each time.
+            self.chunks.truncate(1);
+            self.chunks.shrink_to_fit();
+            self.free = u32::MAX;
+            self.used = 0;
         }
         Some(value)
     }
@@ -275,6 +281,12 @@ impl FrameBuffer for HeapFrame {
     fn extend(&mut self, bytes: &[u8]) -> Result<(), ()> {
         if bytes.len() > self.limit - self.bytes.len().min(self.limit) {
             return Err(());
+        }
+        let needed = self.bytes.len() + bytes.len();
+        if needed > self.bytes.capacity() {
+            // As `Vec` grows, but never beyond the limit.
+            let grown = (2 * self.bytes.capacity()).clamp(needed, self.limit);
+            self.bytes.reserve_exact(grown - self.bytes.len());
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
