@@ -125,7 +125,7 @@ async fn a_subscription_starts_with_the_present_state_and_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_gets_lists_and_selects() {
+async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     let mock = mock();
     for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n2")] {
         mock.create("pods", pod(name, node)).unwrap();
@@ -308,7 +308,7 @@ async fn each_handler_has_its_own_exact_resync_period_and_no_server_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_handler_is_reported_and_stays_in_it() {
+async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     let reports = Arc::new(Mutex::new(Vec::new()));
@@ -344,7 +344,7 @@ async fn a_panic_in_a_handler_is_reported_and_stays_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_costs_only_its_value() {
+async fn x16_an_index_function_that_panics_costs_only_its_value() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     mock.create("pods", pod("b", "n1")).unwrap();
@@ -365,7 +365,7 @@ async fn an_index_function_that_panics_costs_only_its_value() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_delivers_what_is_pending_and_ends_everything() {
+async fn x08_a_stop_delivers_what_is_pending_and_ends_everything() {
     let mock = mock();
     for i in 0..500 {
         mock.create("pods", pod(&format!("p{i}"), "n1")).unwrap();

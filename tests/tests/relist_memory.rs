@@ -274,7 +274,7 @@ struct LargeStatus {
 }
 
 #[tokio::test]
-async fn a_relist_needs_little_more_than_the_cache() {
+async fn r29_a_relist_needs_little_more_than_the_cache() {
     let mut server = DemoServer::start().await;
     let needed = [
         ("metadata", measure(&mut server, Meta).await),

@@ -104,7 +104,7 @@ async fn large_headers_are_taken() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_fails_and_goes_on_failing() {
+async fn t05_a_stream_that_is_cut_fails_and_goes_on_failing() {
     let server = Server::start().await;
     let (mut body, peer) = answer(&server, &format!("{CHUNKED}3\r\nabc\r\n5\r\nde")).await;
     assert_eq!(body.chunk().await.unwrap(), Some(&b"abc"[..]));

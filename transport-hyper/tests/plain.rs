@@ -174,7 +174,7 @@ async fn a_connection_that_the_server_gives_up_is_not_kept() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_was_closed_is_noticed() {
+async fn t05_an_idle_connection_that_was_closed_is_noticed() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let peer = whole(&mut transport, &server).await;
@@ -196,7 +196,7 @@ async fn an_idle_connection_is_not_kept_for_ever() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_breaks_is_told_to_have_been_used() {
+async fn t05_a_kept_connection_that_breaks_is_told_to_have_been_used() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let mut peer = whole(&mut transport, &server).await;

@@ -575,7 +575,7 @@ fn bookmarks_and_the_deadline() {
 }
 
 #[test]
-fn a_watch_from_a_version_that_is_gone() {
+fn i18_a_watch_from_a_version_that_is_gone() {
     let mut server = server();
     server.compact(4);
     let watch = |server: &mut FakeServer, version: u64| {

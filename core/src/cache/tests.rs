@@ -177,7 +177,7 @@ fn shown<X: Text>(notification: &Notification<'_, Item<X>, X>) -> String {
 }
 
 #[test]
-fn before_the_first_sync_objects_are_there_but_not_told() {
+fn i16_before_the_first_sync_objects_are_there_but_not_told() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
@@ -239,7 +239,7 @@ fn what_comes_right_after_the_first_list_is_told_once() {
 }
 
 #[test]
-fn a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
+fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 2), ("c", 3)]);
     pods.told();
@@ -400,7 +400,7 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
 
 /// What was told stays told, also where the source it moves to has shown no complete list yet.
 #[test]
-fn a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
+fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
     assert_eq!(pods.told(), ["add* a@1", "add* b@1"]);
@@ -506,7 +506,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
 
 /// The version of a source is one that the cache shows.
 #[test]
-fn the_version_is_that_of_what_is_shown() {
+fn i07_the_version_is_that_of_what_is_shown() {
     let version = |pods: &Pods<Heap>| pods.version(0).unwrap().to_string();
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);

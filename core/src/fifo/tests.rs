@@ -58,7 +58,7 @@ on_all! {
     d24_deletions_count_for_has_synced
     d25_a_queued_key_keeps_its_place
     d26_keys_of_everything
-    d27_has_synced
+    x15_d27_has_synced
     d28_close
     two_deletions_in_a_row_are_one
     a_deletion_of_an_unknown_state
@@ -533,7 +533,7 @@ fn d26_keys_of_everything<S: Storage>(mode: Mode) {
     assert_eq!(text(fifo.key_of(KeyOf::Deltas(&deltas))), is("gone"));
 }
 
-fn d27_has_synced<S: Storage>(mode: Mode) {
+fn x15_d27_has_synced<S: Storage>(mode: Mode) {
     let table = [
         (NONE, "", false),
         (NONE, "add a 1", true),

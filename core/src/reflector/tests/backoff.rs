@@ -62,7 +62,7 @@ fn the_delay_is_reported() {
 
 /// X13: client-go's saw-tooth.
 #[test]
-fn as_client_go_the_delays_begin_anew_every_two_minutes() {
+fn x13_as_client_go_the_delays_begin_anew_every_two_minutes() {
     let mut w = World::client_go(Initial::List);
     w.expect("LIST limit=500 resourceVersion=0");
     let mut expected = ms(800);
@@ -237,7 +237,7 @@ fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
 
 /// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a backoff of one's own.
 #[test]
-fn a_backoff_of_ones_own_is_used() {
+fn r53_r54_r55_a_backoff_of_ones_own_is_used() {
     let refuse = |initial, cap, jitter, times, request: &str| {
         let backoff = BackoffConfig {
             initial: ms(initial),

@@ -15,7 +15,7 @@ fn both() -> [World; 2] {
 
 /// R21, R72; the first golden trace.
 #[test]
-fn a_first_start_lists_at_0_and_watches_from_the_lists_version() {
+fn r21_r72_a_first_start_lists_at_0_and_watches_from_the_lists_version() {
     for mut w in both() {
         w.expect("LIST limit=500 resourceVersion=0");
         w.answer(200, &list("1", &[pod("foo", 1)]));
@@ -44,7 +44,7 @@ fn a_first_start_lists_at_0_and_watches_from_the_lists_version() {
 
 /// The second golden trace; R42: what was paged from the watch cache is paged from then on.
 #[test]
-fn a_first_list_in_two_pages_is_paged_from_then_on() {
+fn r42_a_first_list_in_two_pages_is_paged_from_then_on() {
     for mut w in both() {
         w.expect("LIST limit=500 resourceVersion=0");
         w.answer(200, &page("10", "C", &[pod("a", 1)]));
@@ -59,7 +59,7 @@ fn a_first_list_in_two_pages_is_paged_from_then_on() {
 
 /// R41, R43: a relist is at the last version and has no pages.
 #[test]
-fn a_relist_asks_for_the_last_version_without_pages() {
+fn r41_r43_a_relist_asks_for_the_last_version_without_pages() {
     for w in both() {
         let mut w = w.watching();
         w.close();
@@ -73,7 +73,7 @@ fn a_relist_asks_for_the_last_version_without_pages() {
 
 /// R41
 #[test]
-fn a_known_version_is_where_the_first_list_begins() {
+fn r41_a_known_version_is_where_the_first_list_begins() {
     use crate::reflector::{Output, Reflector};
     let reflector: Reflector<_, crate::Heap> =
         Reflector::new(pods(), ReflectorConfig::default(), 1);
@@ -88,7 +88,7 @@ fn a_known_version_is_where_the_first_list_begins() {
 
 /// R40: a page size of one's own is used at any version, and goes along with each token.
 #[test]
-fn a_page_size_of_ones_own_is_always_used() {
+fn r40_a_page_size_of_ones_own_is_always_used() {
     let config = ReflectorConfig {
         page_size: Some(4),
         ..Default::default()
@@ -119,7 +119,7 @@ impl World {
 
 /// P01: how many requests so many objects take with pages of 10. P03: the version is not repeated with a token.
 #[test]
-fn pages_are_asked_for_until_there_is_no_token() {
+fn p01_p03_pages_are_asked_for_until_there_is_no_token() {
     for (count, pages) in [(0, 1), (9, 1), (10, 1), (11, 2), (21, 3)] {
         let mut w = World::new(ReflectorConfig {
             page_size: Some(10),
@@ -147,7 +147,7 @@ fn pages_are_asked_for_until_there_is_no_token() {
 
 /// P02, R45: a page that expired leads to one whole list at the version asked for first.
 #[test]
-fn an_expired_page_leads_to_one_whole_list_at_the_same_version() {
+fn p02_an_expired_page_leads_to_one_whole_list_at_the_same_version() {
     for mut w in both() {
         w.expect("LIST limit=500 resourceVersion=0");
         w.answer(200, &page("10", "C", &[pod("a", 1)]));
@@ -166,7 +166,7 @@ fn an_expired_page_leads_to_one_whole_list_at_the_same_version() {
 
 /// R45 on a relist: the sequence "0", "10", "" with the token, "10".
 #[test]
-fn an_expired_page_of_a_relist_leads_to_a_whole_list_at_its_version() {
+fn r45_p04_an_expired_page_of_a_relist_leads_to_a_whole_list_at_its_version() {
     let config = ReflectorConfig {
         page_size: Some(4),
         ..Default::default()
@@ -231,7 +231,7 @@ fn pages_that_always_expire_do_not_make_a_loop_without_pause() {
 
 /// R44; the golden trace of 410 and the row after it.
 #[test]
-fn an_expired_relist_is_repeated_at_once_at_the_newest_version() {
+fn r44_x03_an_expired_relist_is_repeated_at_once_at_the_newest_version() {
     for (code, reason) in [(410, "Expired"), (410, "Gone"), (410, "SomethingNew")] {
         for w in both() {
             let mut w = w.watching();
@@ -273,7 +273,7 @@ fn a_newest_list_that_fails_too_is_repeated_after_a_delay_with_pages() {
 
 /// R46: a version from the future, in its three wire forms.
 #[test]
-fn a_too_large_version_leads_to_a_list_at_the_newest_one() {
+fn r46_a_too_large_version_leads_to_a_list_at_the_newest_one() {
     let forms = [
         status_saying(
             504,
@@ -310,7 +310,7 @@ fn a_too_large_version_leads_to_a_list_at_the_newest_one() {
 
 /// R26: a Table, in both versions of its group, is no list.
 #[test]
-fn a_table_is_refused() {
+fn r26_a_table_is_refused() {
     for version in ["v1", "v1beta1"] {
         let mut w = World::list().watching();
         w.close();
@@ -469,7 +469,7 @@ fn a_request_on_a_stale_connection_is_repeated_at_once() {
 
 /// A refused connection is never tried again below the reflector, nor is one that TLS or DNS failed.
 #[test]
-fn what_was_never_sent_is_not_repeated_below() {
+fn t03_what_was_never_sent_is_not_repeated_below() {
     for kind in [
         FailureKind::Refused,
         FailureKind::Tls,
@@ -488,7 +488,7 @@ fn what_was_never_sent_is_not_repeated_below() {
 
 /// A body that is cut is no request that is repeated below: the run fails.
 #[test]
-fn a_list_that_is_cut_in_the_middle_fails_the_run() {
+fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
     let body = list("20", &[pod("a", 5), pod("b", 6)]);
     let cut = &body.as_bytes()[..body.len() - 30];
     for (end, class) in [
@@ -659,7 +659,7 @@ fn a_relist_tells_deletions_at_its_end() {
 
 /// R23: a list that fails, a watch that cannot be opened: the last good state stays, and the next run recovers.
 #[test]
-fn errors_leave_the_last_good_state() {
+fn r23_errors_leave_the_last_good_state() {
     for mut w in both() {
         w.expect("LIST limit=500 resourceVersion=0");
         w.answer(500, &status(500, "InternalError"));
@@ -679,7 +679,7 @@ fn errors_leave_the_last_good_state() {
 
 /// R04-R07 for an engine without I/O: stopped at any moment it cancels what is open and asks for nothing more.
 #[test]
-fn a_stop_cancels_and_asks_for_nothing_more() {
+fn r06_r07_a_stop_cancels_and_asks_for_nothing_more() {
     type Moment = fn(&mut World);
     let moments: [(Moment, usize); 8] = [
         (|_| {}, 1),
@@ -725,7 +725,7 @@ fn a_stop_cancels_and_asks_for_nothing_more() {
 
 /// What was never polled is never asked.
 #[test]
-fn a_reflector_stopped_before_it_began_asks_for_nothing() {
+fn r04_a_reflector_stopped_before_it_began_asks_for_nothing() {
     use crate::reflector::{Output, Reflector};
     let mut reflector: Reflector<_, crate::Heap> =
         Reflector::new(pods(), ReflectorConfig::default(), 1);

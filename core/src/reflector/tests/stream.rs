@@ -11,7 +11,7 @@ fn both() -> [World; 2] {
 
 /// R22, R75, R87; the golden trace of a first start: one request, and the same stream goes on.
 #[test]
-fn a_first_start_is_one_request() {
+fn r22_r75_r87_a_first_start_is_one_request() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 3)]);
@@ -49,7 +49,7 @@ fn changes_in_the_same_chunk_as_the_end_are_told() {
 
 /// R71, R82: without the end nothing is told, and no version is reached.
 #[test]
-fn without_its_end_nothing_is_told() {
+fn r71_r82_without_its_end_nothing_is_told() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), bookmark(2)]);
@@ -65,7 +65,7 @@ fn without_its_end_nothing_is_told() {
 
 /// R81: another value of the annotation is not the end.
 #[test]
-fn an_end_that_says_false_is_none() {
+fn r81_an_end_that_says_false_is_none() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), end_bookmark_saying(2, "false")]);
@@ -78,7 +78,7 @@ fn an_end_that_says_false_is_none() {
 
 /// R76: changes before the end come to the final state.
 #[test]
-fn changes_before_the_end_come_to_the_final_state() {
+fn r76_changes_before_the_end_come_to_the_final_state() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 2), modified("foo", 3)]);
@@ -90,7 +90,7 @@ fn changes_before_the_end_come_to_the_final_state() {
 
 /// R77: 429 is asked again after the delay, refused likewise.
 #[test]
-fn a_stream_that_is_refused_or_too_many_is_asked_for_again() {
+fn r77_a_stream_that_is_refused_or_too_many_is_asked_for_again() {
     for mut w in both() {
         w.expect("STREAM");
         w.answer(429, "busy");
@@ -112,7 +112,7 @@ fn a_stream_that_is_refused_or_too_many_is_asked_for_again() {
 
 /// R78, X18: a stream that ends before its end begins anew at once, with nothing of the first attempt.
 #[test]
-fn a_stream_that_ends_too_soon_begins_anew() {
+fn r78_x18_a_stream_that_ends_too_soon_begins_anew() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 2)]);
@@ -130,7 +130,7 @@ fn a_stream_that_ends_too_soon_begins_anew() {
 
 /// R79: after the end a stream is a watch.
 #[test]
-fn a_stream_that_ends_after_its_end_is_watched_on() {
+fn r79_a_stream_that_ends_after_its_end_is_watched_on() {
     for w in both() {
         let mut w = w.streaming();
         w.close();
@@ -168,7 +168,7 @@ fn an_expired_stream_begins_anew_at_its_last_version() {
 
 /// R80: the watch after a stream expires: what is there stays, and a stream begins at the last version.
 #[test]
-fn a_watch_that_expires_after_a_stream_leads_to_a_stream() {
+fn r80_a_watch_that_expires_after_a_stream_leads_to_a_stream() {
     for w in both() {
         let mut w = w.streaming();
         w.close();
@@ -182,7 +182,7 @@ fn a_watch_that_expires_after_a_stream_leads_to_a_stream() {
 
 /// R73, R74: what a server without streaming lists answers leads to a list, each time anew.
 #[test]
-fn a_refused_stream_falls_back_to_a_list() {
+fn r73_r74_a_refused_stream_falls_back_to_a_list() {
     for (code, reason) in [
         (400, "BadRequest"),
         (403, "Forbidden"),
@@ -267,7 +267,7 @@ fn a_refusal_is_remembered_where_it_is_wanted() {
 
 /// DIFFERENCES, R83: a stream without an event for half a minute is given up. The list after it is not slow for that.
 #[test]
-fn a_silent_stream_is_given_up_for_a_list() {
+fn r83_a_silent_stream_is_given_up_for_a_list() {
     let mut w = World::stream();
     w.expect("STREAM");
     w.events(&[added("a", 1)]);

@@ -14,7 +14,7 @@ fn both() -> [World; 2] {
 
 /// X06: a watch that the server ends after its time is reopened at once, without a list.
 #[test]
-fn a_watch_that_ends_is_reopened_at_once() {
+fn x06_a_watch_that_ends_is_reopened_at_once() {
     for mut w in both() {
         w.wait(secs(60)).events(&[bookmark(11)]);
         w.wait(secs(60)).events(&[bookmark(12)]);
@@ -35,7 +35,7 @@ fn a_watch_that_ends_is_reopened_at_once() {
 
 /// R08, R09: one that ends within a second without an event is very short.
 #[test]
-fn a_very_short_watch_leads_to_a_list() {
+fn r08_r09_a_very_short_watch_leads_to_a_list() {
     for (mut w, level) in both().into_iter().zip([Level::Warn, Level::Debug]) {
         w.wait(ms(999)).close();
         let reports = w.take_reports();
@@ -50,7 +50,7 @@ fn a_very_short_watch_leads_to_a_list() {
 
 /// R53, R57: a watch that nobody accepts, or that is one too many, is asked for again: no list, no end.
 #[test]
-fn a_watch_that_is_refused_or_too_many_is_asked_for_again() {
+fn r53_r57_a_watch_that_is_refused_or_too_many_is_asked_for_again() {
     for mut w in both() {
         let mut base = ms(800);
         for round in 0..6 {
@@ -69,7 +69,7 @@ fn a_watch_that_is_refused_or_too_many_is_asked_for_again() {
 
 /// R56: 429 on opening, then 429 in the stream: two delays, and no list.
 #[test]
-fn a_429_in_the_stream_waits_and_watches_on() {
+fn r56_a_429_in_the_stream_waits_and_watches_on() {
     for mut w in both() {
         w.answer(429, "busy");
         w.expect_after(ms(800), "WATCH resourceVersion=10");
@@ -85,7 +85,7 @@ fn a_429_in_the_stream_waits_and_watches_on() {
 /// X02: a 410 in the stream leads to a list at the last version, which is not thrown away; the error handler of
 /// client-go does not hear of it.
 #[test]
-fn an_expired_watch_lists_at_the_last_version() {
+fn x02_an_expired_watch_lists_at_the_last_version() {
     for (mut w, level) in both().into_iter().zip([Level::Info, Level::Debug]) {
         w.events(&[modified("a", 11), error_event(410, "Expired")]);
         assert_eq!(w.cancelled, 1);
@@ -102,7 +102,7 @@ fn an_expired_watch_lists_at_the_last_version() {
 
 /// The same on opening; R58: an internal error is not retried, neither here nor there.
 #[test]
-fn any_other_refusal_or_error_leads_to_a_list() {
+fn r58_any_other_refusal_or_error_leads_to_a_list() {
     for (code, reason) in [
         (410, "Expired"),
         (401, "Unauthorized"),
@@ -124,7 +124,7 @@ fn any_other_refusal_or_error_leads_to_a_list() {
 
 /// R01: an ERROR event whose object is no Status ends the watch all the same.
 #[test]
-fn an_error_event_without_a_status_ends_the_watch() {
+fn r01_an_error_event_without_a_status_ends_the_watch() {
     for mut w in both() {
         w.events(&[event("ERROR", &pod("a", 1))]);
         assert_eq!(w.cancelled, 1);
@@ -135,7 +135,7 @@ fn an_error_event_without_a_status_ends_the_watch() {
 
 /// R25: an object that the server can no longer read; the list without it removes it.
 #[test]
-fn a_store_read_error_leads_to_a_list_that_removes_the_object() {
+fn r25_a_store_read_error_leads_to_a_list_that_removes_the_object() {
     for mut w in both() {
         w.events(&[added("b", 11)]);
         w.events(&[error_event(500, "StoreReadError")]);
@@ -148,7 +148,7 @@ fn a_store_read_error_leads_to_a_list_that_removes_the_object() {
 
 /// R20: the version is that of the last event taken, not the highest; another kind is skipped.
 #[test]
-fn the_version_is_that_of_the_last_event_taken() {
+fn r20_the_version_is_that_of_the_last_event_taken() {
     let mut w = World::list();
     w.answer(200, &list("1", &[pod("foo", 1), pod("bar", 1)]));
     w.take_reports();
@@ -166,7 +166,7 @@ fn the_version_is_that_of_the_last_event_taken() {
 
 /// R24: bookmarks and deletions move the version as changes do.
 #[test]
-fn each_event_moves_the_version() {
+fn r24_each_event_moves_the_version() {
     let mut w = World::list().watching();
     for (event, version) in [
         (added("b", 10), "10"),
@@ -186,7 +186,7 @@ fn each_event_moves_the_version() {
 
 /// X04: an event of a type that is not known moves the version and counts; one of another kind does neither.
 #[test]
-fn an_unknown_event_counts_and_a_skipped_one_does_not() {
+fn x04_x05_an_unknown_event_counts_and_a_skipped_one_does_not() {
     for mut w in both() {
         w.events(&[event("CHANGED", &pod("a", 33))]);
         w.reports(&["unknown-event"]);
@@ -208,7 +208,7 @@ fn an_unknown_event_counts_and_a_skipped_one_does_not() {
 
 /// R50-R52: the time for which a watch is asked.
 #[test]
-fn the_timeout_is_between_the_shortest_and_twice_that() {
+fn r50_r51_r52_the_timeout_is_between_the_shortest_and_twice_that() {
     use alloc::string::String;
     for (min, from, to) in [(300, 300, 600), (1, 300, 600), (1800, 1800, 3600)] {
         let mut seen = (u64::MAX, 0);
