@@ -27,7 +27,7 @@ use crate::version::{ResourceVersion, Uid};
 /// let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 /// let now = Instant::from_micros(0);
 /// let mut pods: Informer<_, _, Small> =
-///     Informer::new(Resource::new("", "v1", "pods"), size, ReflectorConfig::default(), 1);
+///     Informer::new(Resource::new("", "v1", "pods"), size, ReflectorConfig::list(), 1);
 ///
 /// let Output::Send(request) = pods.poll_output(now) else { panic!() };
 /// let id = request.id();

@@ -26,7 +26,7 @@
 //! type Memory = Inline<16, 64, 1024>;
 //! let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 //! let pods = Resource::new("", "v1", "pods").namespace("prod");
-//! let mut informer: Informer<_, _, Memory> = Informer::new(pods, size, ReflectorConfig::default(), 1);
+//! let mut informer: Informer<_, _, Memory> = Informer::new(pods, size, ReflectorConfig::list(), 1);
 //!
 //! let now = Instant::from_micros(0);
 //! let Output::Send(request) = informer.poll_output(now) else { panic!() };

@@ -45,8 +45,8 @@ struct Options {
     #[arg(long, value_name = "FIELDS")]
     field_selector: Option<String>,
 
-    /// How the first state is fetched: by LIST, or by a streaming list where the server has it
-    #[arg(long, value_enum, default_value_t = First::List)]
+    /// How the first state is fetched: by a streaming list where the server has it, or by LIST
+    #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
 
     /// Replays all objects this often, without asking the server; 0 is never

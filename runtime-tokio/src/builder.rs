@@ -112,7 +112,7 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
-    /// Chooses how the initial state is fetched.
+    /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
     pub const fn initial(mut self, initial: Initial) -> Self {
         self.config.initial = initial;
         self

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::Resource;
+use informer_core::{Initial, Resource};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::{
     Event, HandlerOptions, Handlers, IndexError, Informer, Json, Kind, LabelSelector, Meta, Raw,
@@ -418,6 +418,7 @@ async fn a_cut_watch_is_resumed_without_a_list_and_an_expired_one_is_listed_anew
     mock.create("pods", pod("a", "n1")).unwrap();
     let versions = Arc::new(Mutex::new(Vec::new()));
     let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .initial(Initial::List)
         .on_version({
             let versions = Arc::clone(&versions);
             move |version| {

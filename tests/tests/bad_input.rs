@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::BackoffConfig;
+use informer_core::{BackoffConfig, Initial};
 use informer_hyper::HyperTransport;
 use informer_mock::{Body as _, FakeServer, Fault, Get, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};
@@ -97,6 +97,7 @@ impl<V: Send + Sync + 'static> World<V> {
         // Where time is real, there is nothing to be learnt from waiting.
         backoff.initial = Duration::from_millis(1);
         let (informer, driver) = Informer::builder(transport, PODS, D::new())
+            .initial(Initial::List)
             .seed(1)
             .backoff(backoff)
             .on_report({

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use informer_mock::{Body, FailureKind, Get, Head, Transport, TransportError};
 use informer_tests::memory::Counting;
 use informer_tests::{next, say, shown};
-use informer_tokio::{Decode, Informer, Json, Meta, Raw, Resource};
+use informer_tokio::{Decode, Informer, Initial, Json, Meta, Raw, Resource};
 use serde::Deserialize;
 
 #[global_allocator]
@@ -127,6 +127,7 @@ where
         Resource::new("", "v1", "pods").kind("Pod"),
         decode,
     )
+    .initial(Initial::List)
     .on_report({
         let reports = Arc::clone(&reports);
         move |report| {

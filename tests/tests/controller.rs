@@ -510,8 +510,9 @@ async fn x08_a_stop_discards_nothing() {
 #[tokio::test(start_paused = true)]
 async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     let mock = server(&["marked", "a"]);
-    let (pods, driver) =
-        Informer::builder(mock.transport(), PODS, marking(&Arc::default())).build();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&Arc::default()))
+        .initial(Initial::List)
+        .build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@3", "synced"]);

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::Resource;
+use informer_core::{Initial, Resource};
 use informer_mock::{
     FailureKind, FakeServer, Fault, Mock, MockTransport, ScriptedServer, TokioClock, Verb, json,
 };
@@ -88,7 +88,8 @@ async fn t01_each_type_of_event_arrives() {
         let script = json!({ "lists": [list("10"), list("21")], "watches": [watch, held] });
         let script = ScriptedServer::from_json(&script.to_string()).unwrap();
         let mock = Mock::with_clock(script, TokioClock::new());
-        let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+        let (pods, reports) =
+            start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
         let mut told = pods.subscribe();
         for expected in [
             "++prod/a@5",
@@ -115,7 +116,8 @@ async fn t01_each_type_of_event_arrives() {
 async fn t01_a_source_that_closes_is_opened_again() {
     for cut in ["", "{\"type\":\"ADDED\",\"obj"] {
         let mock = server();
-        let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+        let (pods, reports) =
+            start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(5)).await;
         let mark = mock.log().mark();
@@ -165,7 +167,8 @@ async fn t02_a_refused_watch_is_reported_as_what_it_is() {
     ] {
         let mock = server();
         mock.with(|server| server.inject(fault.on(Verb::Watch)));
-        let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+        let (pods, reports) =
+            start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
         sleep(Duration::from_secs(30)).await;
         let reports = reports.take();
         assert_eq!(reports.len(), 1, "{reports:?}");
@@ -191,7 +194,8 @@ async fn t02_a_watch_that_is_cut_before_its_answer_is_asked_again() {
     ] {
         let mock = server();
         mock.with(|server| server.inject(Fault::reset().on(Verb::Watch).times(times)));
-        let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+        let (pods, reports) =
+            start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(30)).await;
         mock.log().assert_count_since(0, Verb::Watch, watches);
@@ -208,7 +212,8 @@ async fn t02_a_watch_with_retry_after_each_time_is_given_up() {
         .header("Retry-After", "2")
         .on(Verb::Watch);
     mock.with(|server| server.inject(fault.times(11)));
-    let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+    let (pods, reports) =
+        start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
     pods.synced().await.unwrap();
     sleep(Duration::from_millis(19_900)).await;
     mock.log().assert_count_since(0, Verb::Watch, 10);
@@ -289,7 +294,8 @@ async fn t03_what_is_asked_again_and_when() {
         for (verb, (delay, reported)) in [(Verb::List, list), (Verb::Watch, watch)] {
             let mock = server();
             mock.with(|server| server.inject(fault.clone().on(verb)));
-            let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+            let (pods, reports) =
+                start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
             sleep(Duration::from_secs(20)).await;
             assert!(pods.is_synced(), "{name}");
             let log = mock.log();
@@ -317,7 +323,8 @@ async fn t03_what_is_asked_again_and_when() {
 async fn t03_a_good_answer_is_not_asked_for_again() {
     let mock = server();
     mock.with(|server| server.inject(Fault::nothing().header("Retry-After", "7").times(2)));
-    let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+    let (pods, reports) =
+        start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
     sleep(Duration::from_secs(20)).await;
     assert!(pods.is_synced());
     mock.log()
@@ -337,7 +344,8 @@ async fn t04_retries_are_counted_and_the_last_error_is_reported() {
         server.inject(busy.times(10));
         server.inject(last);
     });
-    let (pods, reports) = start(Informer::builder(mock.transport(), PODS, Raw));
+    let (pods, reports) =
+        start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
     sleep(Duration::from_millis(10_500)).await;
     mock.log().assert_count_since(0, Verb::List, 11);
     let mut classes = reports.classes();

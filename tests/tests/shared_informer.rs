@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{RawObject, Resource};
+use informer_core::{Initial, RawObject, Resource};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
 use informer_tokio::{
     Driver, Entry, EventHandler, HandlerHandle, HandlerOptions, Handlers, Informer, Raw, RawJson,
@@ -890,7 +890,7 @@ async fn s26_callbacks_may_be_left_out() {
 async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     for client_go in [false, true] {
         let mock = server(&["a"]);
-        let builder = Informer::builder(mock.transport(), PODS, Raw);
+        let builder = Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List);
         let (pods, driver) = if client_go {
             builder.client_go()
         } else {
@@ -957,7 +957,10 @@ async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
     let mock = server(&["a", "b", "c"]);
     let stuck = Fault::nothing().cut_after_events(2).silently();
     mock.with(|server| server.inject(stuck.on(Verb::List)));
-    let (pods, _driver) = start(&mock);
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .initial(Initial::List)
+        .build();
+    tokio::spawn(driver.run());
     sleep(secs(5)).await;
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());

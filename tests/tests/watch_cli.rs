@@ -181,11 +181,20 @@ async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>
     let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", serving.local_addr());
     tokio::spawn(serving.run());
-    let arguments: Vec<&str> = ["--server", &url, "--seconds", "1", "--output", "json"]
-        .iter()
-        .chain(arguments)
-        .copied()
-        .collect();
+    let arguments: Vec<&str> = [
+        "--server",
+        &url,
+        "--seconds",
+        "1",
+        "--output",
+        "json",
+        "--initial",
+        "list",
+    ]
+    .iter()
+    .chain(arguments)
+    .copied()
+    .collect();
     let output = run(&arguments).await;
     assert!(
         output.status.success(),

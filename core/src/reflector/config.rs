@@ -8,9 +8,9 @@ use crate::backoff::BackoffConfig;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Initial {
     /// By LIST, in pages.
-    #[default]
     List,
-    /// By a streaming list (KEP-3157), and by LIST where the server has none.
+    /// By a streaming list (KEP-3157), and by LIST where the server refuses it.
+    #[default]
     Stream,
 }
 
@@ -20,7 +20,7 @@ pub enum Initial {
 /// use informer_core::{Initial, ReflectorConfig};
 ///
 /// let config = ReflectorConfig { page_size: Some(100), ..ReflectorConfig::default() };
-/// assert_eq!(config.initial, Initial::List);
+/// assert_eq!(config.initial, Initial::Stream);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
@@ -45,13 +45,30 @@ pub struct ReflectorConfig {
 impl Default for ReflectorConfig {
     fn default() -> Self {
         Self {
-            initial: Initial::List,
+            initial: Initial::default(),
             page_size: None,
             min_watch_timeout: Duration::from_secs(300),
             backoff: BackoffConfig::default(),
             frame_limit: 16 * 1024 * 1024,
             remember_stream_refusal: false,
             client_go: false,
+        }
+    }
+}
+
+impl ReflectorConfig {
+    /// As the default, but with a LIST for the initial state.
+    ///
+    /// ```
+    /// use informer_core::{Initial, ReflectorConfig};
+    ///
+    /// assert_eq!(ReflectorConfig::list().initial, Initial::List);
+    /// ```
+    #[must_use]
+    pub fn list() -> Self {
+        Self {
+            initial: Initial::List,
+            ..Self::default()
         }
     }
 }

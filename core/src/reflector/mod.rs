@@ -41,7 +41,7 @@ use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 ///
 /// let now = Instant::from_micros(0);
 /// let pods = Resource::new("", "v1", "pods");
-/// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::default(), 1);
+/// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::list(), 1);
 ///
 /// let Output::Send(request) = reflector.poll_output(now) else { panic!() };
 /// let mut target = String::new();

@@ -75,7 +75,7 @@ fn informer() -> Option<usize> {
         .kind("Pod")
         .fields("spec.nodeName=n1");
     let mut informer: Informer<_, _, Small> =
-        Informer::new(pods, size, ReflectorConfig::default(), black_box(1));
+        Informer::new(pods, size, ReflectorConfig::list(), black_box(1));
 
     let now = Instant::from_micros(black_box(0));
     let id = loop {

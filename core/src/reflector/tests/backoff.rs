@@ -247,7 +247,7 @@ fn r53_r54_r55_a_backoff_of_ones_own_is_used() {
         };
         let mut w = World::new(ReflectorConfig {
             backoff,
-            ..Default::default()
+            ..ReflectorConfig::list()
         })
         .watching();
         let start = w.now;
@@ -404,7 +404,7 @@ fn no_watch_makes_a_storm() {
 #[test]
 fn a_seed_gives_the_same_times() {
     let times = |seed| {
-        let mut w = World::with_seed(ReflectorConfig::default(), seed);
+        let mut w = World::with_seed(ReflectorConfig::list(), seed);
         let mut times = Vec::new();
         for _ in 0..10 {
             w.next_request().unwrap();

@@ -67,15 +67,12 @@ pub(super) const fn ms(millis: u64) -> Duration {
 impl World {
     /// Starts with a LIST.
     pub(super) fn list() -> Self {
-        Self::new(ReflectorConfig::default())
+        Self::new(ReflectorConfig::list())
     }
 
     /// Starts with a streaming list.
     pub(super) fn stream() -> Self {
-        Self::new(ReflectorConfig {
-            initial: Initial::Stream,
-            ..Default::default()
-        })
+        Self::new(ReflectorConfig::default())
     }
 
     /// Both modes as client-go is.

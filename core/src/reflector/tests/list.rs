@@ -75,8 +75,7 @@ fn r41_r43_a_relist_asks_for_the_last_version_without_pages() {
 #[test]
 fn r41_a_known_version_is_where_the_first_list_begins() {
     use crate::reflector::{Output, Reflector};
-    let reflector: Reflector<_, crate::Heap> =
-        Reflector::new(pods(), ReflectorConfig::default(), 1);
+    let reflector: Reflector<_, crate::Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
     let mut reflector = reflector.with_version(ResourceVersion::new("10"));
     let Output::Send(request) = reflector.poll_output(crate::Instant::from_micros(0)) else {
         panic!()
@@ -91,7 +90,7 @@ fn r41_a_known_version_is_where_the_first_list_begins() {
 fn r40_a_page_size_of_ones_own_is_always_used() {
     let config = ReflectorConfig {
         page_size: Some(4),
-        ..Default::default()
+        ..ReflectorConfig::list()
     };
     let mut w = World::new(config).of_three_pages("LIST limit=4 resourceVersion=0");
     w.expect("WATCH resourceVersion=10");
@@ -123,7 +122,7 @@ fn p01_p03_pages_are_asked_for_until_there_is_no_token() {
     for (count, pages) in [(0, 1), (9, 1), (10, 1), (11, 2), (21, 3)] {
         let mut w = World::new(ReflectorConfig {
             page_size: Some(10),
-            ..Default::default()
+            ..ReflectorConfig::list()
         });
         let all: Vec<_> = (0..count).map(|i| pod(&format!("p{i}"), i + 1)).collect();
         for number in 1..=pages {
@@ -169,7 +168,7 @@ fn p02_an_expired_page_leads_to_one_whole_list_at_the_same_version() {
 fn r45_p04_an_expired_page_of_a_relist_leads_to_a_whole_list_at_its_version() {
     let config = ReflectorConfig {
         page_size: Some(4),
-        ..Default::default()
+        ..ReflectorConfig::list()
     };
     let mut w = World::new(config);
     w.expect("LIST limit=4 resourceVersion=0");
@@ -728,7 +727,7 @@ fn r06_r07_a_stop_cancels_and_asks_for_nothing_more() {
 fn r04_a_reflector_stopped_before_it_began_asks_for_nothing() {
     use crate::reflector::{Output, Reflector};
     let mut reflector: Reflector<_, crate::Heap> =
-        Reflector::new(pods(), ReflectorConfig::default(), 1);
+        Reflector::new(pods(), ReflectorConfig::list(), 1);
     reflector.stop();
     let output = reflector.poll_output(crate::Instant::from_micros(0));
     assert!(matches!(output, Output::Wait(None)), "{output:?}");
@@ -789,7 +788,7 @@ fn a_token_that_is_too_long_fails_the_run() {
     use crate::reflector::{Output, Reflector};
     type Small = crate::Inline<4, 32, 4096>;
     let now = crate::Instant::from_micros(0);
-    let mut reflector: Reflector<_, Small> = Reflector::new(pods(), ReflectorConfig::default(), 1);
+    let mut reflector: Reflector<_, Small> = Reflector::new(pods(), ReflectorConfig::list(), 1);
     let Output::Send(request) = reflector.poll_output(now) else {
         panic!()
     };

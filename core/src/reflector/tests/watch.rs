@@ -337,8 +337,7 @@ fn a_reader_without_room_excuses_the_silence() {
     type Len = fn(&RawObject<'_>) -> Result<usize, core::convert::Infallible>;
     let len: Len = |raw| Ok(raw.json().len());
     let mut now = Instant::from_micros(0);
-    let mut informer: Informer<_, _, Tiny> =
-        Informer::new(pods(), len, ReflectorConfig::default(), 1);
+    let mut informer: Informer<_, _, Tiny> = Informer::new(pods(), len, ReflectorConfig::list(), 1);
     let Output::Send(request) = informer.poll_output(now) else {
         panic!()
     };
