@@ -42,8 +42,31 @@ pub trait Backend {
     /// Drops a response, which the client has read or does not want any more.
     fn close(&mut self, id: ResponseId);
 
+    /// Tells whether the end of one response can bring another one on; then those who wait are woken at each.
+    fn wakes_by_close(&self) -> bool {
+        false
+    }
+
+    /// Says what of the answer to a request is compressed for a client that accepts gzip, on a real port.
+    fn compression(&self, target: &str) -> Compression {
+        let _ = target;
+        Compression::None
+    }
+
     /// Returns what was asked so far.
     fn log(&self) -> &RequestLog;
+}
+
+/// What of a body is compressed for a client that accepts gzip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Nothing.
+    #[default]
+    None,
+    /// A body of more than 128 KiB, as one member of gzip.
+    Large,
+    /// Each piece, as a member of gzip of its own.
+    EachFlush,
 }
 
 /// Names a response of a server.

@@ -1,5 +1,6 @@
 //! What kind of server it is.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 /// What kind of API server a [`FakeServer`](crate::FakeServer) is.
@@ -42,6 +43,19 @@ pub struct Config {
     pub watch_buffer: Option<usize>,
     /// The time until an answer starts.
     pub latency: Duration,
+    /// How many bytes of a body come in a second; `None` for all at once.
+    pub bandwidth: Option<NonZeroU32>,
+    /// For how long a response may bring no byte before something on the way resets its connection, as load balancers
+    /// do (often after 240 s); `None` for ever.
+    pub idle_cut: Option<Duration>,
+    /// How many responses may be open at once; further requests wait for their answer, as those beyond the stream
+    /// limit of an HTTP/2 connection do (100 at an API server). `None` for any number.
+    pub stream_limit: Option<usize>,
+    /// Whether lists of more than 128 KiB are compressed for clients that accept gzip. Only on a real port.
+    pub gzip_lists: bool,
+    /// Whether streaming lists are compressed for such clients, with a member of gzip for each time that the server has
+    /// nothing more to send. Only on a real port.
+    pub gzip_streams: bool,
     /// What the time zero is, in seconds since 1970, for creationTimestamp.
     pub epoch: u64,
     /// How many requests the log keeps; `None` for all.
@@ -72,6 +86,8 @@ impl Config {
             watch_list: minor == 32 || minor >= 34,
             bookmarks: minor >= 16,
             remaining_item_count: minor >= 15,
+            gzip_lists: minor >= 16,
+            gzip_streams: minor >= 37,
             ..Self::default()
         }
     }
@@ -109,6 +125,11 @@ impl Default for Config {
             history: None,
             watch_buffer: None,
             latency: Duration::ZERO,
+            bandwidth: None,
+            idle_cut: None,
+            stream_limit: None,
+            gzip_lists: true,
+            gzip_streams: false,
             epoch: 1_767_225_600,
             log_limit: None,
         }

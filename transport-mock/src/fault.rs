@@ -3,6 +3,7 @@
 mod plan;
 
 use alloc::string::{String, ToString};
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use informer_core::FailureKind;
@@ -374,6 +375,17 @@ impl Fault {
     #[must_use]
     pub fn late_head(self) -> Self {
         self.with(|effects| effects.late_head = true)
+    }
+
+    /// The body comes over a thin link, with so many bytes a second, and at least one.
+    ///
+    /// ```
+    /// # use informer_mock::Fault;
+    /// let modem = Fault::nothing().bandwidth(1_200).always();
+    /// ```
+    #[must_use]
+    pub fn bandwidth(self, bytes_per_second: u32) -> Self {
+        self.with(|effects| effects.bandwidth = NonZeroU32::new(bytes_per_second.max(1)))
     }
 
     fn cut(self, at: Mark) -> Self {

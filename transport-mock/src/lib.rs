@@ -96,7 +96,7 @@ mod tokio_clock;
 #[cfg(feature = "std")]
 mod transport;
 
-pub use backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};
+pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 pub use config::{Config, Gone};
 pub use fault::Fault;
 pub use informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError};

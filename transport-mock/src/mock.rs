@@ -225,6 +225,12 @@ pub(crate) struct Exchange<B: Backend, T: Timer + Clone> {
 }
 
 impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
+    /// Says what of the body is to be compressed for a client that accepts gzip.
+    #[cfg(feature = "serve")]
+    pub(crate) fn compression(&self, target: &str) -> crate::backend::Compression {
+        self.mock.lock().backend.compression(target)
+    }
+
     /// Waits for the head.
     pub(crate) async fn head(&mut self) -> Result<ResponseHead, FailureKind> {
         loop {
@@ -285,6 +291,12 @@ impl<B: Backend, T: Timer + Clone> Drop for Exchange<B, T> {
         let mut shared = self.mock.lock();
         shared.backend.close(self.id);
         shared.wakers.remove(&self.id);
+        if shared.backend.wakes_by_close() {
+            shared.changes += 1;
+            let wakers = core::mem::take(&mut shared.wakers);
+            drop(shared);
+            wakers.into_values().for_each(Waker::wake);
+        }
     }
 }
 

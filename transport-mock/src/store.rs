@@ -137,6 +137,19 @@ impl Store {
         self.log.range(start..)
     }
 
+    /// Makes everything after a version unhappened.
+    pub(crate) fn restore(&mut self, version: u64) {
+        let version = version.clamp(self.compacted, self.version);
+        self.version = version;
+        self.log.retain(|entry| entry.version <= version);
+        for table in &mut self.tables {
+            table.objects.retain(|_, states| {
+                states.retain(|(v, _)| *v <= version);
+                !states.is_empty()
+            });
+        }
+    }
+
     /// Returns the version of the last event before a time.
     pub(crate) fn version_before(&self, time: Instant) -> Option<u64> {
         let index = self

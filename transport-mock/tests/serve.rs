@@ -283,3 +283,92 @@ async fn paused_time_of_tokio() {
     );
     assert_eq!(start.elapsed().as_secs(), 100);
 }
+
+async fn ask_for_gzip(client: &mut Client, target: &str) -> String {
+    client
+        .write(&format!(
+            "GET {target} HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nAccept-Encoding: br, gzip\r\n\r\n"
+        ))
+        .await;
+    client.head().await.unwrap().1
+}
+
+fn unzip(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut decoder = flate2::bufread::MultiGzDecoder::new(bytes);
+    std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_large_list_is_compressed_for_who_wants_it() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    mock.create("pods", pod("small", "x")).unwrap();
+    let mut client = Client::new(address).await;
+    let target = "/api/v1/pods?resourceVersion=0";
+    let head = ask_for_gzip(&mut client, target).await;
+    assert!(!head.contains("Content-Encoding"), "{head}");
+    assert!(
+        client
+            .body()
+            .await
+            .unwrap()
+            .starts_with(b"{\"kind\":\"PodList\"")
+    );
+
+    for index in 0..1000 {
+        mock.create("pods", pod(&format!("p{index}"), "x")).unwrap();
+    }
+    client.send(target).await;
+    let plain = client.body().await.unwrap();
+    assert!(plain.len() > 128 * 1024);
+    let head = ask_for_gzip(&mut client, target).await;
+    assert!(head.contains("Content-Encoding: gzip\r\n"), "{head}");
+    let body = client.body().await.unwrap();
+    assert!(body.len() * 5 < plain.len(), "{}", body.len());
+    assert_eq!(unzip(&body).as_bytes(), plain);
+
+    mock.with(|server| server.config_mut().gzip_lists = false);
+    let head = ask_for_gzip(&mut client, target).await;
+    assert!(!head.contains("Content-Encoding"), "{head}");
+}
+
+#[tokio::test]
+async fn a_streaming_list_has_a_member_of_gzip_for_each_flush() {
+    let (mock, address) = start(FakeServer::with_config(
+        1,
+        informer_mock::Config::for_minor(37),
+    ))
+    .await;
+    mock.create("pods", pod("a", "x")).unwrap();
+    let mut client = Client::new(address).await;
+    let stream = "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    for (app, target) in [
+        ("y", stream),
+        (
+            "z",
+            "/api/v1/pods?watch=1&resourceVersion=0&allowWatchBookmarks=1",
+        ),
+    ] {
+        let head = ask_for_gzip(&mut client, target).await;
+        assert!(
+            head.contains("Content-Encoding: gzip\r\n"),
+            "{target}: {head}"
+        );
+        let initial = unzip(&client.chunk().await.unwrap());
+        assert!(
+            initial.contains("initial-events-end"),
+            "{target}: {initial}"
+        );
+        mock.update("pods", pod("a", app)).unwrap();
+        let update = unzip(&client.chunk().await.unwrap());
+        assert!(
+            update.starts_with("{\"type\":\"MODIFIED\""),
+            "{target}: {update}"
+        );
+        client = Client::new(address).await;
+    }
+    // A plain watch never is.
+    let head = ask_for_gzip(&mut client, "/api/v1/pods?watch=1&resourceVersion=1").await;
+    assert!(!head.contains("Content-Encoding"), "{head}");
+}

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use informer_core::FailureKind;
@@ -71,6 +72,7 @@ pub(crate) struct Effects {
     pub(crate) append: Vec<u8>,
     pub(crate) content_length: Option<u64>,
     pub(crate) late_head: bool,
+    pub(crate) bandwidth: Option<NonZeroU32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -15,6 +15,8 @@ const BODY_LIMIT: usize = 64 * 1024;
 pub(super) struct Request {
     pub(super) target: String,
     pub(super) accept: String,
+    /// Whether the client accepts gzip.
+    pub(super) gzip: bool,
     pub(super) keep_alive: bool,
     /// Whether the client understands chunks.
     pub(super) chunks: bool,
@@ -52,11 +54,14 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         _ => return Err(505),
     };
     let (mut accept, mut keep_alive, mut length) = (Vec::new(), chunks, 0);
+    let mut gzip = false;
     for line in lines {
         let (name, value) = line.split_once(':').ok_or(400_u16)?;
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "accept" => accept.push(value),
+            // As the API server, which looks for the word alone and at no weight.
+            "accept-encoding" => gzip |= value.split(',').any(|part| part.trim() == "gzip"),
             "connection" => {
                 let has = |token: &str| {
                     value
@@ -85,6 +90,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         Request {
             target: target.to_string(),
             accept: accept.join(","),
+            gzip,
             keep_alive,
             chunks,
         },
@@ -183,6 +189,7 @@ mod tests {
         let expected = Request {
             target: "/a?b".to_string(),
             accept: "a,b".to_string(),
+            gzip: false,
             keep_alive: true,
             chunks: true,
         };

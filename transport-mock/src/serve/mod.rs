@@ -1,5 +1,6 @@
 //! The server on a real port.
 
+mod gzip;
 mod http;
 
 use alloc::vec::Vec;
@@ -10,19 +11,21 @@ use core::task::Poll;
 use core::time::Duration;
 use std::io;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::JoinSet;
 
+use self::gzip::Gzip;
 use self::http::Request;
-use crate::backend::Backend;
+use crate::backend::{Backend, Compression};
 use crate::mock::{Exchange, Mock};
 use crate::tokio_clock::TokioClock;
 
 /// Opens a port for a mock server, which is then served where [`Serving::run`] is awaited or spawned.
 ///
-/// It speaks HTTP/1.1, without TLS: GET alone, keep-alive, chunked bodies. A body is taken from the server no faster than
+/// It speaks HTTP/1.1, without TLS: GET alone, keep-alive, chunked bodies, gzip where the server's [`Config`](crate::Config)
+/// has it and the client accepts it. A body is taken from the server no faster than
 /// the client reads it. Faults apply: what is refused or cut is a TCP reset.
 ///
 /// ```
@@ -170,39 +173,111 @@ async fn respond<B: Backend>(
 
 async fn answer<B: Backend>(
     exchange: &mut Exchange<B, TokioClock>,
-    writer: &mut (impl tokio::io::AsyncWrite + Unpin),
+    writer: &mut (impl AsyncWrite + Unpin),
     request: &Request,
 ) -> io::Result<Then> {
-    let Ok(head) = exchange.head().await else {
+    let Ok(mut head) = exchange.head().await else {
         return Ok(Then::Reset);
     };
+    let mut pieces = Vec::new();
+    let gzip = match exchange.compression(&request.target) {
+        // An answer that is no success is short, and one whose length is a lie is to stay one.
+        _ if !request.gzip || head.status != 200 || head.content_length.is_some() => None,
+        Compression::None => None,
+        Compression::EachFlush => Some(Gzip::each_flush()),
+        Compression::Large => match large(exchange, &mut pieces).await {
+            Ok(large) => large.then(Gzip::whole),
+            Err(_) => return Ok(Then::Reset),
+        },
+    };
+    if gzip.is_some() {
+        head.set_header("Content-Encoding", "gzip");
+    }
     let chunked = head.content_length.is_none() && request.chunks;
     let keep = request.keep_alive && (chunked || head.content_length.is_some());
     writer.write_all(&http::head(&head, chunked, keep)).await?;
-    let mut sent = 0;
+    let mut out = Out {
+        writer,
+        chunked,
+        gzip,
+        sent: 0,
+    };
+    for piece in pieces {
+        out.write(&piece).await?;
+    }
     loop {
-        let bytes = match exchange.raw_chunk().await {
-            Ok(Some(bytes)) => bytes,
+        match exchange.raw_chunk().await {
+            Ok(Some(bytes)) => out.write(&bytes).await?,
             Ok(None) => break,
             Err(_) => return Ok(Then::Reset),
-        };
-        sent += bytes.len() as u64;
-        if chunked {
-            writer.write_all(&http::chunk(&bytes)).await?;
-        } else {
-            writer.write_all(&bytes).await?;
         }
     }
-    if chunked {
-        writer.write_all(b"0\r\n\r\n").await?;
-    }
+    out.finish().await?;
     // A length that was a lie leaves a connection that is of no more use.
-    let whole = head.content_length.is_none_or(|length| length == sent);
+    let whole = head.content_length.is_none_or(|length| length == out.sent);
     Ok(if keep && whole {
         Then::Next
     } else {
         Then::Close
     })
+}
+
+/// Reads until it is clear whether a body is worth its compression. The end is read a second time behind it.
+async fn large<B: Backend>(
+    exchange: &mut Exchange<B, TokioClock>,
+    pieces: &mut Vec<Vec<u8>>,
+) -> Result<bool, informer_core::FailureKind> {
+    let mut length = 0;
+    while length <= gzip::LARGE {
+        let Some(bytes) = exchange.raw_chunk().await? else {
+            return Ok(false);
+        };
+        length += bytes.len();
+        pieces.push(bytes);
+    }
+    Ok(true)
+}
+
+/// Where a body goes.
+struct Out<'a, W> {
+    writer: &'a mut W,
+    chunked: bool,
+    gzip: Option<Gzip>,
+    sent: u64,
+}
+
+impl<W: AsyncWrite + Unpin> Out<'_, W> {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.gzip {
+            Some(gzip) => {
+                let bytes = gzip.write(bytes)?;
+                self.write_plain(&bytes).await
+            }
+            None => self.write_plain(bytes).await,
+        }
+    }
+
+    async fn write_plain(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sent += bytes.len() as u64;
+        if bytes.is_empty() {
+            Ok(())
+        } else if self.chunked {
+            self.writer.write_all(&http::chunk(bytes)).await
+        } else {
+            self.writer.write_all(bytes).await
+        }
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
+        if let Some(gzip) = self.gzip.take() {
+            let rest = gzip.finish()?;
+            self.write_plain(&rest).await?;
+        }
+        if self.chunked {
+            self.writer.write_all(b"0\r\n\r\n").await?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads on, for the requests behind, until the client closes the connection.

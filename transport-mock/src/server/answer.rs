@@ -13,7 +13,7 @@ use super::list::{ListBody, ListMeta};
 use super::options::{Match, Options, accepted};
 use super::response::{Response, Source, UNKNOWN};
 use super::watch::{Opening, WatchBody};
-use crate::backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};
+use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 use crate::config::Gone;
 use crate::filter::Filter;
 use crate::log::{RequestLog, RequestRecord, Verb};
@@ -63,7 +63,7 @@ impl Backend for FakeServer {
         let id = self.next_response;
         self.next_response += 1;
 
-        let (head, source) = if self.down {
+        let (head, source) = if self.replica().down {
             effects.fail = Some(informer_core::FailureKind::Refused);
             effects.silent = false;
             (ResponseHead::new(0), Source::Whole(Vec::new()))
@@ -82,13 +82,19 @@ impl Backend for FakeServer {
                 if until > now {
                     self.waiting.insert(id, Waiting { request, until });
                 }
-                refusal(&Status::too_large(version, self.visible, self.config.minor))
+                refusal(&Status::too_large(
+                    version,
+                    self.replica().visible,
+                    self.config.minor,
+                ))
             })
         };
         if effects.fail.is_none() && !effects.silent {
             self.log.set_status(mark, head.status);
         }
-        let response = Response::new(head, source, mark, now + self.config.latency, effects);
+        let mut response = Response::new(head, source, mark, now + self.config.latency, effects);
+        response.replica = self.routed;
+        response.pace(self.config.bandwidth, self.config.idle_cut);
         self.responses.insert(id, response);
         ResponseId(id)
     }
@@ -96,6 +102,15 @@ impl Backend for FakeServer {
     fn poll_head(&mut self, now: Instant, id: ResponseId) -> HeadPoll {
         if let Some(until) = self.still_waiting(now, id) {
             return HeadPoll::Pending { until: Some(until) };
+        }
+        let limit = self.config.stream_limit.unwrap_or(usize::MAX);
+        if self
+            .responses
+            .range(..id.0)
+            .nth(limit.saturating_sub(1))
+            .is_some()
+        {
+            return HeadPoll::Pending { until: None };
         }
         self.responses
             .get_mut(&id.0)
@@ -116,6 +131,30 @@ impl Backend for FakeServer {
     fn close(&mut self, id: ResponseId) {
         self.responses.remove(&id.0);
         self.waiting.remove(&id.0);
+    }
+
+    fn wakes_by_close(&self) -> bool {
+        self.config.stream_limit.is_some()
+    }
+
+    fn compression(&self, target: &str) -> Compression {
+        let (path, query) = split_target(target);
+        if ApiPath::parse(&path).is_none_or(|path| path.name.is_some()) {
+            return Compression::None;
+        }
+        match Verb::of(&query) {
+            Verb::List if self.config.gzip_lists => Compression::Large,
+            Verb::Stream if self.config.gzip_streams => Compression::EachFlush,
+            // A plain watch at no version, which is taken for a streaming list.
+            Verb::Watch
+                if self.config.gzip_streams
+                    && self.config.watch_list
+                    && matches!(query.get("resourceVersion"), None | Some("" | "0")) =>
+            {
+                Compression::EachFlush
+            }
+            Verb::List | Verb::Stream | Verb::Watch | Verb::Get | Verb::Other => Compression::None,
+        }
     }
 
     fn log(&self) -> &RequestLog {
@@ -145,14 +184,22 @@ impl FakeServer {
     fn still_waiting(&mut self, now: Instant, id: ResponseId) -> Option<Instant> {
         self.keep_time(now);
         let waiting = self.waiting.get(&id.0)?;
-        match self.answer(&waiting.request) {
+        let until = waiting.until;
+        let replica = self
+            .responses
+            .get(&id.0)
+            .map_or(0, |response| response.replica);
+        let routed = core::mem::replace(&mut self.routed, replica);
+        let answer = self.answer(&waiting.request);
+        self.routed = routed;
+        match answer {
             Ok((head, source)) => {
                 if let Some(response) = self.responses.get_mut(&id.0) {
                     self.log.set_status(response.mark, head.status);
                     response.answer(head, source);
                 }
             }
-            Err(_) if now < waiting.until => return Some(waiting.until),
+            Err(_) if now < until => return Some(until),
             // It has been refused from the start.
             Err(_) => {}
         }
@@ -161,7 +208,7 @@ impl FakeServer {
     }
 
     fn unready_for(&self) -> Option<u64> {
-        let left = self.ready_at?.saturating_duration_since(self.now);
+        let left = self.replica().ready_at?.saturating_duration_since(self.now);
         (!left.is_zero()).then(|| left.as_secs().clamp(1, 30))
     }
 
@@ -334,14 +381,16 @@ impl FakeServer {
         }
         match (options.version, options.matching) {
             (None, _) => Ok(head),
-            (Some(0), _) => Ok(self.visible),
+            (Some(0), _) => Ok(self.replica().visible),
             // A limit alone makes it exact.
             (Some(version), Match::Exact) => self.exact(version),
             (Some(version), Match::Unset) if limit.is_some() => self.exact(version),
-            (Some(version), Match::Unset | Match::NotOlderThan) if version > self.visible => {
+            (Some(version), Match::Unset | Match::NotOlderThan)
+                if version > self.replica().visible =>
+            {
                 Err(No::TooLarge(version))
             }
-            (Some(_), Match::Unset | Match::NotOlderThan) => Ok(self.visible),
+            (Some(_), Match::Unset | Match::NotOlderThan) => Ok(self.replica().visible),
         }
     }
 
@@ -373,10 +422,10 @@ impl FakeServer {
             .initial
             .unwrap_or(from_now && self.config.watch_list);
         let consistent = streaming && options.version.is_none();
-        let visible = if consistent && !self.lagging {
+        let visible = if consistent && !self.replica().lagging {
             self.store.version
         } else {
-            self.visible
+            self.replica().visible
         };
         let version = if initial || from_now {
             visible
@@ -412,16 +461,16 @@ impl FakeServer {
             limit: self.config.watch_buffer,
         };
         let asked_for = options.version.unwrap_or(0);
-        let refused = if initial && asked_for > self.visible {
+        let refused = if initial && asked_for > self.replica().visible {
             Some(Status::too_large(
                 asked_for,
-                self.visible,
+                self.replica().visible,
                 self.config.minor,
             ))
-        } else if !initial && !from_now && asked_for < self.window_start {
+        } else if !initial && !from_now && asked_for < self.replica().window_start {
             Some(Status::expired(format!(
                 "too old resource version: {asked_for} ({})",
-                self.window_start
+                self.replica().window_start
             )))
         } else {
             None
@@ -444,11 +493,11 @@ impl FakeServer {
         let events = self
             .store
             .events_after(version)
-            .take_while(|entry| entry.version <= self.visible);
+            .take_while(|entry| entry.version <= self.replica().visible);
         for entry in events.filter(|entry| entry.resource == resource) {
             body.offer(entry);
         }
-        body.pass(self.visible);
+        body.pass(self.replica().visible);
         Ok((json_head(200), Source::Watch(body)))
     }
 }

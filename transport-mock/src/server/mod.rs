@@ -3,6 +3,7 @@
 mod answer;
 mod list;
 mod options;
+mod replica;
 mod response;
 mod trouble;
 mod types;
@@ -19,6 +20,7 @@ use informer_core::Instant;
 use serde_json::{Map, Value};
 
 use self::answer::Waiting;
+use self::replica::Replica;
 use self::response::Response;
 pub use self::types::{MutationError, ObjectRef};
 use crate::config::Config;
@@ -57,12 +59,9 @@ pub struct FakeServer {
     seed: Seed,
     now: Instant,
     /// What the watch cache has seen; behind the store's version where the server lags.
-    visible: u64,
-    lagging: bool,
-    /// Watches from before this version are refused.
-    window_start: u64,
-    down: bool,
-    ready_at: Option<Instant>,
+    replicas: Vec<Replica>,
+    /// Which of them new requests go to.
+    routed: usize,
     responses: BTreeMap<u64, Response>,
     waiting: BTreeMap<u64, Waiting>,
     next_response: u64,
@@ -111,11 +110,12 @@ impl FakeServer {
             store,
             seed: Seed::new(seed),
             now: Instant::from_micros(0),
-            visible,
-            lagging: false,
-            window_start: 0,
-            down: false,
-            ready_at: None,
+            replicas: [Replica {
+                visible,
+                ..Replica::default()
+            }]
+            .into(),
+            routed: 0,
             responses: BTreeMap::new(),
             waiting: BTreeMap::new(),
             next_response: 0,
@@ -280,9 +280,14 @@ impl FakeServer {
     /// for this very version is still served, since nothing that came after it is missing. Watches that are open are
     /// not touched, for they have got their events already.
     pub fn compact(&mut self, to_version: u64) {
-        self.catch_up_to(to_version);
+        for index in 0..self.replicas.len() {
+            self.catch_up_to(index, to_version);
+        }
         self.store.compact(to_version);
-        self.window_start = self.window_start.max(self.store.compacted);
+        let compacted = self.store.compacted;
+        for replica in &mut self.replicas {
+            replica.window_start = replica.window_start.max(compacted);
+        }
     }
 
     /// Forgets all history, and takes a version for it: whatever version a client has seen, it gets 410.
@@ -291,10 +296,40 @@ impl FakeServer {
         self.compact(version);
     }
 
-    /// Has the watch cache forget the events up to a version, while etcd keeps its history: watches get 410, pages are
+    /// Has the watch caches forget the events up to a version, while etcd keeps its history: watches get 410, pages are
     /// still served.
     pub fn forget_events(&mut self, to_version: u64) {
-        self.window_start = self.window_start.max(to_version.min(self.store.version));
+        let to_version = to_version.min(self.store.version);
+        for replica in &mut self.replicas {
+            replica.window_start = replica.window_start.max(to_version);
+        }
+    }
+
+    /// Puts a backup back, taken at a version whose state is still known: everything after it never happened, versions
+    /// go on from there and are given a second time, and all connections are reset. An earlier state than is known is
+    /// the earliest.
+    ///
+    /// ```
+    /// use informer_mock::{FakeServer, json};
+    ///
+    /// let mut server = FakeServer::new(1);
+    /// let backup = server.create("pods", json!({ "metadata": { "name": "a" } }))?;
+    /// server.create("pods", json!({ "metadata": { "name": "b" } }))?;
+    /// server.restore(backup);
+    /// assert_eq!(server.version(), backup);
+    /// assert!(server.get("pods", "default", "b").is_none());
+    /// # Ok::<(), informer_mock::MutationError>(())
+    /// ```
+    pub fn restore(&mut self, version: u64) {
+        self.reset_all();
+        self.store.restore(version);
+        let version = self.store.version;
+        for replica in &mut self.replicas {
+            replica.visible = version;
+            replica.lagging = false;
+            // The caches are filled anew.
+            replica.window_start = version;
+        }
     }
 }
 
@@ -485,32 +520,6 @@ impl FakeServer {
             .kinds()
             .position(|kind| kind.is_called(name))
             .ok_or(MutationError::UnknownResource)
-    }
-
-    /// Tells the watches what has happened.
-    fn publish(&mut self) {
-        if !self.lagging {
-            self.catch_up_to(self.store.version);
-        }
-    }
-
-    fn catch_up_to(&mut self, version: u64) {
-        let version = version.min(self.store.version);
-        if version <= self.visible {
-            return;
-        }
-        for watch in self.responses.values_mut().filter_map(Response::watch_mut) {
-            let events = self
-                .store
-                .events_after(self.visible)
-                .take_while(|entry| entry.version <= version);
-            let resource = watch.resource;
-            for entry in events.filter(|entry| entry.resource == resource) {
-                watch.offer(entry);
-            }
-            watch.pass(version);
-        }
-        self.visible = version;
     }
 
     fn keep_time(&mut self, now: Instant) {

@@ -1,6 +1,8 @@
 //! One response on its way: where its bytes come from, and what faults do to them.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
+use core::time::Duration;
 
 use informer_core::{FailureKind, Instant};
 
@@ -17,6 +19,8 @@ pub(super) struct Response {
     pub(super) source: Source,
     /// The request, as the log counts it.
     pub(super) mark: usize,
+    /// The API server that it comes from.
+    pub(super) replica: usize,
     head: ResponseHead,
     ready_at: Instant,
     effects: Effects,
@@ -26,6 +30,19 @@ pub(super) struct Response {
     stash: Vec<u8>,
     splits: usize,
     ending: Option<Ending>,
+    pace: Pace,
+}
+
+/// How fast a body may come, and how slowly.
+#[derive(Debug, Default)]
+struct Pace {
+    /// In bytes per second.
+    bandwidth: Option<NonZeroU32>,
+    /// The link is busy with what was sent until then.
+    busy_until: Option<Instant>,
+    idle_cut: Option<Duration>,
+    /// When the last byte came.
+    last: Option<Instant>,
 }
 
 /// Where the bytes of a body come from.
@@ -62,6 +79,8 @@ impl Response {
             mark,
             head,
             ready_at: ready_at + effects.delay,
+            replica: 0,
+            pace: Pace::default(),
             effects,
             sent: 0,
             events: 0,
@@ -71,6 +90,12 @@ impl Response {
         };
         response.decorate();
         response
+    }
+
+    /// Says how fast its body comes, where no fault said so, and after how long a silence it is cut.
+    pub(super) fn pace(&mut self, bandwidth: Option<NonZeroU32>, idle_cut: Option<Duration>) {
+        self.pace.bandwidth = self.effects.bandwidth.or(bandwidth);
+        self.pace.idle_cut = idle_cut;
     }
 
     /// Takes over the answer to a request that had to wait for it.
@@ -121,6 +146,41 @@ impl Response {
     }
 
     pub(super) fn poll_chunk(&mut self, now: Instant) -> Chunk {
+        if let Some(until) = self.pace.busy_until.filter(|until| *until > now) {
+            return Chunk::Pending { until: Some(until) };
+        }
+        let last = *self.pace.last.get_or_insert_with(|| now.max(self.ready_at));
+        match self.poll_source(now) {
+            Chunk::Data(mut bytes) => {
+                if let Some(bandwidth) = self.pace.bandwidth {
+                    let bandwidth = bandwidth.get();
+                    // A tenth of a second at a time.
+                    let most = usize::try_from(bandwidth / 10).unwrap_or(usize::MAX).max(1);
+                    if bytes.len() > most {
+                        self.stash.splice(0..0, bytes.drain(most..));
+                    }
+                    let micros = bytes.len() as u64 * 1_000_000 / u64::from(bandwidth);
+                    self.pace.busy_until = Some(now + Duration::from_micros(micros));
+                }
+                self.pace.last = Some(self.pace.busy_until.unwrap_or(now));
+                Chunk::Data(bytes)
+            }
+            Chunk::Pending { until } => match self.pace.idle_cut.map(|idle| last + idle) {
+                Some(cut) if cut <= now => {
+                    let reset = FailureKind::Reset;
+                    self.end(Ending::Abort(reset));
+                    Chunk::Abort(reset)
+                }
+                Some(cut) => Chunk::Pending {
+                    until: Some(until.map_or(cut, |until| until.min(cut))),
+                },
+                None => Chunk::Pending { until },
+            },
+            end @ (Chunk::End | Chunk::Abort(_)) => end,
+        }
+    }
+
+    fn poll_source(&mut self, now: Instant) -> Chunk {
         if self.effects.silent {
             return Chunk::Pending { until: None };
         }

@@ -6,6 +6,7 @@ use informer_core::FailureKind;
 
 use super::FakeServer;
 use super::response::Response;
+use crate::backend::HeadPoll;
 use crate::fault::{Ending, Fault};
 
 /// # Making trouble
@@ -24,6 +25,19 @@ impl FakeServer {
     #[must_use]
     pub const fn has_faults(&self) -> bool {
         !self.faults.is_empty()
+    }
+
+    /// Says GOAWAY: requests that have no answer yet are cut, so that they have to be sent anew on another connection;
+    /// responses that have begun go on.
+    pub fn go_away(&mut self) {
+        let (routed, now) = (self.routed, self.now);
+        for (id, response) in &mut self.responses {
+            let begun = matches!(response.poll_head(now), HeadPoll::Ready(_));
+            if response.replica == routed && (!begun || self.waiting.contains_key(id)) {
+                self.waiting.remove(id);
+                response.end(Ending::Abort(FailureKind::Reset));
+            }
+        }
     }
 
     /// Resets the connections of all watches.
@@ -48,12 +62,12 @@ impl FakeServer {
     /// Takes the server down: every connection is reset, and new ones are refused.
     pub fn go_down(&mut self) {
         self.cut_all();
-        self.down = true;
+        self.replica_mut().down = true;
     }
 
     /// Brings it up again.
-    pub const fn come_up(&mut self) {
-        self.down = false;
+    pub fn come_up(&mut self) {
+        self.replica_mut().down = false;
     }
 
     /// Starts it anew: every connection is reset, and for a time all requests get 429 while it fills its watch cache,
@@ -61,20 +75,24 @@ impl FakeServer {
     pub fn restart(&mut self, unready_for: Duration) {
         self.cut_all();
         self.come_up();
-        self.forget_events(self.store.version);
-        self.ready_at = Some(self.now + unready_for);
+        let (version, ready_at) = (self.store.version, self.now + unready_for);
+        let replica = self.replica_mut();
+        replica.window_start = version;
+        replica.ready_at = Some(ready_at);
     }
 
     /// Has the watch cache stand still at a version, now or earlier: lists at `"0"` and watches see nothing newer until
     /// [`catch_up`](Self::catch_up), as on a second API server that is behind.
     pub fn lag_at(&mut self, version: u64) {
-        self.visible = version.min(self.store.version).max(self.store.compacted);
-        self.lagging = true;
+        let visible = version.min(self.store.version).max(self.store.compacted);
+        let replica = self.replica_mut();
+        replica.visible = visible;
+        replica.lagging = true;
     }
 
     /// Ends [`lag_at`](Self::lag_at).
     pub fn catch_up(&mut self) {
-        self.lagging = false;
+        self.replica_mut().lagging = false;
         self.publish();
     }
 
@@ -93,17 +111,30 @@ impl FakeServer {
         (self.responses.len(), watches)
     }
 
-    fn cut_all(&mut self) {
+    /// Resets every connection to every server.
+    pub(super) fn reset_all(&mut self) {
         self.waiting.clear();
         for response in self.responses.values_mut() {
             response.end(Ending::Abort(FailureKind::Reset));
         }
     }
 
+    /// Resets every connection to the server that is routed to.
+    fn cut_all(&mut self) {
+        let routed = self.routed;
+        for (id, response) in &mut self.responses {
+            if response.replica == routed {
+                self.waiting.remove(id);
+                response.end(Ending::Abort(FailureKind::Reset));
+            }
+        }
+    }
+
     fn each_watch(&mut self, change: impl Fn(&mut Response)) {
+        let routed = self.routed;
         self.responses
             .values_mut()
-            .filter(|response| response.is_watch())
+            .filter(|response| response.is_watch() && response.replica == routed)
             .for_each(change);
     }
 }
