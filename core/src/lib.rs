@@ -79,6 +79,8 @@ mod key;
 #[cfg(feature = "alloc")]
 mod listeners;
 mod object;
+#[cfg(feature = "alloc")]
+mod queue;
 mod reflector;
 mod report;
 mod resource;
@@ -107,6 +109,11 @@ pub use key::{KeyError, KeyFn, Keyed, split_key};
 #[cfg(feature = "alloc")]
 pub use listeners::{Event, ListenerConfig, ListenerId, Listeners};
 pub use object::{Cached, Object};
+#[cfg(feature = "alloc")]
+pub use queue::{
+    Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread,
+    TokenBucket, WorkQueue,
+};
 pub use reflector::{
     Change, Frame, Initial, ObjectFrame, Output, Reflector, ReflectorConfig, Request, RequestId,
     Target, Verb,

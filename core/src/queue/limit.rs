@@ -1,0 +1,288 @@
+//! How long a key waits until it is tried again.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// Says how long a key waits until it is tried again.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::{Instant, RateLimit};
+///
+/// /// Each second, for ever.
+/// struct Steady;
+///
+/// impl<K> RateLimit<K> for Steady {
+///     fn delay(&mut self, _: Instant, _: &K) -> Duration {
+///         Duration::from_secs(1)
+///     }
+///     fn forget(&mut self, _: &K) {}
+///     fn requeues(&self, _: &K) -> u32 {
+///         0
+///     }
+/// }
+/// # assert_eq!(Steady.delay(Instant::from_micros(0), &"a"), Duration::from_secs(1));
+/// ```
+pub trait RateLimit<K> {
+    /// Counts a failure of a key, and returns how long it is to wait.
+    fn delay(&mut self, now: Instant, key: &K) -> Duration;
+
+    /// Forgets the failures of a key.
+    fn forget(&mut self, key: &K);
+
+    /// Returns how many failures of a key are counted.
+    fn requeues(&self, key: &K) -> u32;
+}
+
+/// Each key waits twice as long each time, up to a limit.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::{Exponential, Instant, RateLimit};
+///
+/// let now = Instant::from_micros(0);
+/// let mut limit = Exponential::new(Duration::from_millis(1), Duration::from_millis(3));
+/// let delays = [0; 4].map(|_| limit.delay(now, &"a").as_millis());
+/// assert_eq!(delays, [1, 2, 3, 3]);
+/// limit.forget(&"a");
+/// assert_eq!(limit.requeues(&"a"), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Exponential<K> {
+    first: Duration,
+    most: Duration,
+    failures: BTreeMap<K, u32>,
+}
+
+impl<K: Ord> Exponential<K> {
+    /// Starts with a delay, which grows up to another.
+    #[must_use]
+    pub const fn new(first: Duration, most: Duration) -> Self {
+        Self {
+            first,
+            most,
+            failures: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
+    fn delay(&mut self, _: Instant, key: &K) -> Duration {
+        let before = count(&mut self.failures, key);
+        doubled(self.first, before).min(self.most)
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    fn requeues(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// A few times fast, then slow.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::{FastSlow, Instant, RateLimit};
+///
+/// let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
+/// let mut limit = FastSlow::new(fast, slow, 2);
+/// assert_eq!([0; 3].map(|_| limit.delay(Instant::from_micros(0), &"a")), [fast, fast, slow]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct FastSlow<K> {
+    fast: Duration,
+    slow: Duration,
+    times: u32,
+    failures: BTreeMap<K, u32>,
+}
+
+impl<K: Ord> FastSlow<K> {
+    /// Waits `fast` so many times, and `slow` after that.
+    #[must_use]
+    pub const fn new(fast: Duration, slow: Duration, times: u32) -> Self {
+        Self {
+            fast,
+            slow,
+            times,
+            failures: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> RateLimit<K> for FastSlow<K> {
+    fn delay(&mut self, _: Instant, key: &K) -> Duration {
+        if count(&mut self.failures, key) < self.times {
+            self.fast
+        } else {
+            self.slow
+        }
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    fn requeues(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// The longer delay of two limits.
+#[derive(Clone, Copy, Debug)]
+pub struct MaxOf<A, B>(pub A, pub B);
+
+impl<K, A: RateLimit<K>, B: RateLimit<K>> RateLimit<K> for MaxOf<A, B> {
+    fn delay(&mut self, now: Instant, key: &K) -> Duration {
+        self.0.delay(now, key).max(self.1.delay(now, key))
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.0.forget(key);
+        self.1.forget(key);
+    }
+
+    fn requeues(&self, key: &K) -> u32 {
+        self.0.requeues(key).max(self.1.requeues(key))
+    }
+}
+
+/// The delay of another limit, but no longer than this.
+#[derive(Clone, Copy, Debug)]
+pub struct MaxWait<L> {
+    /// The limit.
+    pub limit: L,
+    /// The longest delay.
+    pub most: Duration,
+}
+
+impl<K, L: RateLimit<K>> RateLimit<K> for MaxWait<L> {
+    fn delay(&mut self, now: Instant, key: &K) -> Duration {
+        self.limit.delay(now, key).min(self.most)
+    }
+
+    fn forget(&mut self, key: &K) {
+        self.limit.forget(key);
+    }
+
+    fn requeues(&self, key: &K) -> u32 {
+        self.limit.requeues(key)
+    }
+}
+
+/// A backoff for each key that ends by itself: one that was not used for twice its limit begins anew.
+///
+/// It is client-go's `flowcontrol.Backoff`: a key that never failed does not wait.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::{Instant, KeyedBackoff};
+///
+/// let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
+/// let mut backoff = KeyedBackoff::new(Duration::from_secs(1), Duration::from_secs(4));
+/// assert_eq!(backoff.current(&"a"), Duration::ZERO);
+/// assert_eq!([0, 1, 3].map(|s| backoff.next(at(s), &"a").as_secs()), [1, 2, 4]);
+/// assert!(backoff.is_waiting(at(6), &"a") && !backoff.is_waiting(at(7), &"a"));
+/// assert_eq!(backoff.next(at(100), &"a").as_secs(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyedBackoff<K> {
+    first: Duration,
+    most: Duration,
+    expires: Duration,
+    entries: BTreeMap<K, (Duration, Instant)>,
+}
+
+impl<K: Ord + Clone> KeyedBackoff<K> {
+    /// Starts with a delay, which doubles up to another.
+    #[must_use]
+    pub fn new(first: Duration, most: Duration) -> Self {
+        Self {
+            first,
+            most,
+            expires: most.saturating_mul(2),
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// Sets after how long without a failure a key begins anew.
+    #[must_use]
+    pub fn expires_after(self, expires: Duration) -> Self {
+        Self { expires, ..self }
+    }
+
+    /// Counts a failure, and returns how long to wait from now on.
+    pub fn next(&mut self, now: Instant, key: &K) -> Duration {
+        let last = self.entries.get(key).copied();
+        let delay = match last {
+            Some((delay, at)) if now - at <= self.expires => delay.saturating_mul(2).min(self.most),
+            Some(_) | None => self.first.min(self.most),
+        };
+        self.entries.insert(key.clone(), (delay, now));
+        delay
+    }
+
+    /// Returns the delay of the last failure.
+    #[must_use]
+    pub fn current(&self, key: &K) -> Duration {
+        self.entries
+            .get(key)
+            .map_or(Duration::ZERO, |entry| entry.0)
+    }
+
+    /// Tells whether the delay since the last failure is not over.
+    #[must_use]
+    pub fn is_waiting(&self, now: Instant, key: &K) -> bool {
+        self.entries
+            .get(key)
+            .is_some_and(|(delay, at)| now - *at < *delay && now - *at <= self.expires)
+    }
+
+    /// Forgets a key.
+    pub fn reset(&mut self, key: &K) {
+        self.entries.remove(key);
+    }
+
+    /// Forgets the keys that begin anew anyway. Without it they are kept.
+    pub fn collect(&mut self, now: Instant) {
+        let expires = self.expires;
+        self.entries.retain(|_, (_, at)| now - *at <= expires);
+    }
+
+    /// Returns how many keys are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Tells whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// Counts a failure; returns how many there were before.
+fn count<K: Ord + Clone>(failures: &mut BTreeMap<K, u32>, key: &K) -> u32 {
+    match failures.get_mut(key) {
+        Some(failures) => {
+            let before = *failures;
+            *failures = before.saturating_add(1);
+            before
+        }
+        None => {
+            failures.insert(key.clone(), 1);
+            0
+        }
+    }
+}
+
+fn doubled(first: Duration, times: u32) -> Duration {
+    2_u32
+        .checked_pow(times)
+        .map_or(Duration::MAX, |factor| first.saturating_mul(factor))
+}
