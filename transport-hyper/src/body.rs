@@ -13,34 +13,42 @@ use hyper::body::{Body as _, Incoming};
 use informer_core::Body;
 
 use crate::address::Address;
-use crate::connection::Connection;
 use crate::error::HyperError;
 use crate::gzip::{Gunzip, GzipError};
+use crate::http1::Http1;
+use crate::http2::Http2Body;
 use crate::pool::Slot;
 
 /// The body of a response.
 ///
-/// Reading it moves its connection on. At its end the connection goes back to the transport. Dropping it earlier
-/// closes the connection. A body that failed goes on failing with the same error; one that has ended stays at its end.
+/// Reading it moves its connection on. At its end a connection of HTTP/1.1 goes back to the transport; dropping it
+/// earlier closes the connection. Over HTTP/2 it is one stream of many: dropping it ends that stream alone. A body that failed goes on failing with the same error; one that has ended stays at its end.
 ///
 /// What it gives is decoded where the server sent gzip. A chunk is then at most 32 KiB long, and the data of a gzip
 /// member is given before the member's checksum has arrived; a wrong one is an error.
 pub struct HyperBody {
     server: Arc<Address>,
     state: State,
-    slot: Slot,
     /// What came last: lent as it is, or still to be decoded.
     received: Bytes,
     gzip: Option<Gzip>,
 }
 
 enum State {
-    Open {
-        connection: Box<Connection>,
-        incoming: Incoming,
-    },
+    Open(Source),
     Ended,
     Failed(HyperError),
+}
+
+/// Where the pieces come from.
+pub(crate) enum Source {
+    Http1 {
+        connection: Box<Http1>,
+        incoming: Incoming,
+        /// Where the connection goes at the end.
+        slot: Slot,
+    },
+    Http2(Http2Body),
 }
 
 struct Gzip {
@@ -50,17 +58,8 @@ struct Gzip {
 }
 
 impl HyperBody {
-    pub(crate) fn new(
-        server: Arc<Address>,
-        connection: Connection,
-        headers: &HeaderMap,
-        incoming: Incoming,
-        slot: Slot,
-    ) -> Self {
-        let open = State::Open {
-            connection: Box::new(connection),
-            incoming,
-        };
+    pub(crate) fn new(server: Arc<Address>, headers: &HeaderMap, source: Source) -> Self {
+        let open = State::Open(source);
         let (state, gzip) = match Coding::of(headers) {
             Coding::Identity => (open, None),
             Coding::Gzip => (open, Some(Gzip::new())),
@@ -69,7 +68,6 @@ impl HyperBody {
         Self {
             server,
             state,
-            slot,
             received: Bytes::new(),
             gzip,
         }
@@ -78,11 +76,8 @@ impl HyperBody {
     /// Makes the next chunk ready to be lent; `false` is the end.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, HyperError>> {
         loop {
-            let (connection, incoming) = match &mut self.state {
-                State::Open {
-                    connection,
-                    incoming,
-                } => (connection, incoming),
+            let source = match &mut self.state {
+                State::Open(source) => source,
                 State::Ended => return Poll::Ready(Ok(false)),
                 State::Failed(error) => return Poll::Ready(Err(error.clone())),
             };
@@ -96,20 +91,15 @@ impl HyperBody {
                     }
                 }
             }
-            let mut polled = Pin::new(&mut *incoming).poll_frame(cx);
-            if polled.is_pending() {
-                connection.drive(cx);
-                polled = Pin::new(&mut *incoming).poll_frame(cx);
-            }
-            match ready!(polled) {
-                Some(Ok(frame)) => {
-                    // Trailers are of no interest, and empty pieces mean nothing.
-                    self.received = frame.into_data().unwrap_or_default();
+            match ready!(source.poll_data(&self.server, cx)) {
+                Some(Ok(data)) => {
+                    self.received = data;
+                    // Empty pieces mean nothing.
                     if self.gzip.is_none() && !self.received.is_empty() {
                         return Poll::Ready(Ok(true));
                     }
                 }
-                Some(Err(error)) => self.fail(HyperError::reading(&self.server, &error)),
+                Some(Err(error)) => self.fail(error),
                 None => match self.gzip.as_ref().map(|gzip| gzip.decoder.finish()) {
                     None | Some(Ok(())) => self.end(cx),
                     Some(Err(error)) => self.fail(HyperError::decoding(&self.server, error)),
@@ -129,14 +119,45 @@ impl HyperBody {
     fn end(&mut self, cx: &mut Context<'_>) {
         self.received = Bytes::new();
         self.gzip = None;
-        if let State::Open { mut connection, .. } =
-            core::mem::replace(&mut self.state, State::Ended)
+        let state = core::mem::replace(&mut self.state, State::Ended);
+        if let State::Open(Source::Http1 {
+            mut connection,
+            slot,
+            ..
+        }) = state
         {
             connection.set_used();
             if connection.poll_alive(cx) {
-                self.slot.put(*connection);
+                slot.put(*connection);
             }
         }
+    }
+}
+
+impl Source {
+    fn poll_data(
+        &mut self,
+        server: &Address,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, HyperError>>> {
+        let (connection, incoming) = match self {
+            Self::Http1 {
+                connection,
+                incoming,
+                ..
+            } => (connection, incoming),
+            Self::Http2(body) => return body.poll_data(cx),
+        };
+        let mut polled = Pin::new(&mut *incoming).poll_frame(cx);
+        if polled.is_pending() {
+            connection.drive(cx);
+            polled = Pin::new(&mut *incoming).poll_frame(cx);
+        }
+        polled.map(|frame| match frame? {
+            // Trailers are of no interest.
+            Ok(frame) => Some(Ok(frame.into_data().unwrap_or_default())),
+            Err(error) => Some(Err(HyperError::reading(server, &error))),
+        })
     }
 }
 
@@ -219,7 +240,7 @@ const GZIP: [&str; 2] = ["gzip", "x-gzip"];
 impl fmt::Debug for HyperBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Open { .. } => "open",
+            State::Open(_) => "open",
             State::Ended => "ended",
             State::Failed(_) => "failed",
         };

@@ -5,13 +5,15 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, USER_AGENT};
+use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue};
 use rustls::ClientConfig;
 
 use crate::address::Address;
-use crate::connect::Connector;
+use crate::connect::{Connector, Protocols};
 use crate::credentials::{BearerToken, Credentials, Secret};
+use crate::http2::{Http2Settings, Pings};
 use crate::tls::{self, Identity, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
@@ -39,6 +41,8 @@ pub struct HyperBuilder {
     user_agent: Option<String>,
     connect_timeout: Duration,
     gzip: bool,
+    protocols: Protocols,
+    http2: Http2Settings,
 }
 
 impl HyperBuilder {
@@ -50,6 +54,17 @@ impl HyperBuilder {
             user_agent: None,
             connect_timeout: Duration::from_secs(10),
             gzip: true,
+            protocols: Protocols {
+                http1: true,
+                http2: true,
+            },
+            http2: Http2Settings {
+                pings: Some(Pings {
+                    after: Duration::from_secs(12),
+                    within: Duration::from_secs(10),
+                }),
+                window: 1024 * 1024,
+            },
         }
     }
 
@@ -177,6 +192,70 @@ impl HyperBuilder {
         self
     }
 
+    /// Speaks HTTP/1.1 or not. It may where nothing is set.
+    ///
+    /// Over TLS the server chooses, and HTTP/2 is preferred. In plain text nothing can be chosen: HTTP/1.1 is spoken, and
+    /// HTTP/2 (with prior knowledge, [RFC 9113 section 3.3](https://www.rfc-editor.org/rfc/rfc9113#section-3.3)) where
+    /// HTTP/1.1 is turned off here.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let only_http2 = HyperTransport::builder("https://10.0.0.1:6443").http1(false);
+    /// let http2_in_plain_text = HyperTransport::builder("http://127.0.0.1:8080").http1(false);
+    /// ```
+    pub fn http1(mut self, allowed: bool) -> Self {
+        self.protocols.http1 = allowed;
+        self
+    }
+
+    /// Speaks HTTP/2 or not. It may where nothing is set; see [`http1`](Self::http1).
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let only_http1 = HyperTransport::builder("https://10.0.0.1:6443").http2(false);
+    /// ```
+    pub fn http2(mut self, allowed: bool) -> Self {
+        self.protocols.http2 = allowed;
+        self
+    }
+
+    /// Sets when a connection of HTTP/2 is taken for dead: where nothing was heard `after` so long, a ping is sent, and
+    /// where still nothing is heard `within` so long, the connection is given up. `None` sends no pings.
+    ///
+    /// They are 12 s and 10 s where nothing is set, so that a connection that died in silence is noticed in 22 s.
+    /// (client-go has 30 s and 15 s.) They go out only while somebody waits for something of the connection. HTTP/1.1
+    /// has no pings.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// let as_client_go = (Duration::from_secs(30), Duration::from_secs(15));
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").pings(Some(as_client_go));
+    /// ```
+    pub fn pings(mut self, after_and_within: Option<(Duration, Duration)>) -> Self {
+        self.http2.pings = after_and_within.map(|(after, within)| Pings { after, within });
+        self
+    }
+
+    /// Sets how many bytes the server may send on one stream of HTTP/2 before they are read; it is 1 MiB where nothing
+    /// is set.
+    ///
+    /// This bounds the memory of a connection: so much for each of its streams that is not read. It also bounds the
+    /// speed of a stream, to so much in each round trip. At least 64 KiB and at most 2 GiB are taken.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let on_a_gateway = HyperTransport::builder("https://10.0.0.1:6443").http2_window(64 * 1024);
+    /// ```
+    pub fn http2_window(mut self, bytes: u32) -> Self {
+        self.http2.window = bytes.clamp(64 * 1024 - 1, i32::MAX.unsigned_abs());
+        self
+    }
+
     /// Makes the transport. Nothing is sent yet.
     ///
     /// # Errors
@@ -193,7 +272,7 @@ impl HyperBuilder {
             .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
         let address = Arc::new(address);
         let tls = if address.is_tls() {
-            Some(tls::connector(self.tls, address.host())?)
+            Some(tls::connector(self.tls, address.host(), self.protocols)?)
         } else if self.tls.is_empty() {
             None
         } else {
@@ -202,14 +281,17 @@ impl HyperBuilder {
                 "server URL {url:?}: certificates are of use only with an https URL"
             )));
         };
+        if !self.protocols.http1 && !self.protocols.http2 {
+            let advice = "http1 and http2: both are turned off; one is needed";
+            return Err(BuildError(advice.to_owned()));
+        }
         let mut headers = HeaderMap::new();
-        let host = HeaderValue::try_from(address.host_header()).map_err(|_| {
+        let authority = Authority::try_from(address.host_header()).map_err(|_| {
             BuildError(format!(
                 "server URL {:?}: its host is not a name",
                 address.url()
             ))
         })?;
-        headers.insert(HOST, host);
         let encoding = if self.gzip { "gzip" } else { "identity" };
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
         let user_agent = match self.user_agent {
@@ -229,10 +311,23 @@ impl HyperBuilder {
                 Some(Box::new(token) as Box<dyn Credentials>)
             }
         };
-        let connector = Connector::new(address.clone(), tls, self.connect_timeout);
+        let scheme = if address.is_tls() {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        };
+        let connector = Connector {
+            address: address.clone(),
+            tls,
+            limit: self.connect_timeout,
+            protocols: self.protocols,
+            http2: self.http2,
+        };
         Ok(HyperTransport::new(
             Settings {
                 address,
+                authority,
+                scheme,
                 headers,
                 credentials,
             },

@@ -10,31 +10,81 @@ use tokio::time::{Instant, timeout};
 
 use crate::address::{Address, Host};
 use crate::error::HyperError;
+use crate::http1::Http1;
+use crate::http2::{Http2, Http2Settings};
 use crate::stream::Stream;
 use crate::tls::TlsConnector;
 
 /// Opens connections to one server.
 pub(crate) struct Connector {
-    address: Arc<Address>,
-    tls: Option<TlsConnector>,
-    limit: Duration,
+    pub(crate) address: Arc<Address>,
+    pub(crate) tls: Option<TlsConnector>,
+    pub(crate) limit: Duration,
+    pub(crate) protocols: Protocols,
+    pub(crate) http2: Http2Settings,
 }
 
+/// Which protocols may be spoken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Protocols {
+    pub(crate) http1: bool,
+    pub(crate) http2: bool,
+}
+
+/// A connection on which requests can be sent.
+pub(crate) enum Opened {
+    Http1(Http1),
+    Http2(Arc<Http2>),
+}
+
+impl Protocols {
+    /// What is offered in the TLS handshake, the preferred one first.
+    pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
+        let offers = [(self.http2, H2), (self.http1, b"http/1.1")];
+        let offered = offers.iter().filter(|(is_on, _)| *is_on);
+        offered.map(|(_, name)| name.to_vec()).collect()
+    }
+}
+
+/// The name of HTTP/2 in a TLS handshake.
+const H2: &[u8] = b"h2";
+
 impl Connector {
-    pub(crate) fn new(address: Arc<Address>, tls: Option<TlsConnector>, limit: Duration) -> Self {
-        Self {
-            address,
-            tls,
-            limit,
-        }
+    /// Tells whether a new connection can turn out to speak HTTP/2.
+    pub(crate) fn may_speak_http2(&self) -> bool {
+        self.protocols.http2 && (self.tls.is_some() || !self.protocols.http1)
     }
 
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
-    }
-
-    pub(crate) async fn connect(&self) -> Result<Stream, HyperError> {
+    /// Opens a connection and begins to speak HTTP on it.
+    pub(crate) async fn open(&self) -> Result<Opened, HyperError> {
         let started = Instant::now();
+        let stream = self.connect(started).await?;
+        // Without TLS nothing is agreed on: the server is known to speak HTTP/2 where nothing else is allowed.
+        let http2 = match stream.alpn() {
+            Some(agreed) => agreed == H2,
+            None => !self.protocols.http1,
+        };
+        if http2 {
+            if self.tls.is_some() && stream.alpn().is_none() {
+                return Err(HyperError::not_http2(&self.address));
+            }
+            let opening = Http2::open(&self.address, stream, self.http2);
+            return match timeout(self.left(started), opening).await {
+                Ok(opened) => Ok(Opened::Http2(opened?)),
+                Err(_elapsed) => Err(HyperError::slow(
+                    &self.address,
+                    "begin HTTP/2 with",
+                    self.limit,
+                )),
+            };
+        }
+        let opened = Http1::open(stream).await;
+        opened
+            .map(Opened::Http1)
+            .map_err(|error| HyperError::answering(&self.address, &error, false))
+    }
+
+    async fn connect(&self, started: Instant) -> Result<Stream, HyperError> {
         let tcp = self.connect_tcp(started).await?;
         let Some(tls) = &self.tls else {
             return Ok(Stream::Plain(tcp));
@@ -127,7 +177,19 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = Arc::new(Address::parse(&url).unwrap());
-        let connector = Connector::new(address, None, Duration::from_secs(5));
+        let connector = Connector {
+            address,
+            tls: None,
+            limit: Duration::from_secs(5),
+            protocols: Protocols {
+                http1: true,
+                http2: true,
+            },
+            http2: Http2Settings {
+                pings: None,
+                window: 65_536,
+            },
+        };
         let tcp = connector.connect_tcp(Instant::now()).await.unwrap();
         assert!(SockRef::from(&tcp).keepalive().unwrap());
         assert!(tcp.nodelay().unwrap());

@@ -83,7 +83,7 @@ impl HyperError {
     /// The error of a request whose answer never began.
     pub(crate) fn answering(
         server: &Address,
-        error: &hyper::Error,
+        error: &(dyn Error + 'static),
         connection_was_used: bool,
     ) -> Self {
         let message = format!("no answer from {server}: {}", chain(error));
@@ -94,11 +94,56 @@ impl HyperError {
     }
 
     /// The error of an answer that broke off.
-    pub(crate) fn reading(server: &Address, error: &hyper::Error) -> Self {
+    pub(crate) fn reading(server: &Address, error: &(dyn Error + 'static)) -> Self {
         Self::new(
             classify(error),
             format!("the answer of {server} broke off: {}", chain(error)),
         )
+    }
+
+    /// The error of a connection on which HTTP/2 could not begin.
+    pub(crate) fn beginning(server: &Address, error: &h2::Error) -> Self {
+        Self::new(
+            classify(error),
+            format!(
+                "cannot speak HTTP/2 with {server}: {}; does the server speak it?",
+                chain(error)
+            ),
+        )
+    }
+
+    /// The error of a connection that was to be HTTP/2.
+    pub(crate) fn not_http2(server: &Address) -> Self {
+        Self::new(
+            FailureKind::Other,
+            format!("the server at {server} does not speak HTTP/2, and HTTP/1.1 is turned off"),
+        )
+    }
+
+    /// The error of an HTTP/2 server that takes no requests.
+    pub(crate) fn no_streams(server: &Address) -> Self {
+        Self::new(
+            FailureKind::Other,
+            format!("the server at {server} allows no HTTP/2 streams"),
+        )
+    }
+
+    /// The error of a connection whose other end is gone.
+    pub(crate) fn silent(server: &Address, silence: Duration) -> Self {
+        Self::new(
+            FailureKind::TimedOut,
+            format!(
+                "the connection to {server} is dead: nothing was heard for {:.0} s, not even the answer to a ping",
+                silence.as_secs_f64()
+            ),
+        )
+    }
+
+    pub(crate) fn on_used(self, connection_was_used: bool) -> Self {
+        Self {
+            connection_was_used,
+            ..self
+        }
     }
 
     /// The error of an answer that is not what its encoding says.
@@ -164,6 +209,14 @@ fn classify(error: &(dyn Error + 'static)) -> FailureKind {
             && (error.is_incomplete_message() || error.is_closed() || error.is_canceled())
         {
             kind = FailureKind::Reset;
+        }
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            if let Some(kind) = error.get_io().and_then(|error| classify_io(error.kind())) {
+                return kind;
+            }
+            if error.is_remote() {
+                kind = FailureKind::Reset;
+            }
         }
     }
     kind

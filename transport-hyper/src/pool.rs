@@ -1,88 +1,183 @@
-//! Keeping a connection for the next request.
+//! Which connection a request goes to.
 
 use alloc::sync::Arc;
+use core::pin::Pin;
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::{FutureExt as _, Shared, WeakShared};
 use tokio::time::Instant;
 
-use crate::connect::Connector;
-use crate::connection::Connection;
+use crate::connect::{Connector, Opened};
 use crate::error::HyperError;
+use crate::http1::Http1;
+use crate::http2::{Http2, Place};
 
-/// Gives out connections to one server: the idle one, or a new one.
+/// Gives out connections to one server.
+///
+/// A connection of HTTP/2 serves all clones; of HTTP/1.1 each clone keeps one for itself.
 pub(crate) struct Pool {
     connector: Arc<Connector>,
+    shared: Arc<Mutex<State>>,
     slot: Slot,
 }
 
-/// Holds at most one idle connection. Clones hold the same.
-#[derive(Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Option<Idle>>>);
+/// What the clones share.
+#[derive(Default)]
+struct State {
+    /// What the server spoke last.
+    speaks: Option<Protocol>,
+    /// Those of HTTP/2 that take requests. One that is going away is not here; its bodies hold it.
+    open: Vec<Arc<Http2>>,
+    /// The opening that all wait for.
+    opening: Option<WeakShared<Opening>>,
+}
 
-struct Idle {
-    connection: Connection,
-    since: Instant,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// The first opening and those of HTTP/2 are shared: those who wait drive it together, so it goes on whoever of them
+/// is polled, and it is given up when all of them have gone.
+type Opening = Pin<Box<dyn Future<Output = Result<Spare, HyperError>> + Send>>;
+
+/// A connection of HTTP/1.1 that an opening has brought, for the first who takes it.
+type Spare = Arc<Mutex<Option<Http1>>>;
+
+/// A connection for one request.
+pub(crate) enum Taken {
+    Http1(Http1),
+    Http2(Place),
 }
 
 impl Pool {
     pub(crate) fn new(connector: Connector) -> Self {
         Self {
             connector: Arc::new(connector),
+            shared: Arc::default(),
             slot: Slot::default(),
         }
     }
 
     /// Takes a connection that is ready for a request.
-    pub(crate) async fn take(&self) -> Result<Connection, HyperError> {
-        if let Some(mut connection) = self.slot.take()
-            && connection.is_alive().await
-        {
-            return Ok(connection);
+    pub(crate) async fn take(&self) -> Result<Taken, HyperError> {
+        loop {
+            if let Some(connection) = self.slot.take()
+                && let Some(connection) = connection.alive().await
+            {
+                return Ok(Taken::Http1(connection));
+            }
+            let opening = {
+                let mut state = lock(&self.shared);
+                if let Some(place) = state.place() {
+                    return Ok(Taken::Http2(place));
+                }
+                if state.speaks == Some(Protocol::Http1) || !self.connector.may_speak_http2() {
+                    None
+                } else {
+                    Some(self.opening(&mut state))
+                }
+            };
+            let Some(opening) = opening else {
+                match self.connector.open().await? {
+                    Opened::Http1(connection) => return Ok(Taken::Http1(connection)),
+                    Opened::Http2(connection) => lock(&self.shared).add(connection),
+                }
+                continue;
+            };
+            let spare = opening.await?;
+            if let Some(connection) = lock(&spare).take() {
+                return Ok(Taken::Http1(connection));
+            }
         }
-        let stream = self.connector.connect().await?;
-        Connection::open(stream)
-            .await
-            .map_err(|error| HyperError::answering(self.connector.address(), &error, false))
     }
 
-    /// Returns where a connection goes when its response was read.
+    /// Joins the opening that is under way, or begins one.
+    fn opening(&self, state: &mut State) -> Shared<Opening> {
+        if let Some(opening) = state.opening.as_ref().and_then(WeakShared::upgrade) {
+            return opening;
+        }
+        let (connector, shared) = (Arc::clone(&self.connector), Arc::clone(&self.shared));
+        let opening: Opening = Box::pin(async move {
+            let opened = connector.open().await;
+            let mut state = lock(&shared);
+            state.opening = None;
+            let spare = match opened? {
+                Opened::Http1(connection) => {
+                    state.speaks = Some(Protocol::Http1);
+                    Some(connection)
+                }
+                Opened::Http2(connection) => {
+                    state.add(connection);
+                    None
+                }
+            };
+            Ok(Arc::new(Mutex::new(spare)))
+        });
+        let opening = opening.shared();
+        state.opening = opening.downgrade();
+        opening
+    }
+
+    /// Returns where a connection of HTTP/1.1 goes when its response was read.
     pub(crate) fn slot(&self) -> Slot {
         self.slot.clone()
     }
 }
 
-/// Connections are not shared between clones.
 impl Clone for Pool {
     fn clone(&self) -> Self {
         Self {
-            connector: self.connector.clone(),
+            connector: Arc::clone(&self.connector),
+            shared: Arc::clone(&self.shared),
             slot: Slot::default(),
         }
     }
 }
 
+impl State {
+    fn add(&mut self, connection: Arc<Http2>) {
+        self.speaks = Some(Protocol::Http2);
+        self.open.push(connection);
+    }
+
+    /// Takes a stream of the first connection that has room, and lets go of those that take no requests.
+    fn place(&mut self) -> Option<Place> {
+        self.open.retain(|connection| {
+            connection.is_open() && connection.idle().is_none_or(|idle| idle < IDLE_LIMIT)
+        });
+        self.open.iter().find_map(Http2::reserve)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds at most one idle connection of HTTP/1.1. Clones hold the same.
+#[derive(Clone, Default)]
+pub(crate) struct Slot(Arc<Mutex<Option<Idle>>>);
+
+struct Idle {
+    connection: Http1,
+    since: Instant,
+}
+
 impl Slot {
     /// Keeps a connection; the one that was kept before is closed.
-    pub(crate) fn put(&self, connection: Connection) {
+    pub(crate) fn put(&self, connection: Http1) {
         let idle = Idle {
             connection,
             since: Instant::now(),
         };
-        let previous = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(idle);
+        let previous = lock(&self.0).replace(idle);
         drop(previous);
     }
 
-    fn take(&self) -> Option<Connection> {
-        let idle = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
+    fn take(&self) -> Option<Http1> {
+        let idle = lock(&self.0).take()?;
         (idle.since.elapsed() < IDLE_LIMIT).then_some(idle.connection)
     }
 }

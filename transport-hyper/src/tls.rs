@@ -9,6 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
 use crate::address::Host;
 use crate::builder::BuildError;
+use crate::connect::Protocols;
 use crate::credentials::Secret;
 
 /// Shakes hands with the server of one name.
@@ -39,7 +40,11 @@ impl TlsSettings {
     }
 }
 
-pub(crate) fn connector(settings: TlsSettings, host: &Host) -> Result<TlsConnector, BuildError> {
+pub(crate) fn connector(
+    settings: TlsSettings,
+    host: &Host,
+    protocols: Protocols,
+) -> Result<TlsConnector, BuildError> {
     let name = match host {
         Host::Ip(ip) => ServerName::from(*ip),
         Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
@@ -57,7 +62,7 @@ pub(crate) fn connector(settings: TlsSettings, host: &Host) -> Result<TlsConnect
         }
         None => config(&settings.roots, settings.identity.as_ref())?,
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.alpn();
     Ok(TlsConnector {
         connector: Arc::new(config).into(),
         name,
@@ -232,6 +237,10 @@ fn describe_alert(alert: AlertDescription) -> String {
         (
             AlertDescription::HandshakeFailure,
             "has no TLS parameters in common with this client",
+        ),
+        (
+            AlertDescription::NoApplicationProtocol,
+            "speaks none of the protocols that this client allows (see http1 and http2)",
         ),
         (
             AlertDescription::ProtocolVersion,

@@ -159,22 +159,97 @@ async fn certificates_may_be_der_and_several() {
     assert_eq!(read(answer).await.unwrap(), "ok");
 }
 
-#[tokio::test]
-async fn only_http_1_is_offered() {
-    let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
+/// A server's configuration that agrees to these protocols, the preferred one first.
+fn speaking(ca: &Ca, protocols: &[&[u8]]) -> ServerConfig {
     let mut config = ca.server(&for_name("127.0.0.1"));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
-        let mut peer = accept(&server, config).await.unwrap();
-        peer.serve("ok").await;
-        peer
-    });
-    assert_eq!(read(answer).await.unwrap(), "ok");
-    assert_eq!(peer.0.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    config.alpn_protocols = protocols.iter().map(|p| p.to_vec()).collect();
+    config
+}
+
+const HTTP1: &[u8] = b"http/1.1";
+const HTTP2: &[u8] = b"h2";
+
+#[tokio::test]
+async fn http2_is_spoken_where_the_server_speaks_it() {
+    // Whichever the server prefers: Go's servers choose by the client's order, others by their own.
+    for protocols in [&[HTTP2, HTTP1][..], &[HTTP2]] {
+        let (server, ca) = (Server::start().await, Ca::new());
+        let mut transport = builder(&server)
+            .root_certificates(ca.certificate.pem())
+            .build()
+            .unwrap();
+        let config = speaking(&ca, protocols);
+        let (answer, ()) = tokio::join!(
+            async {
+                let answer = read(transport.send(Get::new("/x")).await).await;
+                drop(transport); // And with it the connection, which the server waits for.
+                answer
+            },
+            async {
+                let peer = accept(&server, config).await.unwrap();
+                assert_eq!(peer.0.get_ref().1.alpn_protocol(), Some(HTTP2));
+                let mut http2 = h2::server::handshake(peer.0).await.unwrap();
+                let (request, mut respond) = http2.accept().await.unwrap().unwrap();
+                assert_eq!(
+                    request.uri().to_string(),
+                    format!("https://127.0.0.1:{}/x", server.port)
+                );
+                assert!(!request.headers().contains_key("host"));
+                assert_eq!(request.headers()["accept-encoding"], "gzip");
+                let mut stream = respond
+                    .send_response(http::Response::new(()), false)
+                    .unwrap();
+                stream.send_data("ok".into(), true).unwrap();
+                while let Some(Ok(_)) = http2.accept().await {}
+            }
+        );
+        assert_eq!(answer.unwrap(), "ok");
+    }
+}
+
+#[tokio::test]
+async fn http1_is_spoken_where_nothing_else_can_be() {
+    for (protocols, http2, agreed) in [
+        (&[HTTP1][..], true, Some(HTTP1)),
+        (&[], true, None),
+        (&[HTTP2, HTTP1], false, Some(HTTP1)),
+    ] {
+        let (server, ca) = (Server::start().await, Ca::new());
+        let mut transport = builder(&server)
+            .root_certificates(ca.certificate.pem())
+            .http2(http2)
+            .build()
+            .unwrap();
+        let config = speaking(&ca, protocols);
+        let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut peer = accept(&server, config).await.unwrap();
+            peer.serve("ok").await;
+            peer
+        });
+        assert_eq!(read(answer).await.unwrap(), "ok");
+        assert_eq!(peer.0.get_ref().1.alpn_protocol(), agreed);
+    }
+}
+
+#[tokio::test]
+async fn http2_alone_is_not_had_from_a_server_of_http1() {
+    for (protocols, expected) in [
+        (&[][..], "does not speak HTTP/2, and HTTP/1.1 is turned off"),
+        (
+            &[HTTP1],
+            "speaks none of the protocols that this client allows",
+        ),
+    ] {
+        let (server, ca) = (Server::start().await, Ca::new());
+        let mut transport = builder(&server)
+            .root_certificates(ca.certificate.pem())
+            .http1(false)
+            .build()
+            .unwrap();
+        let (error, line) = failure(&server, speaking(&ca, protocols), &mut transport).await;
+        assert!(line.contains(expected), "{line}");
+        assert!(!error.connection_was_used());
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::stream::Stream;
 /// A connection for one request at a time.
 ///
 /// hyper wants its I/O driven by a task; here everyone who waits for something of the connection drives it.
-pub(crate) struct Connection {
+pub(crate) struct Http1 {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: Driver,
     was_used: bool,
@@ -27,7 +27,7 @@ struct Driver(Option<Pin<Box<Io>>>);
 
 type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 
-impl Connection {
+impl Http1 {
     pub(crate) async fn open(stream: Stream) -> Result<Self, hyper::Error> {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         Ok(Self {
@@ -52,9 +52,10 @@ impl Connection {
         .await
     }
 
-    /// Looks whether the connection can take a request, without waiting.
-    pub(crate) async fn is_alive(&mut self) -> bool {
-        poll_fn(|cx| Poll::Ready(self.poll_alive(cx))).await
+    /// Returns the connection where it can take a request, without waiting.
+    pub(crate) async fn alive(mut self) -> Option<Self> {
+        let alive = poll_fn(|cx| Poll::Ready(self.poll_alive(cx))).await;
+        alive.then_some(self)
     }
 
     /// Tells whether the connection can take a request, after reading what there is to read: the server may have

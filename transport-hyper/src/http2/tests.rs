@@ -1,0 +1,445 @@
+//! HTTP/2 in memory and on paused time, against the server of h2.
+
+use super::*;
+
+use std::task::Wake;
+
+use h2::server::SendResponse;
+use informer_core::{FailureKind, TransportError};
+use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+use tokio::sync::mpsc;
+
+fn address() -> Arc<Address> {
+    Arc::new(Address::parse("http://server:80").unwrap())
+}
+
+fn settings(pings: Option<(u64, u64)>) -> Http2Settings {
+    Http2Settings {
+        pings: pings.map(|(after, within)| Pings {
+            after: Duration::from_secs(after),
+            within: Duration::from_secs(within),
+        }),
+        window: 65_535,
+    }
+}
+
+type Server = h2::server::Connection<DuplexStream, Bytes>;
+
+/// A connection, and the server's end of it, which nothing drives yet.
+async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
+    let (ours, theirs) = duplex(1 << 20);
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(streams);
+    let (address, settings) = (address(), settings(pings));
+    let opening = Http2::open(&address, Stream::Memory(ours), settings);
+    let (connection, server) = tokio::join!(opening, async {
+        let mut server = builder.handshake(theirs).await.unwrap();
+        // The settings go out when it is polled.
+        poll_fn(|cx| {
+            let _ = server.poll_closed(cx);
+            Poll::Ready(())
+        })
+        .await;
+        server
+    });
+    (connection.map_err(|e| e.to_string()).unwrap(), server)
+}
+
+/// Serves a connection: hands out each request's stream, with the headers of the answer sent already.
+fn serve(mut server: Server) -> mpsc::UnboundedReceiver<h2::SendStream<Bytes>> {
+    let (streams, asked) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok((_, mut respond))) = server.accept().await {
+            let _ = streams.send(answer(&mut respond));
+        }
+    });
+    asked
+}
+
+fn answer(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
+    respond
+        .send_response(http::Response::new(()), false)
+        .unwrap()
+}
+
+fn get() -> Request<()> {
+    Request::get("http://server/x").body(()).unwrap()
+}
+
+async fn ask(connection: &Arc<Http2>) -> Http2Body {
+    let place = connection.reserve().unwrap();
+    let asked = place.request(get()).await;
+    asked
+        .map_err(|failure| failure.error.to_string())
+        .unwrap()
+        .2
+}
+
+async fn data(body: &mut Http2Body) -> Option<Result<Bytes, HyperError>> {
+    poll_fn(|cx| body.poll_data(cx)).await
+}
+
+async fn text(body: &mut Http2Body) -> String {
+    String::from_utf8(data(body).await.unwrap().unwrap().to_vec()).unwrap()
+}
+
+fn send(stream: &mut h2::SendStream<Bytes>, text: impl Into<String>) {
+    stream.send_data(text.into().into(), false).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_streams_on_one_connection_of_which_some_are_not_polled() {
+    let (connection, server) = pair(None, 250).await;
+    let mut asked = serve(server);
+    let mut bodies = Vec::new();
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        bodies.push(ask(&connection).await);
+        streams.push(asked.recv().await.unwrap());
+    }
+    // Every fifth was polled once, so it is among those who wait, and then no more for long.
+    let mut left = Vec::new();
+    let mut tasks = Vec::new();
+    for (number, mut body) in bodies.into_iter().enumerate() {
+        if number % 5 == 0 {
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(body.poll_data(cx).is_pending());
+            left.push((number, body));
+        } else {
+            tasks.push(tokio::spawn(async move {
+                let mut seen = String::new();
+                while seen.matches(';').count() < 100 {
+                    seen += &text(&mut body).await;
+                }
+                (number, seen)
+            }));
+        }
+    }
+    for event in 0..100 {
+        for (number, stream) in streams.iter_mut().enumerate() {
+            send(stream, format!("{number}.{event};"));
+        }
+        tokio::task::yield_now().await;
+    }
+    let expected = |number| -> String { (0..100).map(|e| format!("{number}.{e};")).collect() };
+    for task in tasks {
+        let (number, seen) = task.await.unwrap();
+        assert_eq!(seen, expected(number));
+    }
+    for (number, mut body) in left {
+        let mut seen = String::new();
+        while seen.len() < expected(number).len() {
+            seen += &text(&mut body).await;
+        }
+        assert_eq!(seen, expected(number));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_reads_holds_back_its_own_stream_alone() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let mut idle = Vec::new();
+    for _ in 0..5 {
+        idle.push(ask(&connection).await);
+        let mut stream = asked.recv().await.unwrap();
+        // More than the window of a stream, five times: more than a connection has where nobody enlarges it.
+        stream
+            .send_data(Bytes::from(vec![b'x'; 100_000]), true)
+            .unwrap();
+    }
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    for round in 0..50 {
+        stream
+            .send_data(Bytes::from(vec![b'y'; 60_000]), false)
+            .unwrap();
+        let mut read = 0;
+        while read < 60_000 {
+            read += data(&mut body).await.unwrap().unwrap().len();
+        }
+        assert_eq!(read, 60_000, "in round {round}");
+    }
+    for mut body in idle {
+        let mut read = 0;
+        while let Some(piece) = data(&mut body).await {
+            read += piece.unwrap().len();
+        }
+        assert_eq!(read, 100_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_dropped_ends_its_stream_and_no_other() {
+    let (connection, server) = pair(None, 2).await;
+    let mut asked = serve(server);
+    let mut kept = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    let dropped = ask(&connection).await;
+    let mut other = asked.recv().await.unwrap();
+    assert!(connection.reserve().is_none());
+
+    drop(dropped);
+    // Nothing else drives the connection here, so the drop itself has told the server.
+    let reason = poll_fn(|cx| other.poll_reset(cx)).await.unwrap();
+    assert_eq!(reason, Reason::CANCEL);
+    send(&mut stream, "still here");
+    assert_eq!(text(&mut kept).await, "still here");
+    let _third = ask(&connection).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_ends_its_stream() {
+    let (connection, mut server) = pair(None, 1).await;
+    let place = connection.reserve().unwrap();
+    let mut asking = Box::pin(place.request(get()));
+    let mut respond = tokio::select! {
+        _ = &mut asking => unreachable!("nobody answers"),
+        accepted = server.accept() => accepted.unwrap().unwrap().1,
+    };
+    drop(asking);
+    let reason = poll_fn(|cx| {
+        let _ = server.poll_closed(cx);
+        respond.poll_reset(cx)
+    });
+    assert_eq!(reason.await.unwrap(), Reason::CANCEL);
+    assert!(connection.reserve().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_goes_away_takes_no_more_and_ends_what_it_has() {
+    let (connection, mut server) = pair(None, 10).await;
+    let place = connection.reserve().unwrap();
+    let (body, mut stream) = tokio::join!(place.request(get()), async {
+        let (_, mut respond) = server.accept().await.unwrap().unwrap();
+        let stream = answer(&mut respond);
+        poll_fn(|cx| {
+            let _ = server.poll_closed(cx);
+            Poll::Ready(())
+        })
+        .await;
+        stream
+    });
+    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    assert!(connection.is_open());
+    server.graceful_shutdown();
+    tokio::spawn(async move { while server.accept().await.is_some() {} });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!connection.is_open());
+    for event in 0..3 {
+        send(&mut stream, format!("event {event}"));
+        assert_eq!(text(&mut body).await, format!("event {event}"));
+    }
+    stream.send_data(Bytes::new(), true).unwrap();
+    while let Some(last) = data(&mut body).await {
+        assert_eq!(last.unwrap(), Bytes::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_pings_is_alive() {
+    let (connection, server) = pair(Some((12, 10)), 10).await;
+    let mut asked = serve(server);
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    tokio::join!(
+        async {
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            send(&mut stream, "after an hour");
+        },
+        async { assert_eq!(text(&mut body).await, "after an hour") }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_gone_in_silence_is_noticed() {
+    let (connection, mut server) = pair(Some((12, 10)), 10).await;
+    let place = connection.reserve().unwrap();
+    let (body, _stream) = tokio::join!(place.request(get()), async {
+        let (_, mut respond) = server.accept().await.unwrap().unwrap();
+        let stream = answer(&mut respond);
+        poll_fn(|cx| {
+            let _ = server.poll_closed(cx);
+            Poll::Ready(())
+        })
+        .await;
+        stream
+    });
+    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    // From here on nobody drives the server, and nothing is closed.
+    let began = Instant::now();
+    let error = data(&mut body).await.unwrap().unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 22);
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+    assert_eq!(
+        error.to_string(),
+        "the connection to server:80 is dead: nothing was heard for 22 s, not even the answer to a ping"
+    );
+    assert!(!connection.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
+    let (connection, server) = pair(Some((12, 10)), 10).await;
+    let mut asked = serve(server);
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    for _ in 0..3 {
+        // It begins to wait, then is not polled for long, whatever wakes it.
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(body.poll_data(cx).is_pending());
+        tokio::time::sleep(Duration::from_secs(100)).await;
+    }
+    send(&mut stream, "hello");
+    assert_eq!(text(&mut body).await, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_pings_silence_is_no_sign() {
+    let (connection, mut server) = pair(None, 10).await;
+    let place = connection.reserve().unwrap();
+    let (body, _stream) = tokio::join!(place.request(get()), async {
+        let (_, mut respond) = server.accept().await.unwrap().unwrap();
+        let stream = answer(&mut respond);
+        poll_fn(|cx| {
+            let _ = server.poll_closed(cx);
+            Poll::Ready(())
+        })
+        .await;
+        stream
+    });
+    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    let hour = Duration::from_secs(3_600);
+    assert!(tokio::time::timeout(hour, data(&mut body)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_reset_is_told_and_the_others_go_on() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    let mut other = ask(&connection).await;
+    let mut going_on = asked.recv().await.unwrap();
+    stream.send_reset(Reason::INTERNAL_ERROR);
+    let error = data(&mut body).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Reset, "{error}");
+    assert!(error.to_string().contains("broke off"), "{error}");
+    send(&mut going_on, "on");
+    assert_eq!(text(&mut other).await, "on");
+    assert!(connection.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_cut_is_told_to_every_stream() {
+    let (connection, mut server) = pair(None, 10).await;
+    let mut bodies = Vec::new();
+    for _ in 0..3 {
+        let place = connection.reserve().unwrap();
+        let (asked, ()) = tokio::join!(place.request(get()), async {
+            let (_, mut respond) = server.accept().await.unwrap().unwrap();
+            send(&mut answer(&mut respond), "half");
+            poll_fn(|cx| {
+                let _ = server.poll_closed(cx);
+                Poll::Ready(())
+            })
+            .await;
+        });
+        bodies.push(asked.map_err(|f| f.error.to_string()).unwrap().2);
+    }
+    drop(server);
+    for body in &mut bodies {
+        assert_eq!(text(body).await, "half");
+        let error = data(body).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Reset, "{error}");
+    }
+    assert!(!connection.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_who_has_a_connection_closes_it() {
+    let (connection, server) = pair(Some((12, 10)), 10).await;
+    let mut asked = serve(server);
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    drop(connection);
+    send(&mut stream, "a body has it still");
+    assert_eq!(text(&mut body).await, "a body has it still");
+    drop((body, stream));
+    assert!(asked.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_http2_is_told() {
+    let (ours, mut theirs) = duplex(1 << 16);
+    tokio::spawn(async move {
+        let mut preface = [0; 24];
+        theirs.read_exact(&mut preface).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut theirs, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
+    });
+    let opened = Http2::open(&address(), Stream::Memory(ours), settings(None)).await;
+    let error = opened.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot speak HTTP/2 with server:80: ")
+            && error.ends_with("does the server speak it?"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_told_to_be_untouched() {
+    let (connection, mut server) = pair(None, 10).await;
+    let place = connection.reserve().unwrap();
+    let (asked, ()) = tokio::join!(place.request(get()), async {
+        let (_, mut respond) = server.accept().await.unwrap().unwrap();
+        respond.send_reset(Reason::REFUSED_STREAM);
+        poll_fn(|cx| {
+            let _ = server.poll_closed(cx);
+            Poll::Ready(())
+        })
+        .await;
+    });
+    assert!(asked.err().unwrap().is_untouched);
+}
+
+/// Counts how often it is woken.
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_wakes_nobody_else() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let mut waiting = ask(&connection).await;
+    let _quiet = asked.recv().await.unwrap();
+    let mut body = ask(&connection).await;
+    let mut stream = asked.recv().await.unwrap();
+    stream
+        .send_data(Bytes::from(vec![b'y'; 60_000]), false)
+        .unwrap();
+    tokio::task::yield_now().await;
+
+    // All is in the client's buffers now; taking it makes the connection send window updates.
+    assert!(data(&mut body).await.is_some());
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    assert!(
+        waiting
+            .poll_data(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    let cx = &mut Context::from_waker(Waker::noop());
+    while body.poll_data(cx).is_ready() {}
+    assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    // What comes from the server does.
+    send(&mut stream, "more");
+    tokio::task::yield_now().await;
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,300 @@
+//! Many requests on few connections of HTTP/2, over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod support;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_hyper::{HyperBody, HyperTransport};
+use support::{Server, read};
+use tokio::sync::{mpsc, oneshot};
+
+/// A request that came, by the connection of that number.
+struct Asked {
+    connection: usize,
+    path: String,
+    respond: SendResponse<Bytes>,
+}
+
+impl Asked {
+    fn answer(mut self) -> SendStream<Bytes> {
+        let head = http::Response::new(());
+        self.respond.send_response(head, false).unwrap()
+    }
+
+    fn answer_with(self, body: &'static str) {
+        self.answer().send_data(body.into(), true).unwrap();
+    }
+}
+
+/// Serves HTTP/2 in plain text and hands out what comes. Each connection goes away when its sender says so.
+struct Http2Server {
+    port: u16,
+    asked: mpsc::UnboundedReceiver<Asked>,
+    connections: mpsc::UnboundedReceiver<oneshot::Sender<Bye>>,
+}
+
+enum Bye {
+    /// By GOAWAY.
+    Drain,
+    /// Without a word.
+    Cut,
+}
+
+impl Http2Server {
+    async fn start(streams: u32) -> Self {
+        let server = Server::start().await;
+        let port = server.port;
+        let ((asked_by, asked), (opened, connections)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        tokio::spawn(async move {
+            for number in 0.. {
+                let tcp = server.accept_tcp().await;
+                let (bye, mut told) = oneshot::channel();
+                let (asked, opened) = (asked_by.clone(), opened.clone());
+                tokio::spawn(async move {
+                    let mut builder = h2::server::Builder::new();
+                    builder.max_concurrent_streams(streams);
+                    let mut http2 = builder.handshake(tcp).await.unwrap();
+                    let _ = opened.send(bye);
+                    let mut open = true;
+                    loop {
+                        tokio::select! {
+                            word = &mut told, if open => match word {
+                                Ok(Bye::Cut) => return,
+                                Ok(Bye::Drain) => { http2.graceful_shutdown(); open = false; }
+                                Err(_) => open = false,
+                            },
+                            accepted = http2.accept() => {
+                                let Some(Ok((request, respond))) = accepted else { return };
+                                let path = request.uri().path().to_owned();
+                                let _ = asked.send(Asked { connection: number, path, respond });
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self {
+            port,
+            asked,
+            connections,
+        }
+    }
+
+    fn transport(&self) -> HyperTransport {
+        HyperTransport::builder(format!("http://127.0.0.1:{}", self.port))
+            .http1(false)
+            .build()
+            .unwrap()
+    }
+
+    async fn asked(&mut self) -> Asked {
+        self.asked.recv().await.unwrap()
+    }
+
+    /// Opens a watch by a clone, as each informer has one.
+    async fn watch(&mut self, transport: &HyperTransport) -> Watch {
+        let mut clone = transport.clone();
+        let (answer, (stream, connection)) = tokio::join!(clone.send(Get::new("/watch")), async {
+            let asked = self.asked().await;
+            let connection = asked.connection;
+            (asked.answer(), connection)
+        });
+        Watch {
+            body: answer.unwrap().1,
+            stream,
+            connection,
+        }
+    }
+
+    /// Gets something whole and tells by which connection it came.
+    async fn get(&mut self, transport: &mut HyperTransport) -> usize {
+        let (answer, connection) = tokio::join!(
+            async { read(transport.send(Get::new("/get")).await).await },
+            async {
+                let asked = self.asked().await;
+                let connection = asked.connection;
+                asked.answer_with("whole");
+                connection
+            }
+        );
+        assert_eq!(answer.unwrap(), "whole");
+        connection
+    }
+}
+
+struct Watch {
+    body: HyperBody,
+    stream: SendStream<Bytes>,
+    connection: usize,
+}
+
+impl Watch {
+    async fn is_alive(&mut self) -> bool {
+        self.stream.send_data("event".into(), false).is_ok()
+            && matches!(self.body.chunk().await, Ok(Some(b"event")))
+    }
+}
+
+#[tokio::test]
+async fn lists_and_watches_of_all_clones_share_a_connection() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    let mut watches = Vec::new();
+    for _ in 0..20 {
+        assert_eq!(server.get(&mut transport).await, 0);
+        watches.push(server.watch(&transport).await);
+    }
+    for watch in &mut watches {
+        assert_eq!(watch.connection, 0);
+        assert!(watch.is_alive().await);
+    }
+}
+
+#[tokio::test]
+async fn another_connection_is_opened_where_the_server_allows_no_more_streams() {
+    let mut server = Http2Server::start(5).await;
+    let transport = server.transport();
+    let mut watches = Vec::new();
+    for _ in 0..12 {
+        watches.push(server.watch(&transport).await);
+    }
+    let used: Vec<_> = watches.iter().map(|watch| watch.connection).collect();
+    assert_eq!(used, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]);
+    // One that ends makes room on its connection.
+    watches.remove(0);
+    let again = server.watch(&transport).await;
+    assert_eq!(again.connection, 0);
+    for watch in &mut watches {
+        assert!(watch.is_alive().await);
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_at_once_open_no_more_connections_than_needed() {
+    let mut server = Http2Server::start(100).await;
+    let transport = server.transport();
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let mut clone = transport.clone();
+            tokio::spawn(async move { clone.send(Get::new("/watch")).await })
+        })
+        .collect();
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        let asked = server.asked().await;
+        assert!(asked.connection < 2);
+        streams.push(asked.answer());
+    }
+    let mut bodies = Vec::new();
+    for task in tasks {
+        bodies.push(task.await.unwrap().unwrap().1);
+    }
+    for stream in &mut streams {
+        stream.send_data("event".into(), false).unwrap();
+    }
+    for body in &mut bodies {
+        assert_eq!(body.chunk().await.unwrap(), Some(&b"event"[..]));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_goes_away_is_drained() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        watches.push(server.watch(&transport).await);
+    }
+    let bye = server.connections.recv().await.unwrap();
+    bye.send(Bye::Drain).map_err(|_| ()).unwrap();
+    // The word goes out before the next event.
+    assert!(watches[0].is_alive().await);
+    assert_eq!(server.get(&mut transport).await, 1);
+    for watch in &mut watches {
+        assert_eq!(watch.connection, 0);
+        assert!(watch.is_alive().await);
+    }
+    assert_eq!(server.watch(&transport).await.connection, 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_is_told_to_all_and_replaced() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        watches.push(server.watch(&transport).await);
+    }
+    let bye = server.connections.recv().await.unwrap();
+    bye.send(Bye::Cut).map_err(|_| ()).unwrap();
+    for watch in &mut watches {
+        let error = watch.body.chunk().await.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Reset, "{error}");
+    }
+    assert_eq!(server.get(&mut transport).await, 1);
+}
+
+#[tokio::test]
+async fn a_refused_request_is_sent_again() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+        for _ in 0..2 {
+            let mut asked = server.asked().await;
+            asked.respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        let asked = server.asked().await;
+        assert_eq!(asked.path, "/x");
+        asked.answer_with("at last");
+    });
+    assert_eq!(read(answer).await.unwrap(), "at last");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_all_is_not_asked_for_ever() {
+    let mut server = Http2Server::start(100).await;
+    let mut transport = server.transport();
+    tokio::spawn(async move {
+        loop {
+            let mut asked = server.asked().await;
+            asked.respond.send_reset(Reason::REFUSED_STREAM);
+        }
+    });
+    let error = transport.send(Get::new("/x")).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Reset, "{error}");
+    assert!(error.to_string().contains("no answer from"), "{error}");
+}
+
+#[tokio::test]
+async fn the_waiting_for_a_connection_goes_on_when_the_first_who_wanted_it_does_not() {
+    let mut server = Http2Server::start(100).await;
+    let transport = server.transport();
+    // It begins to connect and is not polled any more.
+    let mut first = transport.clone();
+    let mut stuck = Box::pin(first.send(Get::new("/stuck")));
+    let cx = &mut core::task::Context::from_waker(core::task::Waker::noop());
+    assert!(stuck.as_mut().poll(cx).is_pending());
+    let mut second = transport.clone();
+    assert_eq!(server.get(&mut second).await, 0);
+    drop(stuck);
+    // It begins and is given up.
+    drop(Box::pin(transport.clone().send(Get::new("/given up"))));
+    assert_eq!(server.get(&mut second).await, 0);
+}
+
+#[tokio::test]
+async fn the_futures_can_move_between_threads() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let mut server = Http2Server::start(100).await;
+    let transport = server.transport();
+    let mut clone = is_send(transport.clone());
+    let sending = is_send(clone.send(Get::new("/x")));
+    let (answer, ()) = tokio::join!(sending, async { server.asked().await.answer_with("x") });
+    assert_eq!(read(is_send(answer)).await.unwrap(), "x");
+}
