@@ -54,6 +54,7 @@ mod handler;
 mod index;
 mod informer;
 mod lister;
+mod queue;
 mod shared;
 mod sink;
 mod subscription;
@@ -66,6 +67,7 @@ pub use error::{Ended, StillUnsynced};
 pub use handler::{EventHandler, HandlerHandle, HandlerOptions, Handlers};
 pub use informer::{Health, Informer};
 pub use lister::Lister;
+pub use queue::{Work, WorkQueue};
 pub use subscription::{Event, Subscription};
 pub use timer::TokioTimer;
 
