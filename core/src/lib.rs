@@ -86,6 +86,7 @@ mod report;
 mod resource;
 mod rng;
 mod selector;
+mod shard;
 pub mod storage;
 mod table;
 mod time;
@@ -128,6 +129,7 @@ pub use selector::{
     Labels, Operator, RequirementRef, Requirements, Selector, SelectorError, SelectorErrorKind,
     Values,
 };
+pub use shard::{Shard, ShardBy, rendezvous};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Inline, Storage};

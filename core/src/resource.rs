@@ -8,6 +8,7 @@ use alloc::{borrow::ToOwned, string::String};
 use core::str::FromStr;
 
 use crate::selector::is_dns_subdomain;
+use crate::shard::Shard;
 
 #[path = "builtin.rs"]
 mod builtin;
@@ -49,6 +50,8 @@ pub struct Resource<'a> {
     pub label_selector: Option<&'a str>,
     /// Which fields the objects must have, such as `spec.nodeName=node-1`.
     pub field_selector: Option<&'a str>,
+    /// Which part of the objects to look at, or `None` for all of them.
+    pub shard: Option<Shard>,
 }
 
 impl<'a> Resource<'a> {
@@ -73,6 +76,7 @@ impl<'a> Resource<'a> {
             namespace: None,
             label_selector: None,
             field_selector: None,
+            shard: None,
         }
     }
 
@@ -211,6 +215,25 @@ impl<'a> Resource<'a> {
         self
     }
 
+    /// Looks at a part of the objects only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use informer_core::{Resource, Shard, ShardBy};
+    ///
+    /// let half = Shard::of(ShardBy::Uid, 0, 2).expect("0 is below 2");
+    /// let mut query = String::new();
+    /// Resource::new("", "v1", "pods").shard(half).write_query(&mut query, &[])?;
+    /// assert!(query.starts_with("?shardSelector=shardRange%28object.metadata.uid"));
+    /// # Ok::<(), core::fmt::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn shard(mut self, shard: Shard) -> Self {
+        self.shard = Some(shard);
+        self
+    }
+
     /// Tells whether the objects live in namespaces, if the resource is built in.
     ///
     /// # Examples
@@ -286,6 +309,9 @@ impl<'a> Resource<'a> {
         if let Some(selector) = self.field_selector {
             query.pair("fieldSelector", selector)?;
         }
+        if let Some(shard) = self.shard {
+            query.pair("shardSelector", shard)?;
+        }
         Ok(query)
     }
 
@@ -354,6 +380,7 @@ pub struct OwnedResource {
     namespace: Option<String>,
     label_selector: Option<String>,
     field_selector: Option<String>,
+    shard: Option<Shard>,
 }
 
 #[cfg(feature = "alloc")]
@@ -378,6 +405,7 @@ impl OwnedResource {
             namespace: self.namespace.as_deref(),
             label_selector: self.label_selector.as_deref(),
             field_selector: self.field_selector.as_deref(),
+            shard: self.shard,
         }
     }
 }
@@ -393,6 +421,7 @@ impl From<Resource<'_>> for OwnedResource {
             namespace: resource.namespace.map(ToOwned::to_owned),
             label_selector: resource.label_selector.map(ToOwned::to_owned),
             field_selector: resource.field_selector.map(ToOwned::to_owned),
+            shard: resource.shard,
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Config {
     pub minor: u32,
     /// Whether streaming lists are served. Where they are, a plain watch at `""` or `"0"` is taken for one.
     pub watch_list: bool,
+    /// Whether `shardSelector` is understood; where it is not, it is ignored.
+    pub sharding: bool,
     /// Whether bookmarks are sent to those who ask.
     pub bookmarks: bool,
     /// The time between bookmarks.
@@ -114,6 +116,7 @@ impl Default for Config {
         Self {
             minor: 36,
             watch_list: true,
+            sharding: false,
             bookmarks: true,
             bookmark_every: Duration::from_secs(60),
             paging: true,

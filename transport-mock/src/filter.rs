@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{borrow::ToOwned, format};
 
-use informer_core::LabelSelector;
+use informer_core::{LabelSelector, Shard, ShardBy};
 
 use crate::object::{Object, ResourceType};
 use crate::query::Query;
@@ -16,6 +16,7 @@ pub(crate) struct Filter {
     namespace: Option<String>,
     labels: LabelSelector,
     fields: Vec<Field>,
+    shards: Vec<Shard>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,12 +52,36 @@ impl Filter {
             namespace: namespace.map(ToOwned::to_owned),
             labels,
             fields,
+            shards: Vec::new(),
         })
+    }
+
+    /// Takes only those parts that a `shardSelector` names, as a server does that has sharded lists and watches.
+    pub(crate) fn shards(self, selector: &str) -> Result<Self, Status> {
+        let shards = selector.split("||").map(|part| {
+            parse_shard(part.trim()).ok_or_else(|| {
+                Status::bad_request(format!("invalid shardSelector: cannot read '{part}'"))
+            })
+        });
+        Ok(Self {
+            shards: shards.collect::<Result<_, _>>()?,
+            ..self
+        })
+    }
+
+    fn is_in_shard(&self, object: &Object) -> bool {
+        self.shards.is_empty()
+            || self.shards.iter().any(|shard| {
+                shard.has(match shard.by() {
+                    ShardBy::Uid => &object.uid,
+                    ShardBy::Namespace => &object.namespace,
+                })
+            })
     }
 
     /// Tells whether there is a selector, besides the namespace.
     pub(crate) fn selects(&self) -> bool {
-        !self.labels.is_everything() || !self.fields.is_empty()
+        !self.labels.is_everything() || !self.fields.is_empty() || !self.shards.is_empty()
     }
 
     /// Returns what the keys of all objects that it may match start with.
@@ -77,7 +102,29 @@ impl Filter {
             .is_none_or(|namespace| **namespace == *object.namespace)
             && fields()
             && self.labels.matches(&*object.labels)
+            && self.is_in_shard(object)
     }
+}
+
+/// Reads `shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')`, whose end is not included.
+fn parse_shard(text: &str) -> Option<Shard> {
+    let text = text.strip_prefix("shardRange(")?.strip_suffix(')')?;
+    let mut parts = text.split(',').map(str::trim);
+    let by = match parts.next()? {
+        "object.metadata.uid" => ShardBy::Uid,
+        "object.metadata.namespace" => ShardBy::Namespace,
+        _ => return None,
+    };
+    let mut number = || {
+        let text = parts.next()?.strip_prefix("'0x")?.strip_suffix('\'')?;
+        u128::from_str_radix(text, 16).ok()
+    };
+    let (start, end) = (number()?, number()?);
+    let (first, last) = (
+        u64::try_from(start).ok()?,
+        u64::try_from(end.checked_sub(1)?).ok()?,
+    );
+    Shard::new(by, first, last)
 }
 
 /// Reads a field selector. A backslash escapes a comma, an equals sign and itself, in values.

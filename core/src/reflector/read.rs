@@ -295,6 +295,10 @@ fn check<'a, X>(
         };
         return (Frame::Report(Report::new(phase, problem)), false);
     }
+    // A server that does not know of shards sends everything.
+    if resource.shard.is_some_and(|shard| !shard.has_object(raw)) {
+        return (Frame::Internal, true);
+    }
     (Frame::Object(frame), true)
 }
 

@@ -250,6 +250,11 @@ impl FakeServer {
         let query = &request.query;
         let options = Options::parse(query, self.config.watch_list)?;
         let filter = Filter::parse(path.namespace, query, kind)?;
+        let shards = query.get("shardSelector").filter(|_| self.config.sharding);
+        let filter = match shards {
+            Some(selector) => filter.shards(selector)?,
+            None => filter,
+        };
         let asked = Asked {
             resource,
             kind,
@@ -333,6 +338,11 @@ impl FakeServer {
             version,
             token: None,
             remaining: None,
+            shard: asked
+                .query
+                .get("shardSelector")
+                .filter(|_| self.config.sharding)
+                .map(ToString::to_string),
         };
         // Counting what is left is dear, so a token carries on with the first page's count.
         let known = token.and_then(|token| token.remaining);

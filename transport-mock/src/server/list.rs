@@ -35,6 +35,8 @@ pub(super) struct ListMeta {
     pub(super) version: u64,
     pub(super) token: Option<String>,
     pub(super) remaining: Option<u64>,
+    /// The part that was asked for, where the server has parts.
+    pub(super) shard: Option<String>,
 }
 
 impl ListBody {
@@ -50,6 +52,12 @@ impl ListBody {
         }
         if let Some(remaining) = meta.remaining {
             metadata += &format!(",\"remainingItemCount\":{remaining}");
+        }
+        if let Some(shard) = &meta.shard {
+            metadata += &format!(
+                ",\"shardInfo\":{{\"selector\":{}}}",
+                Value::from(shard.as_str())
+            );
         }
         metadata.push('}');
         let (mut before, mut after) = (b"{".to_vec(), b"]".to_vec());

@@ -1,0 +1,302 @@
+//! Parts of a resource, for replicas that share the work.
+
+use core::fmt;
+
+use crate::decode::RawObject;
+use crate::json::JsonStr;
+
+/// A part of a resource's objects: those for which a hash lies in a range (KEP-5866, sharded list and watch).
+///
+/// The hash is FNV-1a of 64 bits over the uid or the namespace, as the API server computes it. A server that knows
+/// `shardSelector` sends this part alone; from one that does not everything comes, and what is not of this part is
+/// dropped here, before it is decoded.
+///
+/// ```
+/// use informer_core::{Resource, Shard, ShardBy};
+///
+/// let [first, second] = [0, 1].map(|index| Shard::of(ShardBy::Uid, index, 2).expect("0 and 1 are below 2"));
+/// assert_eq!(
+///     first.to_string(),
+///     "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"
+/// );
+/// let uid = "2f6d3f2e-6f0b-4a53-9f8c-1f3f5f7a9b1d";
+/// assert_ne!(first.has(uid), second.has(uid));
+///
+/// let pods = Resource::new("", "v1", "pods").shard(second);
+/// assert_eq!(pods.shard, Some(second));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Shard {
+    by: ShardBy,
+    first: u64,
+    last: u64,
+}
+
+/// What the hash of a [`Shard`] is of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum ShardBy {
+    /// `metadata.uid`: objects are spread evenly.
+    #[default]
+    Uid,
+    /// `metadata.namespace`: the objects of a namespace stay together.
+    Namespace,
+}
+
+impl Shard {
+    /// Names the hashes from `first` to `last`, both included. `None` where there is none between them.
+    ///
+    /// ```
+    /// use informer_core::{Shard, ShardBy};
+    ///
+    /// let all = Shard::new(ShardBy::Uid, 0, u64::MAX).expect("there are some");
+    /// assert!(all.to_string().ends_with("'0x10000000000000000')"));
+    /// assert_eq!(Shard::new(ShardBy::Uid, 2, 1), None);
+    /// ```
+    #[must_use]
+    pub const fn new(by: ShardBy, first: u64, last: u64) -> Option<Self> {
+        if first > last {
+            return None;
+        }
+        Some(Self { by, first, last })
+    }
+
+    /// Names one of `count` parts of nearly the same size, counted from 0; together they are everything, and no two
+    /// have an object in common. `None` where there is no such part.
+    ///
+    /// ```
+    /// use informer_core::{Shard, ShardBy};
+    ///
+    /// let parts: Vec<Shard> = (0..3).filter_map(|index| Shard::of(ShardBy::Uid, index, 3)).collect();
+    /// assert_eq!(parts.iter().filter(|part| part.has("any")).count(), 1);
+    /// assert_eq!(Shard::of(ShardBy::Uid, 3, 3), None);
+    /// ```
+    #[must_use]
+    pub const fn of(by: ShardBy, index: u32, count: u32) -> Option<Self> {
+        if index >= count {
+            return None;
+        }
+        Some(Self {
+            by,
+            first: start(index as u64, count as u64),
+            last: start(index as u64 + 1, count as u64).wrapping_sub(1),
+        })
+    }
+
+    /// Returns what the hash is of.
+    #[must_use]
+    pub const fn by(&self) -> ShardBy {
+        self.by
+    }
+
+    /// Returns the first and the last hash.
+    #[must_use]
+    pub const fn range(&self) -> (u64, u64) {
+        (self.first, self.last)
+    }
+
+    /// Tells whether an object with this uid, or in this namespace, is of this part.
+    #[must_use]
+    pub fn has(&self, value: &str) -> bool {
+        let mut hash = Fnv::new();
+        hash.add(value);
+        self.holds(&hash)
+    }
+
+    pub(crate) fn has_object(&self, object: RawObject<'_>) -> bool {
+        let value: JsonStr<'_> = match self.by {
+            ShardBy::Uid => object.uid(),
+            ShardBy::Namespace => object.namespace(),
+        };
+        let mut hash = Fnv::new();
+        // It cannot fail: the hash takes everything.
+        let _ = value.write_to(&mut hash);
+        self.holds(&hash)
+    }
+
+    const fn holds(&self, hash: &Fnv) -> bool {
+        self.first <= hash.0 && hash.0 <= self.last
+    }
+}
+
+/// Writes it as the API server reads it in `shardSelector`.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = match self.by {
+            ShardBy::Uid => "uid",
+            ShardBy::Namespace => "namespace",
+        };
+        // The end is not included there.
+        let end = u128::from(self.last) + 1;
+        write!(
+            f,
+            "shardRange(object.metadata.{field},'0x{:016x}','0x{end:016x}')",
+            self.first
+        )
+    }
+}
+
+/// Says which of several members a key belongs to, so that a member that comes or goes moves no more keys than it has
+/// to (rendezvous hashing). `None` where there are no members.
+///
+/// Members are told apart by their names, and their order does not matter.
+///
+/// ```
+/// use informer_core::rendezvous;
+///
+/// let three = ["a", "b", "c"];
+/// let owner = rendezvous("prod/web", three);
+/// let without = three.into_iter().filter(|member| Some(*member) != owner);
+/// // Another key's owner stays the same where that one goes.
+/// for key in ["prod/x", "prod/y", "prod/z"] {
+///     let before = rendezvous(key, three);
+///     if before != owner {
+///         assert_eq!(rendezvous(key, without.clone()), before);
+///     }
+/// }
+/// assert_eq!(rendezvous("prod/web", []), None);
+/// ```
+pub fn rendezvous<'a>(key: &str, members: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let weight = |member: &str| {
+        let mut hash = Fnv::new();
+        hash.add(member);
+        hash.add("\0");
+        hash.add(key);
+        mixed(hash.0)
+    };
+    members
+        .into_iter()
+        .max_by_key(|member| (weight(member), *member))
+}
+
+/// Where a part begins: `index / count` of all hashes.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "behind the last part it is 0, as it should be"
+)]
+const fn start(index: u64, count: u64) -> u64 {
+    (((index as u128) << 64) / count as u128) as u64
+}
+
+/// FNV-1a.
+struct Fnv(u64);
+
+impl Fnv {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+impl fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.add(text);
+        Ok(())
+    }
+}
+
+/// The upper bits of FNV differ little where only the end does; this spreads them (the finalizer of splitmix64).
+const fn mixed(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_server() {
+        // The test vectors of FNV-1a.
+        for (text, hash) in [
+            ("", 0xcbf2_9ce4_8422_2325),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
+            let only = Shard::new(ShardBy::Uid, hash, hash);
+            assert!(only.is_some_and(|only| only.has(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_disjoint_and_complete() {
+        for count in [1, 2, 3, 7, 64, 1000, u32::MAX] {
+            let ends = [0, 1, count / 2, count.saturating_sub(2), count - 1];
+            for index in ends.into_iter().filter(|index| *index < count) {
+                let part = Shard::of(ShardBy::Uid, index, count).map(|part| part.range());
+                let next = Shard::of(ShardBy::Uid, index.saturating_add(1), count);
+                let (first, last) = part.unwrap_or_default();
+                assert!(first <= last);
+                match next {
+                    Some(next) => assert_eq!(next.range().0, last + 1),
+                    None => assert_eq!(last, u64::MAX),
+                }
+                assert_eq!(index == 0, first == 0);
+            }
+        }
+        assert_eq!(Shard::of(ShardBy::Uid, 0, 0), None);
+        let parts: Vec<_> = (0..5)
+            .filter_map(|i| Shard::of(ShardBy::Namespace, i, 5))
+            .collect();
+        for number in 0..1000 {
+            let name = format!("namespace-{number}");
+            let of: Vec<usize> = (0..5).filter(|i| parts[*i].has(&name)).collect();
+            assert_eq!(of.len(), 1);
+        }
+    }
+
+    #[test]
+    fn it_is_written_as_the_server_reads_it() {
+        let part =
+            |index, count| Shard::of(ShardBy::Namespace, index, count).map(|p| p.to_string());
+        assert_eq!(
+            part(1, 2).as_deref(),
+            Some(
+                "shardRange(object.metadata.namespace,'0x8000000000000000','0x10000000000000000')"
+            )
+        );
+        assert_eq!(
+            part(1, 3).as_deref(),
+            Some("shardRange(object.metadata.namespace,'0x5555555555555555','0xaaaaaaaaaaaaaaaa')")
+        );
+    }
+
+    #[test]
+    fn keys_are_spread_and_few_move() {
+        let members = ["web-0", "web-1", "web-2", "web-3"];
+        let keys: Vec<_> = (0..2000)
+            .map(|number| format!("prod/pod-{number}"))
+            .collect();
+        let count = |member| {
+            keys.iter()
+                .filter(|key| rendezvous(key, members) == Some(member))
+                .count()
+        };
+        for member in members {
+            assert!(
+                (400..600).contains(&count(member)),
+                "{member}: {}",
+                count(member)
+            );
+        }
+        let moved = keys.iter().filter(|key| {
+            rendezvous(key, members) != rendezvous(key, members[..3].iter().copied())
+        });
+        assert_eq!(moved.count(), count("web-3"), "those of the one that went");
+        let mut turned = members;
+        turned.reverse();
+        assert!(
+            keys.iter()
+                .all(|key| rendezvous(key, members) == rendezvous(key, turned))
+        );
+    }
+}
