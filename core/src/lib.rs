@@ -71,6 +71,8 @@ mod cache;
 mod decode;
 mod delta;
 mod drive;
+#[cfg(feature = "alloc")]
+mod election;
 mod fifo;
 mod indexer;
 mod informer;
@@ -103,6 +105,8 @@ pub use decode::{Json, Typed};
 pub use decode::{Meta, Metadata, Raw, RawJson};
 pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use drive::{Command, Sink, drive};
+#[cfg(feature = "alloc")]
+pub use election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Written};
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, Mode, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use informer::{Informer, Told, decode_object};
