@@ -5,12 +5,14 @@ use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use hyper::body::{Body as _, Incoming};
 use informer_core::Body;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::address::Address;
 use crate::error::HyperError;
@@ -27,11 +29,39 @@ use crate::pool::Slot;
 /// What it gives is decoded where the server sent gzip. A chunk is then at most 32 KiB long, and the data of a gzip
 /// member is given before the member's checksum has arrived; a wrong one is an error.
 pub struct HyperBody {
-    server: Arc<Address>,
+    from: Origin,
     state: State,
     /// What came last: lent as it is, or still to be decoded.
     received: Bytes,
     gzip: Option<Gzip>,
+    silence: Option<Silence>,
+}
+
+/// How long nothing may come.
+struct Silence {
+    limit: Duration,
+    timer: Pin<Box<Sleep>>,
+    /// Whether somebody waits, and since when the timer runs.
+    waiting: bool,
+}
+
+impl Silence {
+    fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            timer: Box::pin(sleep(limit)),
+            waiting: false,
+        }
+    }
+
+    /// Is ready where somebody has waited for too long. Time in which nobody reads does not count.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.waiting {
+            self.waiting = true;
+            self.timer.as_mut().reset(Instant::now() + self.limit);
+        }
+        self.timer.as_mut().poll(cx)
+    }
 }
 
 enum State {
@@ -49,6 +79,55 @@ pub(crate) enum Source {
         slot: Slot,
     },
     Http2(Http2Body),
+    #[cfg(feature = "tower")]
+    Service(Pin<Box<dyn Pieces + Send>>),
+}
+
+/// A body of any kind, in pieces.
+#[cfg(feature = "tower")]
+pub(crate) trait Pieces {
+    fn poll_piece(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BoxError>>>;
+}
+
+#[cfg(feature = "tower")]
+type BoxError = Box<dyn core::error::Error + Send + Sync>;
+
+#[cfg(feature = "tower")]
+impl<B: hyper::body::Body<Error: Into<BoxError>>> Pieces for B {
+    fn poll_piece(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BoxError>>> {
+        use bytes::Buf as _;
+        self.poll_frame(cx).map(|frame| match frame? {
+            Ok(frame) => Some(Ok(frame.into_data().map_or_else(
+                |_trailers| Bytes::new(),
+                |mut data| data.copy_to_bytes(data.remaining()),
+            ))),
+            Err(error) => Some(Err(error.into())),
+        })
+    }
+}
+
+/// Who gives a body, as errors say it.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    Server(Arc<Address>),
+    #[cfg(feature = "tower")]
+    Service,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(address) => address.fmt(f),
+            #[cfg(feature = "tower")]
+            Self::Service => f.write_str("the service"),
+        }
+    }
 }
 
 struct Gzip {
@@ -58,18 +137,24 @@ struct Gzip {
 }
 
 impl HyperBody {
-    pub(crate) fn new(server: Arc<Address>, headers: &HeaderMap, source: Source) -> Self {
+    pub(crate) fn new(
+        from: Origin,
+        headers: &HeaderMap,
+        source: Source,
+        silence: Option<Duration>,
+    ) -> Self {
         let open = State::Open(source);
         let (state, gzip) = match Coding::of(headers) {
             Coding::Identity => (open, None),
             Coding::Gzip => (open, Some(Gzip::new())),
-            Coding::Unknown(name) => (State::Failed(HyperError::encoding(&server, &name)), None),
+            Coding::Unknown(name) => (State::Failed(HyperError::encoding(&from, &name)), None),
         };
         Self {
-            server,
+            from,
             state,
             received: Bytes::new(),
             gzip,
+            silence: silence.map(Silence::new),
         }
     }
 
@@ -86,12 +171,22 @@ impl HyperBody {
                     Ok(true) => return Poll::Ready(Ok(true)),
                     Ok(false) => {}
                     Err(error) => {
-                        self.fail(HyperError::decoding(&self.server, error));
+                        self.fail(HyperError::decoding(&self.from, error));
                         continue;
                     }
                 }
             }
-            match ready!(source.poll_data(&self.server, cx)) {
+            let polled = source.poll_data(&self.from, cx);
+            if let Some(silence) = &mut self.silence {
+                if polled.is_ready() {
+                    silence.waiting = false;
+                } else if silence.poll_over(cx).is_ready() {
+                    let limit = silence.limit;
+                    self.fail(HyperError::slow(&self.from, "read on from", limit));
+                    continue;
+                }
+            }
+            match ready!(polled) {
                 Some(Ok(data)) => {
                     self.received = data;
                     // Empty pieces mean nothing.
@@ -102,7 +197,7 @@ impl HyperBody {
                 Some(Err(error)) => self.fail(error),
                 None => match self.gzip.as_ref().map(|gzip| gzip.decoder.finish()) {
                     None | Some(Ok(())) => self.end(cx),
-                    Some(Err(error)) => self.fail(HyperError::decoding(&self.server, error)),
+                    Some(Err(error)) => self.fail(HyperError::decoding(&self.from, error)),
                 },
             }
         }
@@ -137,7 +232,7 @@ impl HyperBody {
 impl Source {
     fn poll_data(
         &mut self,
-        server: &Address,
+        from: &Origin,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, HyperError>>> {
         let (connection, incoming) = match self {
@@ -147,6 +242,11 @@ impl Source {
                 ..
             } => (connection, incoming),
             Self::Http2(body) => return body.poll_data(cx),
+            #[cfg(feature = "tower")]
+            Self::Service(body) => {
+                let polled = body.as_mut().poll_piece(cx);
+                return polled.map_err(|error| HyperError::reading(from, &*error));
+            }
         };
         let mut polled = Pin::new(&mut *incoming).poll_frame(cx);
         if polled.is_pending() {
@@ -156,7 +256,7 @@ impl Source {
         polled.map(|frame| match frame? {
             // Trailers are of no interest.
             Ok(frame) => Some(Ok(frame.into_data().unwrap_or_default())),
-            Err(error) => Some(Err(HyperError::reading(server, &error))),
+            Err(error) => Some(Err(HyperError::reading(from, &error))),
         })
     }
 }
@@ -244,7 +344,7 @@ impl fmt::Debug for HyperBody {
             State::Ended => "ended",
             State::Failed(_) => "failed",
         };
-        write!(f, "HyperBody({}, {state})", self.server)
+        write!(f, "HyperBody({}, {state})", self.from)
     }
 }
 

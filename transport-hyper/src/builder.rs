@@ -4,17 +4,19 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
+use std::path::PathBuf;
 
-use http::header::{ACCEPT_ENCODING, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, HeaderName, USER_AGENT};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderValue};
 use rustls::ClientConfig;
 
 use crate::address::Address;
 use crate::connect::{Connector, Protocols};
-use crate::credentials::{BearerToken, Credentials, Secret};
+use crate::credentials::{Credential, CredentialSource, Fixed, Secret, TokenFile};
 use crate::http2::{Http2Settings, Pings};
-use crate::tls::{self, Identity, TlsSettings};
+use crate::proxy::{Proxy, ProxySetting};
+use crate::tls::{Identity, Source, Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
 /// Collects the settings of a [`HyperTransport`].
@@ -37,9 +39,14 @@ use crate::transport::{HyperTransport, Settings};
 pub struct HyperBuilder {
     url: Url,
     tls: TlsSettings,
-    bearer_token: Option<Secret>,
+    credentials: Login,
+    headers: Vec<(String, Secret)>,
+    proxy: ProxySetting,
     user_agent: Option<String>,
     connect_timeout: Duration,
+    answer_timeout: Option<Duration>,
+    silence_timeout: Option<Duration>,
+    idle_timeout: Duration,
     gzip: bool,
     protocols: Protocols,
     http2: Http2Settings,
@@ -50,9 +57,15 @@ impl HyperBuilder {
         Self {
             url: Url(url),
             tls: TlsSettings::default(),
-            bearer_token: None,
+            credentials: Login::None,
+            headers: Vec::new(),
+            proxy: ProxySetting::Environment,
             user_agent: None,
             connect_timeout: Duration::from_secs(10),
+            answer_timeout: Some(Duration::from_secs(65)),
+            silence_timeout: None,
+            // Go's clients have the same. Later something on the way may have forgotten the connection.
+            idle_timeout: Duration::from_secs(90),
             gzip: true,
             protocols: Protocols {
                 http1: true,
@@ -82,7 +95,90 @@ impl HyperBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
-        self.tls.roots.push(Secret(certificates.into()));
+        let data = Secret(certificates.into());
+        self.tls.roots.push(Source::Data(data));
+        self
+    }
+
+    /// Trusts the CA certificates in a file; see [`root_certificates`](Self::root_certificates).
+    ///
+    /// The file is looked at before a connection is opened, and at most every 10 s when a request is sent. When it has
+    /// changed, connections that were opened before take no new requests, and what runs on them goes on. A file that
+    /// cannot be read or used then changes nothing, with a warning.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use informer_hyper::HyperTransport;
+    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
+    ///     .root_certificates_file("/etc/kubernetes/pki/ca.crt")
+    ///     .build()?;
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn root_certificates_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.roots.push(Source::File(path.into()));
+        self
+    }
+
+    /// Logs in by a client certificate in files, which are looked at as
+    /// [`root_certificates_file`](Self::root_certificates_file) does.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use informer_hyper::HyperTransport;
+    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
+    ///     .root_certificates_file("ca.crt")
+    ///     .client_certificate_files("client.crt", "client.key")
+    ///     .build()?;
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn client_certificate_files(
+        mut self,
+        chain: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.tls.identity = Some(Identity {
+            chain: Source::File(chain.into()),
+            key: Source::File(key.into()),
+        });
+        self
+    }
+
+    #[cfg(feature = "kubeconfig")]
+    pub(crate) fn roots(mut self, source: Source) -> Self {
+        self.tls.roots.push(source);
+        self
+    }
+
+    #[cfg(feature = "kubeconfig")]
+    pub(crate) fn identity(mut self, identity: Identity) -> Self {
+        self.tls.identity = Some(identity);
+        self
+    }
+
+    /// Wants this name in the server's certificate in place of the URL's host.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let through_a_tunnel = HyperTransport::builder("https://127.0.0.1:16443").server_name("kubernetes");
+    /// ```
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls.server_name = Some(name.into());
+        self
+    }
+
+    /// Takes any certificate of the server, or not, which is so where nothing is set.
+    ///
+    /// **Whoever is on the way can read and change everything then, credentials included.** [`build`](Self::build)
+    /// warns of it in the log.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let on_my_desk = HyperTransport::builder("https://127.0.0.1:6443").insecure_skip_tls_verify(true);
+    /// ```
+    pub fn insecure_skip_tls_verify(mut self, insecure: bool) -> Self {
+        self.tls.insecure = insecure;
         self
     }
 
@@ -105,8 +201,8 @@ impl HyperBuilder {
         key: impl Into<Vec<u8>>,
     ) -> Self {
         self.tls.identity = Some(Identity {
-            chain: Secret(chain.into()),
-            key: Secret(key.into()),
+            chain: Source::Data(Secret(chain.into())),
+            key: Source::Data(Secret(key.into())),
         });
         self
     }
@@ -144,7 +240,72 @@ impl HyperBuilder {
     /// assert!(!format!("{builder:?}").contains("abc"));
     /// ```
     pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
-        self.bearer_token = Some(Secret(token.into().into_bytes()));
+        self.credentials = Login::Token(Secret(token.into().into_bytes()));
+        self
+    }
+
+    /// Logs in by the bearer token in a file, which is read again every minute, and once where the server answers 401.
+    ///
+    /// A file that can no longer be read leaves the token as it was, with a warning.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443")
+    ///     .bearer_token_file("/var/run/secrets/kubernetes.io/serviceaccount/token");
+    /// ```
+    pub fn bearer_token_file(self, path: impl Into<PathBuf>) -> Self {
+        self.credentials(TokenFile::new(path.into()))
+    }
+
+    /// Logs in by what this source gives. The last of this and the methods for tokens holds.
+    ///
+    /// # Examples
+    /// See [`CredentialSource`].
+    pub fn credentials(mut self, source: impl CredentialSource) -> Self {
+        self.credentials = Login::Source(Arc::new(source));
+        self
+    }
+
+    /// Sends this header with every request, such as `Impersonate-User`. `Debug` does not show its value.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").header("Impersonate-User", "jane");
+    /// ```
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let value = Secret(value.into().into_bytes());
+        self.headers.push((name.into(), value));
+        self
+    }
+
+    /// Goes through this proxy: `http://`, `https://` or `socks5://`, with user and password where it wants them.
+    ///
+    /// Where nothing is set, the environment is asked as other programs do: `HTTPS_PROXY` or `HTTP_PROXY` by the
+    /// server's URL, else `ALL_PROXY`, unless `NO_PROXY` names the server; servers on this machine are reached without.
+    /// An HTTP proxy is asked by CONNECT, also for a server without TLS.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").proxy("http://me:s3cret@proxy:3128");
+    /// assert!(!format!("{builder:?}").contains("s3cret"));
+    /// ```
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        self.proxy = ProxySetting::Url(url.into());
+        self
+    }
+
+    /// Goes through no proxy, whatever the environment says.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").no_proxy();
+    /// ```
+    pub fn no_proxy(mut self) -> Self {
+        self.proxy = ProxySetting::None;
         self
     }
 
@@ -173,6 +334,50 @@ impl HyperBuilder {
     /// ```
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Limits the time from a request to the head of its answer; `None` is without end. It is 65 s where nothing is set:
+    /// an API server gives up a request after 60 s.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").answer_timeout(Some(Duration::from_secs(20)));
+    /// ```
+    pub fn answer_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.answer_timeout = timeout;
+        self
+    }
+
+    /// Limits the time for which an answer may bring nothing while it is read; `None`, which it is where nothing is
+    /// set, is without end.
+    ///
+    /// The informer has its own limits, which know what it waits for: a watch without a change is silent between two
+    /// bookmarks, which come about every minute.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").silence_timeout(Some(Duration::from_secs(90)));
+    /// ```
+    pub fn silence_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.silence_timeout = timeout;
+        self
+    }
+
+    /// Sets for how long a connection may be idle and still be used again. It is 90 s where nothing is set.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").idle_timeout(Duration::from_secs(20));
+    /// ```
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
         self
     }
 
@@ -272,7 +477,7 @@ impl HyperBuilder {
             .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
         let address = Arc::new(address);
         let tls = if address.is_tls() {
-            Some(tls::connector(self.tls, address.host(), self.protocols)?)
+            Some(Tls::new(self.tls, address.host(), self.protocols)?)
         } else if self.tls.is_empty() {
             None
         } else {
@@ -303,14 +508,16 @@ impl HyperBuilder {
             })?,
         };
         headers.insert(USER_AGENT, user_agent);
-        let credentials = match &self.bearer_token {
-            None => None,
-            Some(token) => {
-                let token = BearerToken::parse(token)
-                    .map_err(|why| BuildError(format!("bearer token: {why}")))?;
-                Some(Box::new(token) as Box<dyn Credentials>)
-            }
-        };
+        for (name, value) in &self.headers {
+            let parsed = HeaderName::try_from(name).ok().zip(value.header());
+            let (header, value) = parsed.ok_or_else(|| {
+                BuildError(format!(
+                    "header {name:?}: its name or its value has characters that are not allowed"
+                ))
+            })?;
+            headers.append(header, value);
+        }
+        let credentials = self.credentials.source()?;
         let scheme = if address.is_tls() {
             Scheme::HTTPS
         } else {
@@ -319,7 +526,9 @@ impl HyperBuilder {
         let connector = Connector {
             address: address.clone(),
             tls,
+            proxy: Proxy::choose(&self.proxy, &address)?,
             limit: self.connect_timeout,
+            idle: self.idle_timeout,
             protocols: self.protocols,
             http2: self.http2,
         };
@@ -330,9 +539,41 @@ impl HyperBuilder {
                 scheme,
                 headers,
                 credentials,
+                answer_timeout: self.answer_timeout,
+                silence_timeout: self.silence_timeout,
             },
             connector,
         ))
+    }
+}
+
+/// How the user logs in.
+#[derive(Clone)]
+enum Login {
+    None,
+    Token(Secret),
+    Source(Arc<dyn CredentialSource>),
+}
+
+impl Login {
+    fn source(self) -> Result<Option<Arc<dyn CredentialSource>>, BuildError> {
+        match self {
+            Self::None => Ok(None),
+            Self::Token(token) => match Credential::bearer(&token.0) {
+                Ok(credential) => Ok(Some(Arc::new(Fixed(credential)))),
+                Err(why) => Err(BuildError(format!("bearer token: {why}"))),
+            },
+            Self::Source(source) => Ok(Some(source)),
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Token(_) | Self::Source(_) => "[secret]",
+        })
     }
 }
 

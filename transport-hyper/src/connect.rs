@@ -1,25 +1,40 @@
 //! Opening connections.
 
 use alloc::sync::Arc;
+use core::error::Error;
+use core::future::{Ready, ready};
 use core::net::SocketAddr;
+use core::task::{Context, Poll};
 use core::time::Duration;
+use std::io;
 
+use http::Uri;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+use tower_service::Service as _;
 
 use crate::address::{Address, Host};
 use crate::error::HyperError;
 use crate::http1::Http1;
 use crate::http2::{Http2, Http2Settings};
+use crate::proxy::{Kind, Proxy};
 use crate::stream::Stream;
-use crate::tls::TlsConnector;
+use crate::tls::{Tls, Version};
 
 /// Opens connections to one server.
 pub(crate) struct Connector {
     pub(crate) address: Arc<Address>,
-    pub(crate) tls: Option<TlsConnector>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) limit: Duration,
+    /// How long a connection may be idle and still be taken.
+    pub(crate) idle: Duration,
     pub(crate) protocols: Protocols,
     pub(crate) http2: Http2Settings,
 }
@@ -58,7 +73,7 @@ impl Connector {
     /// Opens a connection and begins to speak HTTP on it.
     pub(crate) async fn open(&self) -> Result<Opened, HyperError> {
         let started = Instant::now();
-        let stream = self.connect(started).await?;
+        let (stream, version) = self.connect(started).await?;
         // Without TLS nothing is agreed on: the server is known to speak HTTP/2 where nothing else is allowed.
         let http2 = match stream.alpn() {
             Some(agreed) => agreed == H2,
@@ -68,7 +83,7 @@ impl Connector {
             if self.tls.is_some() && stream.alpn().is_none() {
                 return Err(HyperError::not_http2(&self.address));
             }
-            let opening = Http2::open(&self.address, stream, self.http2);
+            let opening = Http2::open(&self.address, stream, self.http2, version);
             return match timeout(self.left(started), opening).await {
                 Ok(opened) => Ok(Opened::Http2(opened?)),
                 Err(_elapsed) => Err(HyperError::slow(
@@ -78,36 +93,118 @@ impl Connector {
                 )),
             };
         }
-        let opened = Http1::open(stream).await;
+        let opened = Http1::open(stream, version).await;
         opened
             .map(Opened::Http1)
             .map_err(|error| HyperError::answering(&self.address, &error, false))
     }
 
-    async fn connect(&self, started: Instant) -> Result<Stream, HyperError> {
-        let tcp = self.connect_tcp(started).await?;
-        let Some(tls) = &self.tls else {
-            return Ok(Stream::Plain(tcp));
+    /// The version of what a new connection would be opened with.
+    pub(crate) fn version(&self) -> Version {
+        self.tls.as_ref().map(Tls::version).unwrap_or_default()
+    }
+
+    async fn connect(&self, started: Instant) -> Result<(Stream, Version), HyperError> {
+        let stream = match &self.proxy {
+            None => self.connect_tcp(&self.address, started).await?.into(),
+            Some(proxy) => self.connect_through(proxy, started).await?,
         };
-        match timeout(
-            self.left(started),
-            tls.connector.connect(tls.name.clone(), tcp),
-        )
-        .await
-        {
-            Ok(Ok(stream)) => Ok(Stream::Tls(Box::new(stream))),
-            Ok(Err(error)) => Err(HyperError::handshake(&self.address, &error)),
+        let Some(tls) = &self.tls else {
+            return Ok((stream, Version::default()));
+        };
+        let (config, version) = tls.config();
+        let stream = self
+            .shake_hands(&self.address, stream, config, tls.name.clone(), started)
+            .await?;
+        Ok((stream, version))
+    }
+
+    async fn shake_hands(
+        &self,
+        address: &Address,
+        stream: Stream,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        started: Instant,
+    ) -> Result<Stream, HyperError> {
+        let connecting = TlsConnector::from(config).connect(name, stream);
+        match timeout(self.left(started), connecting).await {
+            Ok(Ok(stream)) => Ok(stream.into()),
+            Ok(Err(error)) => Err(HyperError::handshake(address, &error)),
             Err(_elapsed) => Err(HyperError::slow(
-                &self.address,
+                address,
                 "shake hands by TLS with",
                 self.limit,
             )),
         }
     }
 
+    /// Asks a proxy for a connection to the server.
+    async fn connect_through(&self, proxy: &Proxy, started: Instant) -> Result<Stream, HyperError> {
+        let mut stream: Stream = self.connect_tcp(&proxy.address, started).await?.into();
+        if let Kind::Http { tls: Some(tls), .. } = &proxy.kind {
+            let name = match proxy.address.host() {
+                Host::Ip(ip) => ServerName::from(*ip),
+                Host::Name(name) => ServerName::try_from(name.clone())
+                    .map_err(|error| HyperError::proxy(&proxy.address, &self.address, &error))?,
+            };
+            stream = self
+                .shake_hands(&proxy.address, stream, Arc::clone(tls), name, started)
+                .await?;
+        }
+        let connector = Opener(Some(TokioIo::new(stream)));
+        let target = self.target();
+        let failed =
+            |error: &(dyn Error + 'static)| HyperError::proxy(&proxy.address, &self.address, error);
+        let asking = async {
+            match &proxy.kind {
+                Kind::Http { authorization, .. } => {
+                    let mut tunnel = Tunnel::new(proxy.uri.clone(), connector);
+                    if let Some(authorization) = authorization {
+                        tunnel = tunnel.with_auth(authorization.clone());
+                    }
+                    tunnel.call(target).await.map_err(|error| failed(&error))
+                }
+                Kind::Socks { login, remote_dns } => {
+                    let mut socks =
+                        SocksV5::new(proxy.uri.clone(), connector).local_dns(!remote_dns);
+                    if let Some((user, password)) = login {
+                        socks = socks.with_auth(user.clone(), password.clone());
+                    }
+                    socks.call(target).await.map_err(|error| failed(&error))
+                }
+            }
+        };
+        match timeout(self.left(started), asking).await {
+            Ok(stream) => Ok(stream?.into_inner()),
+            Err(_elapsed) => Err(HyperError::slow(
+                &proxy.address,
+                "be connected by the proxy",
+                self.limit,
+            )),
+        }
+    }
+
+    /// The server for a proxy, always with its port.
+    fn target(&self) -> Uri {
+        let scheme = if self.address.is_tls() {
+            "https"
+        } else {
+            "http"
+        };
+        // An address is made of parts that a URI has.
+        format!("{scheme}://{}/", self.address)
+            .parse()
+            .unwrap_or_default()
+    }
+
     /// Tries the host's addresses in turn; each gets its share of the time that is left.
-    async fn connect_tcp(&self, started: Instant) -> Result<TcpStream, HyperError> {
-        let candidates = self.candidates(started).await?;
+    async fn connect_tcp(
+        &self,
+        address: &Address,
+        started: Instant,
+    ) -> Result<TcpStream, HyperError> {
+        let candidates = self.candidates(address, started).await?;
         let mut failure = None;
         for (tried, candidate) in (0u32..).zip(&candidates) {
             let untried = u32::try_from(candidates.len())
@@ -120,38 +217,52 @@ impl Connector {
                     return Ok(tcp);
                 }
                 Ok(Err(error)) => {
-                    failure = Some(HyperError::connecting(
-                        &self.address,
-                        candidate.ip(),
-                        &error,
-                    ));
+                    failure = Some(HyperError::connecting(address, candidate.ip(), &error));
                 }
                 Err(_elapsed) => {
-                    failure = Some(HyperError::slow(&self.address, "connect to", self.limit));
+                    failure = Some(HyperError::slow(address, "connect to", self.limit));
                 }
             }
         }
-        Err(failure.unwrap_or_else(|| HyperError::lookup(&self.address, "it has no address")))
+        Err(failure.unwrap_or_else(|| HyperError::lookup(address, "it has no address")))
     }
 
-    async fn candidates(&self, started: Instant) -> Result<Vec<SocketAddr>, HyperError> {
-        let name = match self.address.host() {
-            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, self.address.port())]),
+    async fn candidates(
+        &self,
+        address: &Address,
+        started: Instant,
+    ) -> Result<Vec<SocketAddr>, HyperError> {
+        let name = match address.host() {
+            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, address.port())]),
             Host::Name(name) => name.as_str(),
         };
-        match timeout(self.left(started), lookup_host((name, self.address.port()))).await {
+        match timeout(self.left(started), lookup_host((name, address.port()))).await {
             Ok(Ok(found)) => Ok(found.collect()),
-            Ok(Err(error)) => Err(HyperError::lookup(&self.address, &error)),
-            Err(_elapsed) => Err(HyperError::slow(
-                &self.address,
-                "find the address of",
-                self.limit,
-            )),
+            Ok(Err(error)) => Err(HyperError::lookup(address, &error)),
+            Err(_elapsed) => Err(HyperError::slow(address, "find the address of", self.limit)),
         }
     }
 
     fn left(&self, started: Instant) -> Duration {
         self.limit.saturating_sub(started.elapsed())
+    }
+}
+
+/// Gives what is opened already to what wants to open it.
+struct Opener(Option<TokioIo<Stream>>);
+
+impl tower_service::Service<Uri> for Opener {
+    type Response = TokioIo<Stream>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<TokioIo<Stream>>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _uri: Uri) -> Self::Future {
+        let taken = self.0.take();
+        ready(taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
     }
 }
 
@@ -178,9 +289,11 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = Arc::new(Address::parse(&url).unwrap());
         let connector = Connector {
-            address,
+            address: Arc::clone(&address),
             tls: None,
+            proxy: None,
             limit: Duration::from_secs(5),
+            idle: Duration::from_secs(90),
             protocols: Protocols {
                 http1: true,
                 http2: true,
@@ -190,7 +303,10 @@ mod tests {
                 window: 65_536,
             },
         };
-        let tcp = connector.connect_tcp(Instant::now()).await.unwrap();
+        let tcp = connector
+            .connect_tcp(&address, Instant::now())
+            .await
+            .unwrap();
         assert!(SockRef::from(&tcp).keepalive().unwrap());
         assert!(tcp.nodelay().unwrap());
     }

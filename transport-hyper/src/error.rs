@@ -10,6 +10,7 @@ use std::io;
 use informer_core::{FailureKind, TransportError};
 
 use crate::address::{Address, Host};
+use crate::credentials::CredentialError;
 use crate::gzip::GzipError;
 use crate::tls;
 
@@ -58,7 +59,7 @@ impl HyperError {
         )
     }
 
-    pub(crate) fn slow(server: &Address, what: &str, limit: Duration) -> Self {
+    pub(crate) fn slow(server: &impl fmt::Display, what: &str, limit: Duration) -> Self {
         Self::new(
             FailureKind::TimedOut,
             format!("cannot {what} {server}: it took longer than {limit:?}"),
@@ -69,6 +70,34 @@ impl HyperError {
         Self::new(
             classify(error),
             format!("TLS handshake with {server} failed: {}", chain(error)),
+        )
+    }
+
+    /// The error of a proxy that does not connect.
+    pub(crate) fn proxy(proxy: &Address, server: &Address, error: &(dyn Error + 'static)) -> Self {
+        Self::new(
+            classify(error),
+            format!(
+                "the proxy {proxy} does not connect to {server}: {}",
+                chain(error)
+            ),
+        )
+    }
+
+    /// The error of a service that gave no answer.
+    #[cfg(feature = "tower")]
+    pub(crate) fn service(error: &(dyn Error + 'static)) -> Self {
+        Self::new(
+            classify(error),
+            format!("no answer from the service: {}", chain(error)),
+        )
+    }
+
+    /// The error of a request for which there is no credential.
+    pub(crate) fn login(server: &Address, error: &CredentialError) -> Self {
+        Self::new(
+            FailureKind::Other,
+            format!("cannot log in to {server}: {error}"),
         )
     }
 
@@ -94,7 +123,7 @@ impl HyperError {
     }
 
     /// The error of an answer that broke off.
-    pub(crate) fn reading(server: &Address, error: &(dyn Error + 'static)) -> Self {
+    pub(crate) fn reading(server: &impl fmt::Display, error: &(dyn Error + 'static)) -> Self {
         Self::new(
             classify(error),
             format!("the answer of {server} broke off: {}", chain(error)),
@@ -147,7 +176,7 @@ impl HyperError {
     }
 
     /// The error of an answer that is not what its encoding says.
-    pub(crate) fn decoding(server: &Address, error: GzipError) -> Self {
+    pub(crate) fn decoding(server: &impl fmt::Display, error: GzipError) -> Self {
         if error == GzipError::Cut {
             return Self::new(
                 FailureKind::Reset,
@@ -159,7 +188,7 @@ impl HyperError {
     }
 
     /// The error of an answer in an encoding that nobody asked for.
-    pub(crate) fn encoding(server: &Address, name: &str) -> Self {
+    pub(crate) fn encoding(server: &impl fmt::Display, name: &str) -> Self {
         let message = format!(
             "the answer of {server} cannot be decoded: its content encoding {name:?} is unknown"
         );

@@ -12,6 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
 use crate::stream::Stream;
+use crate::tls::Version;
 
 /// A connection for one request at a time.
 ///
@@ -20,6 +21,7 @@ pub(crate) struct Http1 {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: Driver,
     was_used: bool,
+    version: Version,
 }
 
 /// hyper's I/O future; `None` when it has ended, and with it the connection.
@@ -28,12 +30,13 @@ struct Driver(Option<Pin<Box<Io>>>);
 type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 
 impl Http1 {
-    pub(crate) async fn open(stream: Stream) -> Result<Self, hyper::Error> {
+    pub(crate) async fn open(stream: Stream, version: Version) -> Result<Self, hyper::Error> {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         Ok(Self {
             sender,
             driver: Driver(Some(Box::pin(driver))),
             was_used: false,
+            version,
         })
     }
 
@@ -68,6 +71,11 @@ impl Http1 {
     /// Moves the connection on as far as it goes; wakes `cx` when it can go on.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
         self.driver.poll(cx);
+    }
+
+    /// What it was opened with.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
     /// Tells whether the connection has served a request.

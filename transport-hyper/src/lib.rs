@@ -8,11 +8,7 @@
 //! use informer_hyper::HyperTransport;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let account = std::path::Path::new("/var/run/secrets/kubernetes.io/serviceaccount");
-//! let mut transport = HyperTransport::builder("https://kubernetes.default.svc")
-//!     .root_certificates(std::fs::read(account.join("ca.crt"))?)
-//!     .bearer_token(std::fs::read_to_string(account.join("token"))?)
-//!     .build()?;
+//! let mut transport = HyperTransport::in_cluster()?.build()?;
 //!
 //! let (head, mut body) = transport.send(Get::new("/api/v1/namespaces/default/pods?limit=500")).await?;
 //! let mut json = Vec::new();
@@ -44,6 +40,20 @@
 //! These must be awaited inside a tokio runtime with `enable_all`. The server's name is looked up anew for each
 //! connection.
 //!
+//! # Logging in
+//! A program in a Pod begins with [`HyperTransport::in_cluster`], one on a desk with `Kubeconfig` (feature
+//! `kubeconfig`), and others give a URL, a CA, and a client certificate, a token or a [`CredentialSource`]. Certificates
+//! in files are looked at again ([`root_certificates_file`](HyperBuilder::root_certificates_file)); a token in a file is
+//! read again every minute, and once where the server answers 401. Nothing of these is ever in a log, an error or a
+//! `Debug` text.
+//!
+//! # Features
+//! None is on where none is asked for, and then neither `kube-client` nor `k8s-openapi` is compiled.
+//! - `kubeconfig`: `Kubeconfig`, by what `kube-client` reads. It needs Rust 1.89, and as with `kube` itself the program
+//!   has to choose a version of Kubernetes, by a dependency such as `k8s-openapi = { version = "0.29", features =
+//!   ["latest"] }`.
+//! - `tower`: `TowerTransport`, any service over HTTP requests as a transport, `kube::Client` among them.
+//!
 //! # Compression
 //! Requests say `Accept-Encoding: gzip`, and a body that comes in gzip is decoded as it arrives. A server compresses
 //! lists larger than 128 KiB
@@ -53,9 +63,11 @@
 //! much is in it. [`HyperBuilder::gzip`] turns it off.
 //!
 //! # Timeouts
-//! Opening a connection has one ([`HyperBuilder::connect_timeout`]), and pings find dead connections of HTTP/2. How long to wait for an answer and for the
-//! rest of it is the informer's decision. TCP keepalive is on: where a connection was silent for 30 s, the system asks
-//! the other end whether it is still there, which also keeps what lies between from forgetting it.
+//! There are limits for opening a connection ([`connect_timeout`](HyperBuilder::connect_timeout)), for the head of an
+//! answer ([`answer_timeout`](HyperBuilder::answer_timeout)), for silence in its body
+//! ([`silence_timeout`](HyperBuilder::silence_timeout), off where nothing is set, for the informer has its own) and for
+//! idle connections ([`idle_timeout`](HyperBuilder::idle_timeout)). Pings find dead connections of HTTP/2, and TCP
+//! keepalive those of HTTP/1.1: where one was silent for 30 s, the system asks the other end whether it is still there.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -70,12 +82,24 @@ mod error;
 mod gzip;
 mod http1;
 mod http2;
+mod in_cluster;
+#[cfg(feature = "kubeconfig")]
+mod kubeconfig;
 mod pool;
+mod proxy;
 mod stream;
 mod tls;
+#[cfg(feature = "tower")]
+mod tower;
 mod transport;
 
 pub use body::HyperBody;
 pub use builder::{BuildError, HyperBuilder};
+pub use credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 pub use error::HyperError;
+pub use in_cluster::in_cluster_namespace;
+#[cfg(feature = "kubeconfig")]
+pub use kubeconfig::Kubeconfig;
+#[cfg(feature = "tower")]
+pub use tower::TowerTransport;
 pub use transport::HyperTransport;

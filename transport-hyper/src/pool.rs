@@ -9,9 +9,11 @@ use futures_util::future::{FutureExt as _, Shared, WeakShared};
 use tokio::time::Instant;
 
 use crate::connect::{Connector, Opened};
+use crate::credentials::ClientCertificate;
 use crate::error::HyperError;
 use crate::http1::Http1;
 use crate::http2::{Http2, Place};
+use crate::tls::Version;
 
 /// Gives out connections to one server.
 ///
@@ -64,14 +66,16 @@ impl Pool {
     /// Takes a connection that is ready for a request.
     pub(crate) async fn take(&self) -> Result<Taken, HyperError> {
         loop {
-            if let Some(connection) = self.slot.take()
+            let version = self.connector.version();
+            if let Some(connection) = self.slot.take(self.connector.idle)
+                && connection.version() == version
                 && let Some(connection) = connection.alive().await
             {
                 return Ok(Taken::Http1(connection));
             }
             let opening = {
                 let mut state = lock(&self.shared);
-                if let Some(place) = state.place() {
+                if let Some(place) = state.place(version, self.connector.idle) {
                     return Ok(Taken::Http2(place));
                 }
                 if state.speaks == Some(Protocol::Http1) || !self.connector.may_speak_http2() {
@@ -91,6 +95,14 @@ impl Pool {
             if let Some(connection) = lock(&spare).take() {
                 return Ok(Taken::Http1(connection));
             }
+        }
+    }
+
+    /// Takes the client certificate that the credentials come with.
+    pub(crate) fn present(&self, presented: Option<&Arc<ClientCertificate>>) -> Result<(), String> {
+        match &self.connector.tls {
+            Some(tls) => tls.present(presented),
+            None => Ok(()),
         }
     }
 
@@ -143,10 +155,13 @@ impl State {
         self.open.push(connection);
     }
 
-    /// Takes a stream of the first connection that has room, and lets go of those that take no requests.
-    fn place(&mut self) -> Option<Place> {
+    /// Takes a stream of the first connection that has room, and lets go of those that take no requests, or were opened
+    /// with certificates that are not the present ones.
+    fn place(&mut self, version: Version, limit: Duration) -> Option<Place> {
         self.open.retain(|connection| {
-            connection.is_open() && connection.idle().is_none_or(|idle| idle < IDLE_LIMIT)
+            connection.version() == version
+                && connection.is_open()
+                && connection.idle().is_none_or(|idle| idle < limit)
         });
         self.open.iter().find_map(Http2::reserve)
     }
@@ -176,11 +191,8 @@ impl Slot {
         drop(previous);
     }
 
-    fn take(&self) -> Option<Http1> {
+    fn take(&self, limit: Duration) -> Option<Http1> {
         let idle = lock(&self.0).take()?;
-        (idle.since.elapsed() < IDLE_LIMIT).then_some(idle.connection)
+        (idle.since.elapsed() < limit).then_some(idle.connection)
     }
 }
-
-/// After this time something on the way may have forgotten an idle connection. Go's clients have the same limit.
-const IDLE_LIMIT: Duration = Duration::from_secs(90);

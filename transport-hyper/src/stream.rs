@@ -1,4 +1,4 @@
-//! One byte stream of two kinds.
+//! A byte stream to the server, whatever is below it.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -8,92 +8,82 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection to the server, in plain text or over TLS.
-pub(crate) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-    #[cfg(test)]
-    Memory(tokio::io::DuplexStream),
+/// A connection to the server: plain text or TLS, straight or through a proxy.
+pub(crate) struct Stream {
+    io: Box<dyn Io>,
+    alpn: Option<Vec<u8>>,
 }
 
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
 impl Stream {
+    pub(crate) fn plain(io: impl Io + 'static) -> Self {
+        Self {
+            io: Box::new(io),
+            alpn: None,
+        }
+    }
+
     /// The protocol that was agreed on in the TLS handshake.
     pub(crate) fn alpn(&self) -> Option<&[u8]> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Tls(stream) => stream.get_ref().1.alpn_protocol(),
-            #[cfg(test)]
-            Self::Memory(_) => None,
+        self.alpn.as_deref()
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(tcp: TcpStream) -> Self {
+        Self::plain(tcp)
+    }
+}
+
+impl From<TlsStream<Self>> for Stream {
+    fn from(tls: TlsStream<Self>) -> Self {
+        let alpn = tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+        Self {
+            io: Box::new(tls),
+            alpn,
         }
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-            #[cfg(test)]
-            Self::Memory(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
+        Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-            #[cfg(test)]
-            Self::Memory(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
+        Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            #[cfg(test)]
-            Self::Memory(stream) => Pin::new(stream).poll_flush(cx),
-        }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            #[cfg(test)]
-            Self::Memory(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            #[cfg(test)]
-            Self::Memory(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-            #[cfg(test)]
-            Self::Memory(stream) => stream.is_write_vectored(),
-        }
+        self.io.is_write_vectored()
     }
 }

@@ -2,19 +2,20 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, RETRY_AFTER};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Request, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
 use http_body_util::Empty;
 use informer_core::{Get, Head, Transport};
 
 use crate::address::Address;
-use crate::body::{HyperBody, Source};
+use crate::body::{HyperBody, Origin, Source};
 use crate::builder::HyperBuilder;
 use crate::connect::Connector;
-use crate::credentials::Credentials;
+use crate::credentials::{Credential, CredentialError, CredentialSource};
 use crate::error::HyperError;
 use crate::pool::{Pool, Taken};
 
@@ -43,7 +44,9 @@ pub(crate) struct Settings {
     pub(crate) scheme: Scheme,
     /// The headers that are the same for all requests.
     pub(crate) headers: HeaderMap,
-    pub(crate) credentials: Option<Box<dyn Credentials>>,
+    pub(crate) credentials: Option<Arc<dyn CredentialSource>>,
+    pub(crate) answer_timeout: Option<Duration>,
+    pub(crate) silence_timeout: Option<Duration>,
 }
 
 impl HyperTransport {
@@ -82,10 +85,76 @@ impl Transport for HyperTransport {
     type Error = HyperError;
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, HyperBody), HyperError> {
-        let request = self.settings.request(&get).await?;
+        let settings = Arc::clone(&self.settings);
+        let mut request = settings.request(&get)?;
+        let mut credential = settings.credential(None).await?;
+        let mut answer = self.ask(&mut request, credential.as_ref()).await?;
+        if answer.status == StatusCode::UNAUTHORIZED
+            && let Some(refused) = &credential
+            // Where there is no other one, the answer says more than why.
+            && let Ok(Some(renewed)) = settings.credential(Some(refused)).await
+            && renewed != *refused
+        {
+            drop(answer);
+            credential = Some(renewed);
+            answer = self.ask(&mut request, credential.as_ref()).await?;
+        }
+        let head = head(answer.status, &answer.headers);
+        let body = HyperBody::new(
+            Origin::Server(Arc::clone(&settings.address)),
+            &answer.headers,
+            answer.source,
+            settings.silence_timeout,
+        );
+        Ok((head, body))
+    }
+}
+
+/// Makes a head of what HTTP has.
+pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
+    let head = Head::new(status.as_u16());
+    match headers.get(RETRY_AFTER).map(HeaderValue::to_str) {
+        Some(Ok(value)) => head.with_retry_after(value),
+        Some(Err(_)) | None => head,
+    }
+}
+
+/// A response whose body is still to be read.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    source: Source,
+}
+
+impl HyperTransport {
+    /// Sends a request with a credential and waits for the head of the response.
+    async fn ask(
+        &self,
+        request: &mut Parts,
+        credential: Option<&Credential>,
+    ) -> Result<Answer, HyperError> {
+        let address = &self.settings.address;
+        if let Some(header) = credential.and_then(Credential::header) {
+            request.headers.insert(AUTHORIZATION, header.clone());
+        }
+        if let Some(credential) = credential {
+            self.pool
+                .present(credential.certificate())
+                .map_err(|why| HyperError::login(address, &CredentialError::new(why)))?;
+        }
+        let Some(limit) = self.settings.answer_timeout else {
+            return self.exchange(request).await;
+        };
+        // The time to open a connection has its own limit, and may be spent twice where the server refuses.
+        let answer = tokio::time::timeout(limit, self.exchange(request)).await;
+        answer
+            .unwrap_or_else(|_elapsed| Err(HyperError::slow(address, "get an answer from", limit)))
+    }
+
+    async fn exchange(&self, request: &Parts) -> Result<Answer, HyperError> {
         let address = &self.settings.address;
         let mut attempts = 0;
-        let (status, headers, source) = loop {
+        loop {
             attempts += 1;
             match self.pool.take().await? {
                 Taken::Http1(mut connection) => {
@@ -100,22 +169,26 @@ impl Transport for HyperTransport {
                         incoming,
                         slot: self.pool.slot(),
                     };
-                    break (parts.status, parts.headers, source);
+                    return Ok(Answer {
+                        status: parts.status,
+                        headers: parts.headers,
+                        source,
+                    });
                 }
                 Taken::Http2(place) => match place.request(request.for_http2()).await {
-                    Ok((status, headers, body)) => break (status, headers, Source::Http2(body)),
+                    Ok((status, headers, body)) => {
+                        return Ok(Answer {
+                            status,
+                            headers,
+                            source: Source::Http2(body),
+                        });
+                    }
                     // The server has done nothing and says so: it goes away, or has too much to do on this connection.
                     Err(failure) if failure.is_untouched && attempts < MOST_ATTEMPTS => {}
                     Err(failure) => return Err(failure.error),
                 },
             }
-        };
-        let head = Head::new(status.as_u16());
-        let head = match headers.get(RETRY_AFTER).map(HeaderValue::to_str) {
-            Some(Ok(value)) => head.with_retry_after(value),
-            Some(Err(_)) | None => head,
-        };
-        Ok((head, HyperBody::new(address.clone(), &headers, source)))
+        }
     }
 }
 
@@ -157,7 +230,20 @@ impl Parts {
 }
 
 impl Settings {
-    async fn request(&self, get: &Get<'_>) -> Result<Parts, HyperError> {
+    async fn credential(
+        &self,
+        refused: Option<&Credential>,
+    ) -> Result<Option<Credential>, HyperError> {
+        let Some(source) = &self.credentials else {
+            return Ok(None);
+        };
+        let credential = source.credential(refused).await;
+        credential
+            .map(Some)
+            .map_err(|error| HyperError::login(&self.address, &error))
+    }
+
+    fn request(&self, get: &Get<'_>) -> Result<Parts, HyperError> {
         let mut headers = self.headers.clone();
         let accept = HeaderValue::from_str(get.accept).map_err(|_| {
             HyperError::request(
@@ -166,9 +252,6 @@ impl Settings {
             )
         })?;
         headers.insert(ACCEPT, accept);
-        if let Some(credentials) = &self.credentials {
-            headers.insert(AUTHORIZATION, credentials.authorization().await?);
-        }
         if !get.target.starts_with('/') {
             return Err(HyperError::request(
                 &self.address,

@@ -7,99 +7,15 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
-use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
-};
-use rustls::crypto::ring;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use support::{Peer, Server, read};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
-
-/// A CA of the test's own.
-struct Ca {
-    certificate: Certificate,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Ca {
-    fn new() -> Self {
-        Self::named("this cluster's CA")
-    }
-
-    fn named(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self {
-            certificate: params.self_signed(&key).unwrap(),
-            issuer: Issuer::new(params, key),
-        }
-    }
-
-    fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-
-    /// A server's configuration with a certificate of this CA.
-    fn server(&self, params: &CertificateParams) -> ServerConfig {
-        let (certificate, key) = self.sign(params);
-        ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key.into())
-            .unwrap()
-    }
-
-    /// The same, and it wants a client certificate of this CA.
-    fn strict_server(&self, params: &CertificateParams) -> ServerConfig {
-        let provider = Arc::new(ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.der().clone()).unwrap();
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
-            .build()
-            .unwrap();
-        let (certificate, key) = self.sign(params);
-        ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(vec![certificate.der().clone()], key.into())
-            .unwrap()
-    }
-}
-
-fn for_name(name: &str) -> CertificateParams {
-    CertificateParams::new([name.to_owned()]).unwrap()
-}
+use rcgen::{CertificateParams, date_time_ymd};
+use rustls::ServerConfig;
+use support::tls::{Ca, accept, for_name};
+use support::{Server, read};
 
 fn builder(server: &Server) -> HyperBuilder {
     HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
-}
-
-/// Shakes hands; where that fails, waits until the client has read why.
-async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<TcpStream>>> {
-    let tcp = server.accept_tcp().await;
-    match TlsAcceptor::from(Arc::new(config))
-        .accept(tcp)
-        .into_fallible()
-        .await
-    {
-        Ok(stream) => Some(Peer(stream)),
-        Err((_, tcp)) => {
-            let _ = tokio::io::copy(&mut { tcp }, &mut tokio::io::sink()).await;
-            None
-        }
-    }
 }
 
 /// Sends a request that fails, and returns the error without the server's address.

@@ -26,6 +26,7 @@ use crate::error::HyperError;
 use crate::http2::driver::{Driver, Io, Ticket};
 use crate::http2::health::{Health, Heard, Watched};
 use crate::stream::Stream;
+use crate::tls::Version;
 
 pub(crate) use crate::http2::health::Pings;
 
@@ -40,6 +41,7 @@ pub(crate) struct Http2Settings {
 /// One connection.
 pub(crate) struct Http2 {
     server: Arc<Address>,
+    version: Version,
     sender: SendRequest<Bytes>,
     driver: Arc<Driver>,
     /// How many requests are under way.
@@ -54,6 +56,7 @@ impl Http2 {
         server: &Arc<Address>,
         stream: Stream,
         settings: Http2Settings,
+        version: Version,
     ) -> Result<Arc<Self>, HyperError> {
         let heard = Heard::now();
         let (sender, mut connection) = Builder::new()
@@ -85,6 +88,7 @@ impl Http2 {
         }
         Ok(Arc::new(Self {
             server: Arc::clone(server),
+            version,
             sender,
             driver: Arc::new(Driver::new(Arc::clone(server), Io { connection, health })),
             streams: AtomicUsize::new(0),
@@ -100,6 +104,11 @@ impl Http2 {
         let cx = &mut Context::from_waker(Waker::noop());
         !self.driver.has_ended()
             && matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Ok(())))
+    }
+
+    /// What it was opened with.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
     /// For how long nothing was asked of it.

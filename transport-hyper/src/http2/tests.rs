@@ -31,7 +31,7 @@ async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(streams);
     let (address, settings) = (address(), settings(pings));
-    let opening = Http2::open(&address, Stream::Memory(ours), settings);
+    let opening = Http2::open(&address, Stream::plain(ours), settings, Version::default());
     let (connection, server) = tokio::join!(opening, async {
         let mut server = builder.handshake(theirs).await.unwrap();
         // The settings go out when it is polled.
@@ -379,7 +379,13 @@ async fn what_is_not_http2_is_told() {
             .await
             .unwrap();
     });
-    let opened = Http2::open(&address(), Stream::Memory(ours), settings(None)).await;
+    let opened = Http2::open(
+        &address(),
+        Stream::plain(ours),
+        settings(None),
+        Version::default(),
+    )
+    .await;
     let error = opened.map(|_| ()).unwrap_err().to_string();
     assert!(
         error.starts_with("cannot speak HTTP/2 with server:80: ")

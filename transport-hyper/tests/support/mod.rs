@@ -1,5 +1,12 @@
 //! A server in a few lines: a listener, and the bytes that a test writes by hand.
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::std_instead_of_alloc,
+    reason = "each test uses a part of it"
+)]
+
+pub mod tls;
 
 use informer_core::{Body, Get, Head, Transport};
 use informer_hyper::{HyperBody, HyperBuilder, HyperError, HyperTransport};

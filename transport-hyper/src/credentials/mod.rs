@@ -1,0 +1,234 @@
+//! Who the client is.
+
+mod token_file;
+
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+use core::future::ready;
+use core::pin::Pin;
+
+use http::HeaderValue;
+
+pub(crate) use token_file::TokenFile;
+
+/// A source of credentials, such as a token that is renewed.
+///
+/// See [`HyperBuilder::credentials`](crate::HyperBuilder::credentials). A transport's clones share it.
+///
+/// # Examples
+/// ```
+/// use informer_hyper::{Credential, CredentialError, CredentialFuture, CredentialSource};
+///
+/// /// Asks the operator's own vault.
+/// struct Vault;
+///
+/// impl Vault {
+///     async fn token(&self, anew: bool) -> Result<String, &'static str> {
+///         Ok(if anew { "a new one" } else { "the one from before" }.replace(' ', "-"))
+///     }
+/// }
+///
+/// impl CredentialSource for Vault {
+///     fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+///         Box::pin(async move {
+///             let token = self.token(refused.is_some()).await.map_err(CredentialError::new)?;
+///             Credential::bearer(token)
+///         })
+///     }
+/// }
+/// # let builder = informer_hyper::HyperTransport::builder("https://10.0.0.1:6443").credentials(Vault);
+/// ```
+pub trait CredentialSource: Send + Sync + 'static {
+    /// Gives the credential for a request.
+    ///
+    /// It is asked before every request, so it should keep what it has for as long as that holds. `refused` is what it
+    /// gave before, where the server has just answered 401 to that. What it gives then is tried once where it is
+    /// another one.
+    ///
+    /// # Errors
+    /// Fails where there is no credential; the request is not sent then.
+    fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a>;
+}
+
+/// The answer of a [`CredentialSource`].
+pub type CredentialFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Credential, CredentialError>> + Send + 'a>>;
+
+/// By what the server knows a client. `Debug` shows none of it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Credential {
+    authorization: Option<HeaderValue>,
+    certificate: Option<Arc<ClientCertificate>>,
+}
+
+/// A client certificate and its key.
+#[derive(PartialEq, Eq)]
+pub(crate) struct ClientCertificate {
+    chain: Secret,
+    key: Secret,
+}
+
+impl Credential {
+    /// Makes one of a bearer token. White space around it is taken away.
+    ///
+    /// # Errors
+    /// Fails where it cannot be a token. The error does not show it.
+    ///
+    /// # Examples
+    /// ```
+    /// use informer_hyper::Credential;
+    ///
+    /// let credential = Credential::bearer("abc.def.ghi\n")?;
+    /// assert!(!format!("{credential:?}").contains("abc"));
+    /// assert!(Credential::bearer("two words").is_err());
+    /// # Ok::<(), informer_hyper::CredentialError>(())
+    /// ```
+    pub fn bearer(token: impl AsRef<[u8]>) -> Result<Self, CredentialError> {
+        let token = token.as_ref().trim_ascii();
+        if token.is_empty() {
+            return Err(CredentialError::new("it is empty"));
+        }
+        if !token.iter().all(u8::is_ascii_graphic) {
+            return Err(CredentialError::new(
+                "it has characters that a token cannot have; is it the token itself, not base64 of a Secret?",
+            ));
+        }
+        let header = HeaderValue::from_bytes(&[b"Bearer ", token].concat());
+        header
+            .map(Self::authorization)
+            .map_err(|_| CredentialError::new("it has characters that are not allowed"))
+    }
+
+    /// Makes one of the value of an `Authorization` header.
+    ///
+    /// # Examples
+    /// ```
+    /// let negotiate = informer_hyper::Credential::authorization("Negotiate YII".parse()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn authorization(mut header: HeaderValue) -> Self {
+        header.set_sensitive(true);
+        Self {
+            authorization: Some(header),
+            certificate: None,
+        }
+    }
+
+    /// Adds a client certificate: the chain, its own certificate first, and its private key, both as PEM text or DER.
+    ///
+    /// When another one is given, connections opened with the one before take no new requests.
+    #[must_use]
+    pub fn with_certificate(self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let certificate = ClientCertificate {
+            chain: Secret(chain.into()),
+            key: Secret(key.into()),
+        };
+        Self {
+            certificate: Some(Arc::new(certificate)),
+            ..self
+        }
+    }
+
+    pub(crate) fn header(&self) -> Option<&HeaderValue> {
+        self.authorization.as_ref()
+    }
+
+    pub(crate) fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
+        self.certificate.as_ref()
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential([secret])")
+    }
+}
+
+impl ClientCertificate {
+    pub(crate) fn parts(&self) -> (&Secret, &Secret) {
+        (&self.chain, &self.key)
+    }
+}
+
+/// Why there is no credential, in one line. Whoever makes one keeps secrets out of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CredentialError(Box<str>);
+
+impl CredentialError {
+    /// Makes an error of its text.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into().into())
+    }
+}
+
+impl fmt::Display for CredentialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for CredentialError {}
+
+/// A credential that never changes.
+pub(crate) struct Fixed(pub(crate) Credential);
+
+impl CredentialSource for Fixed {
+    fn credential<'a>(&'a self, _refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+        Box::pin(ready(Ok(self.0.clone())))
+    }
+}
+
+/// Bytes that are shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+impl Secret {
+    /// Makes a header of it that hides its value.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_bytes(&self.0).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(token: &str) -> Result<HeaderValue, CredentialError> {
+        Credential::bearer(token).map(|c| c.authorization.unwrap())
+    }
+
+    #[test]
+    fn a_line_break_at_the_end_is_not_part_of_a_token() {
+        assert_eq!(
+            parse("abc.def\n"),
+            Ok(HeaderValue::from_static("Bearer abc.def"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        assert!(parse(" \n").is_err());
+        assert!(parse("a\nb").is_err());
+        assert!(parse("a b").is_err());
+        assert!(parse("é").is_err());
+    }
+
+    #[test]
+    fn nothing_shows_the_token() {
+        assert_eq!(format!("{:?}", Secret(b"s3cret".to_vec())), "[secret]");
+        assert_eq!(format!("{:?}", parse("s3cret")), "Ok(Sensitive)");
+        let credential =
+            Credential::bearer("s3cret").map(|c| c.with_certificate("s3cret", "s3cret"));
+        assert!(!format!("{credential:?}").contains("s3cret"));
+    }
+}

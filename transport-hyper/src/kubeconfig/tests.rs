@@ -1,0 +1,378 @@
+//! kubeconfig files and exec plugins.
+
+use super::*;
+
+use std::fs;
+
+use crate::credentials::CredentialSource;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A file of one cluster, one user and one context, with these lines in the cluster and the user.
+fn one(cluster: &str, user: &str) -> String {
+    let indent = |lines: &str| -> String { lines.lines().map(|l| format!("    {l}\n")).collect() };
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         contexts:\n- name: here\n  context: {{cluster: c, user: u, namespace: prod}}\n- name: there\n  context: \
+         {{cluster: other, user: u}}\n\
+         clusters:\n- name: c\n  cluster:\n    server: https://10.0.0.1:6443\n{}\
+         users:\n- name: u\n  user:\n    as-uid: ''\n{}",
+        indent(cluster),
+        indent(user)
+    )
+}
+
+fn read(cluster: &str, user: &str) -> Result<HyperBuilder, BuildError> {
+    let folder = folder();
+    Kubeconfig::from_file(write(&folder, "config", &one(cluster, user)))?.builder()
+}
+
+fn problem(config: &Kubeconfig) -> String {
+    let problem = config.builder().unwrap_err().to_string();
+    assert!(!problem.contains('\n'), "{problem}");
+    problem
+}
+
+fn pem(what: &str) -> String {
+    BASE64_STANDARD.encode(what)
+}
+
+#[test]
+fn a_context_gives_a_transport() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default()
+        .self_signed(&key)
+        .unwrap();
+    let (chain, key) = (pem(&certificate.pem()), pem(&key.serialize_pem()));
+    let cluster = format!(
+        "certificate-authority-data: {chain}\ntls-server-name: kubernetes\ndisable-compression: true\n\
+         proxy-url: http://me:s3cret@proxy:3128"
+    );
+    let user = format!(
+        "client-certificate-data: {chain}\nclient-key-data: {key}\ntoken: s3cret\nas: jane"
+    );
+    let builder = read(&cluster, &user).unwrap();
+    let shown = format!("{builder:?}");
+    assert!(
+        !shown.contains("s3cret") && !shown.contains(&key),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("kubernetes") && shown.contains("gzip: false"),
+        "{shown}"
+    );
+    let transport = builder.build().unwrap();
+    assert_eq!(
+        format!("{transport:?}"),
+        "HyperTransport(https://10.0.0.1:6443)"
+    );
+}
+
+#[test]
+fn files_are_found_beside_the_kubeconfig() {
+    let folder = folder();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default()
+        .self_signed(&key)
+        .unwrap();
+    write(&folder, "ca.crt", &certificate.pem());
+    write(&folder, "me.key", &key.serialize_pem());
+    let user = "client-certificate: ca.crt\nclient-key: me.key";
+    let path = write(
+        &folder,
+        "config",
+        &one("certificate-authority: ca.crt", user),
+    );
+    let config = Kubeconfig::from_file(path).unwrap();
+    assert_eq!(config.namespace().unwrap(), Some("prod"));
+    config.builder().unwrap().build().unwrap();
+    fs::remove_file(folder.path().join("me.key")).unwrap();
+    let problem = config.builder().unwrap().build().unwrap_err().to_string();
+    assert!(
+        problem.starts_with("client key: cannot read ") && problem.contains("me.key"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let folder = folder();
+    let config = Kubeconfig::from_file(write(&folder, "config", &one("", ""))).unwrap();
+    assert!(
+        problem(&config.clone().context("nowhere"))
+            .ends_with("there is no context \"nowhere\"; there are: here, there")
+    );
+    assert!(problem(&config.context("there")).ends_with("there is no cluster \"other\""));
+    let empty = Kubeconfig::from_file(write(&folder, "empty", "")).unwrap();
+    assert!(problem(&empty).ends_with("it has no current context; name one"));
+    let no_user = one("", "").replace("name: u\n", "name: v\n");
+    let config = Kubeconfig::from_file(write(&folder, "config", &no_user)).unwrap();
+    assert!(problem(&config).ends_with("there is no user \"u\""));
+    let no_server = one("", "").replace("https://10.0.0.1:6443", "''");
+    let config = Kubeconfig::from_file(write(&folder, "config", &no_server)).unwrap();
+    assert!(problem(&config).ends_with("the cluster \"c\" has no server"));
+}
+
+#[test]
+fn what_cannot_be_understood_is_told_without_secrets() {
+    let folder = folder();
+    let path = write(&folder, "config", "users: [name: s3cret");
+    let problem = Kubeconfig::from_file(path).unwrap_err().to_string();
+    assert!(
+        problem.ends_with("it is not a kubeconfig file in YAML or JSON"),
+        "{problem}"
+    );
+    for (cluster, user, expected) in [
+        (
+            "certificate-authority-data: '?'",
+            "",
+            "certificate-authority-data is not base64",
+        ),
+        (
+            "",
+            "client-key-data: s3cret!",
+            "client-key-data is not base64",
+        ),
+        (
+            "",
+            "client-certificate: x",
+            "of the client's certificate and key one is missing",
+        ),
+        (
+            "",
+            "auth-provider: {name: gcp}",
+            "auth provider \"gcp\" is not understood",
+        ),
+        (
+            "",
+            "exec: {apiVersion: client.authentication.k8s.io/v1}",
+            "exec plugin: it names no command",
+        ),
+        (
+            "",
+            "exec: {apiVersion: v7, command: x}",
+            "exec plugin: its apiVersion \"v7\" is none of",
+        ),
+    ] {
+        let problem = read(cluster, user).unwrap_err().to_string();
+        assert!(
+            problem.contains(expected) && !problem.contains("s3cret"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn several_files_are_one() {
+    let folder = folder();
+    let first = write(&folder, "first", "current-context: there\n");
+    let second = write(&folder, "second", &one("", "token: abc"));
+    let third = "clusters:\n- name: other\n  cluster: {server: 'http://10.0.0.2:8080'}\n- name: c\n  cluster: {server: 'http://no'}\n";
+    let third = write(&folder, "third", third);
+    let paths = vec![first, folder.path().join("not there"), second, third];
+    let config = Kubeconfig::of_paths(paths).unwrap().unwrap();
+    // The first file says which context, the second what it is, the third where its cluster is.
+    let transport = config.builder().unwrap().build().unwrap();
+    assert_eq!(
+        format!("{transport:?}"),
+        "HyperTransport(http://10.0.0.2:8080)"
+    );
+    let transport = config.context("here").builder().unwrap().build().unwrap();
+    assert_eq!(
+        format!("{transport:?}"),
+        "HyperTransport(https://10.0.0.1:6443)"
+    );
+    assert!(
+        Kubeconfig::of_paths(vec![folder.path().join("nothing")])
+            .unwrap()
+            .is_none()
+    );
+}
+
+/// A plugin that is a shell script. It counts how often it runs.
+struct Plugin {
+    folder: TempDir,
+}
+
+impl Plugin {
+    fn new(script: &str) -> Self {
+        let folder = folder();
+        write(&folder, "plugin", &format!("echo run >>runs\n{script}\n"));
+        Self { folder }
+    }
+
+    fn exec(&self) -> Exec {
+        let config = ExecConfigYaml {
+            command: "sh".to_owned(),
+            folder: self.folder.path().display().to_string(),
+        };
+        let cluster = Cluster {
+            server: Some("https://10.0.0.1:6443".to_owned()),
+            ..Cluster::default()
+        };
+        Exec::new(&config.parsed(), &cluster).unwrap()
+    }
+
+    fn runs(&self) -> usize {
+        let runs = fs::read_to_string(self.folder.path().join("runs"));
+        runs.unwrap_or_default().lines().count()
+    }
+
+    async fn problem(script: &str) -> String {
+        let plugin = Self::new(script);
+        let problem = plugin
+            .exec()
+            .credential(None)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(!problem.contains("s3cret"), "{problem}");
+        problem
+    }
+}
+
+struct ExecConfigYaml {
+    command: String,
+    folder: String,
+}
+
+impl ExecConfigYaml {
+    fn parsed(&self) -> kube_client::config::ExecConfig {
+        let yaml = one(
+            "",
+            &format!(
+                "exec:\n  apiVersion: client.authentication.k8s.io/v1\n  command: {}\n  args: ['-c', 'cd \"$PLACE\" && . ./plugin']\n  \
+                 env: [{{name: PLACE, value: '{}'}}]\n  interactiveMode: Never\n  provideClusterInfo: true\n  installHint: Take it from there.",
+                self.command, self.folder
+            ),
+        );
+        let folder = folder();
+        let files = Kubeconfig::from_file(write(&folder, "config", &yaml))
+            .unwrap()
+            .files;
+        files.auth_infos[0].auth_info.clone().unwrap().exec.unwrap()
+    }
+}
+
+fn gives(status: &str) -> String {
+    format!(
+        "echo '{{\"apiVersion\": \"client.authentication.k8s.io/v1\", \"kind\": \"ExecCredential\", \"status\": {{{status}}}}}'"
+    )
+}
+
+#[tokio::test]
+async fn a_plugin_runs_once_and_again_when_it_was_refused() {
+    let plugin = Plugin::new(&gives(r#""token": "t'$(wc -l <runs | tr -d " ")'""#));
+    let exec = plugin.exec();
+    let first = exec.credential(None).await.unwrap();
+    assert_eq!(first, Credential::bearer("t1").unwrap());
+    assert_eq!(exec.credential(None).await.unwrap(), first);
+    assert_eq!(plugin.runs(), 1);
+    let second = exec.credential(Some(&first)).await.unwrap();
+    assert_eq!(second, Credential::bearer("t2").unwrap());
+    // Another request that was sent with the first one gets what is there already.
+    assert_eq!(exec.credential(Some(&first)).await.unwrap(), second);
+    assert_eq!(plugin.runs(), 2);
+}
+
+#[tokio::test]
+async fn a_plugin_runs_again_before_what_it_gave_expires() {
+    let long = Plugin::new(&gives(
+        r#""token": "t", "expirationTimestamp": "2999-01-01T00:00:00Z""#,
+    ));
+    let short = Plugin::new(&gives(
+        r#""token": "t", "expirationTimestamp": "2001-01-01T00:00:00Z""#,
+    ));
+    let (kept, renewed) = (long.exec(), short.exec());
+    for _ in 0..3 {
+        kept.credential(None).await.unwrap();
+        renewed.credential(None).await.unwrap();
+    }
+    assert_eq!((long.runs(), short.runs()), (1, 3));
+    let soon = Timestamp::now() + Duration::from_secs(30);
+    assert!(exec::renew_at(soon) < soon);
+    assert!(exec::renew_at(soon) > Timestamp::now() + Duration::from_secs(20));
+}
+
+use core::time::Duration;
+use jiff::Timestamp;
+
+#[tokio::test]
+async fn a_plugin_is_told_of_the_cluster() {
+    let script = format!(
+        "echo \"$KUBERNETES_EXEC_INFO\" >told\n{}",
+        gives(r#""token": "t""#)
+    );
+    let plugin = Plugin::new(&script);
+    plugin.exec().credential(None).await.unwrap();
+    let told = fs::read_to_string(plugin.folder.path().join("told")).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        told,
+        serde_json::json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "spec": {"interactive": false, "cluster": {"server": "https://10.0.0.1:6443"}},
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_may_give_a_certificate() {
+    let plugin = Plugin::new(&gives(
+        r#""clientCertificateData": "chain", "clientKeyData": "key""#,
+    ));
+    let credential = plugin.exec().credential(None).await.unwrap();
+    assert!(credential.header().is_none());
+    let (chain, key) = credential.certificate().unwrap().parts();
+    assert_eq!(
+        (chain.0.as_slice(), key.0.as_slice()),
+        (&b"chain"[..], &b"key"[..])
+    );
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
+    for (script, expected) in [
+        ("echo s3cret; exit 3", "failed: exit status: 3"),
+        ("echo s3cret", "gave something that is not JSON"),
+        (
+            "echo '{\"token\": \"s3cret\"}'",
+            "did not give an ExecCredential of client.authentication.k8s.io/v1",
+        ),
+        (&gives(""), "gave neither a token nor a certificate"),
+        (
+            &gives(r#""token": "s3cret x""#),
+            "gave a wrong token: it has characters",
+        ),
+        (&gives(r#""clientKeyData": "s3cret""#), "only one"),
+        (
+            &gives(r#""token": "s3cret", "expirationTimestamp": "soon""#),
+            "the wrong time \"soon\"",
+        ),
+    ] {
+        let problem = Plugin::problem(script).await;
+        assert!(
+            problem.starts_with("the exec plugin \"sh\" ") && problem.contains(expected),
+            "{problem}"
+        );
+    }
+    let missing = ExecConfigYaml {
+        command: "/nowhere/plugin".to_owned(),
+        folder: String::new(),
+    };
+    let exec = Exec::new(&missing.parsed(), &Cluster::default()).unwrap();
+    let problem = exec.credential(None).await.unwrap_err().to_string();
+    assert!(
+        problem.contains("cannot be run: ") && problem.ends_with("Take it from there."),
+        "{problem}"
+    );
+}

@@ -1,0 +1,130 @@
+//! From rustls' errors to words.
+
+use rustls::{AlertDescription, CertificateError, InvalidMessage};
+use rustls_pki_types::UnixTime;
+
+/// Says why a handshake failed and what can be done about it.
+pub(crate) fn describe(error: &rustls::Error) -> String {
+    if let rustls::Error::InvalidCertificate(error) = error {
+        return describe_certificate(error);
+    }
+    if let rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) = error {
+        return "the server does not speak TLS; is it an http:// URL?".to_owned();
+    }
+    if let rustls::Error::AlertReceived(alert) = error {
+        return describe_alert(*alert);
+    }
+    error.to_string()
+}
+
+fn describe_certificate(error: &CertificateError) -> String {
+    if matches!(error, CertificateError::UnknownIssuer) {
+        return "the server's certificate is signed by an unknown CA; give the cluster's CA by root_certificates"
+            .into();
+    }
+    // All CAs that kubeadm makes have one name, so the CA of another cluster ends here.
+    if matches!(error, CertificateError::BadSignature) {
+        return "the server's certificate is signed by another CA of the same name as the one in root_certificates; \
+                give this cluster's CA"
+            .into();
+    }
+    if let CertificateError::ExpiredContext { time, not_after } = error {
+        return format!(
+            "the server's certificate has expired {} ago; renew it",
+            span(*not_after, *time)
+        );
+    }
+    if let CertificateError::NotValidYetContext { time, not_before } = error {
+        let span = span(*time, *not_before);
+        return format!("the server's certificate is valid only in {span}; is the clock right?");
+    }
+    if let CertificateError::NotValidForNameContext {
+        expected,
+        presented,
+    } = error
+    {
+        let presented = presented
+            .iter()
+            .map(|name| bare(name))
+            .collect::<Vec<_>>()
+            .join(", ");
+        return format!(
+            "the server's certificate is not valid for the name {:?}; it is for {}",
+            expected.to_str(),
+            if presented.is_empty() {
+                "no name at all"
+            } else {
+                &presented
+            },
+        );
+    }
+    format!(
+        "the server's certificate cannot be used: {}",
+        rustls::Error::InvalidCertificate(error.clone())
+    )
+}
+
+/// Takes a name out of `DnsName("name")` and `IpAddress(name)`, which is how rustls tells it.
+fn bare(presented: &str) -> &str {
+    match presented.split_once('(') {
+        Some((_, name)) => name.trim_end_matches(')').trim_matches('"'),
+        None => presented,
+    }
+}
+
+fn describe_alert(alert: AlertDescription) -> String {
+    let known = [
+        (
+            AlertDescription::CertificateRequired,
+            "wants a client certificate; give one by client_certificate",
+        ),
+        (
+            AlertDescription::UnknownCA,
+            "does not know the CA of the client's certificate",
+        ),
+        (
+            AlertDescription::DecryptError,
+            "cannot verify the client's certificate; is it of another cluster?",
+        ),
+        (
+            AlertDescription::CertificateExpired,
+            "found the client's certificate expired; renew it",
+        ),
+        (
+            AlertDescription::BadCertificate,
+            "does not take the client's certificate",
+        ),
+        (
+            AlertDescription::CertificateUnknown,
+            "does not take the client's certificate",
+        ),
+        (
+            AlertDescription::HandshakeFailure,
+            "has no TLS parameters in common with this client",
+        ),
+        (
+            AlertDescription::NoApplicationProtocol,
+            "speaks none of the protocols that this client allows (see http1 and http2)",
+        ),
+        (
+            AlertDescription::ProtocolVersion,
+            "has no TLS version in common with this client (1.2 and 1.3)",
+        ),
+    ];
+    let found = known.iter().find(|(known, _)| *known == alert);
+    found.map_or_else(
+        || format!("the server sent the alert {alert:?}"),
+        |(_, text)| format!("the server {text}"),
+    )
+}
+
+/// The time from one point to another in its largest unit.
+fn span(from: UnixTime, to: UnixTime) -> String {
+    let seconds = to.as_secs().saturating_sub(from.as_secs());
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,360 @@
+//! TLS: from certificates to a configuration, made again when their files change.
+
+mod describe;
+mod insecure;
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::time::Instant;
+
+use crate::address::Host;
+use crate::builder::BuildError;
+use crate::connect::Protocols;
+use crate::credentials::{ClientCertificate, Secret};
+
+pub(crate) use describe::describe;
+
+/// What the user gave.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct TlsSettings {
+    pub(crate) roots: Vec<Source>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) config: Option<ClientConfig>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) insecure: bool,
+}
+
+/// Where certificates or a key come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Not shown by `Debug`: it may hold keys beside certificates.
+    Data(Secret),
+    File(PathBuf),
+}
+
+/// A client's certificate and key.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) chain: Source,
+    pub(crate) key: Source,
+}
+
+impl TlsSettings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+            && self.identity.is_none()
+            && self.config.is_none()
+            && self.server_name.is_none()
+            && !self.insecure
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let problem = if self.config.is_some()
+            && (!self.roots.is_empty() || self.identity.is_some() || self.insecure)
+        {
+            "tls_config: it is given beside certificates; put these into the configuration"
+        } else if self.insecure && !self.roots.is_empty() {
+            "insecure_skip_tls_verify: it is given beside root certificates, which it would not look at"
+        } else {
+            return Ok(());
+        };
+        Err(BuildError(problem.to_owned()))
+    }
+
+    fn read(&self) -> Result<Material, BuildError> {
+        let roots = self.roots.iter();
+        let identity = self.identity.as_ref().map(|identity| {
+            let chain = identity.chain.read("client certificate")?;
+            Ok((chain, identity.key.read("client key")?))
+        });
+        Ok(Material {
+            roots: roots
+                .map(|root| root.read("root certificates"))
+                .collect::<Result<_, _>>()?,
+            identity: identity.transpose()?,
+        })
+    }
+
+    fn has_files(&self) -> bool {
+        let identity = self.identity.iter().flat_map(|i| [&i.chain, &i.key]);
+        let mut sources = self.roots.iter().chain(identity);
+        sources.any(|source| matches!(source, Source::File(_)))
+    }
+}
+
+impl Source {
+    fn read(&self, what: &str) -> Result<Secret, BuildError> {
+        match self {
+            Self::Data(data) => Ok(data.clone()),
+            Self::File(path) => read(what, path).map(Secret),
+        }
+    }
+}
+
+/// Reads a small file. It may block for a moment, as reading a file always may.
+fn read(what: &str, path: &Path) -> Result<Vec<u8>, BuildError> {
+    std::fs::read(path)
+        .map_err(|error| BuildError(format!("{what}: cannot read {}: {error}", path.display())))
+}
+
+/// What was read, to see whether it has changed.
+#[derive(Clone, PartialEq, Eq)]
+struct Material {
+    roots: Vec<Secret>,
+    identity: Option<(Secret, Secret)>,
+}
+
+/// TLS with the server of one name.
+pub(crate) struct Tls {
+    pub(crate) name: ServerName<'static>,
+    settings: TlsSettings,
+    protocols: Protocols,
+    state: Mutex<State>,
+}
+
+struct State {
+    config: Arc<ClientConfig>,
+    version: Version,
+    material: Material,
+    /// The certificate that the credentials came with, which goes before the user's own.
+    presented: Option<Arc<ClientCertificate>>,
+    looked: Instant,
+    /// What was wrong when the files were last looked at, so that it is told once.
+    trouble: Option<BuildError>,
+}
+
+/// Counts the configurations. A connection that was opened under an older one takes no new requests.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Version(u64);
+
+impl Tls {
+    pub(crate) fn new(
+        settings: TlsSettings,
+        host: &Host,
+        protocols: Protocols,
+    ) -> Result<Self, BuildError> {
+        settings.check()?;
+        if settings.insecure {
+            tracing::warn!(
+                "INSECURE: the certificate of the API server at {host} is not verified; whoever is on the way can read and \
+                 change everything, credentials included"
+            );
+        }
+        let material = settings.read()?;
+        let config = config(&settings, &material, None, protocols)?;
+        Ok(Self {
+            name: name(&settings, host)?,
+            settings,
+            protocols,
+            state: Mutex::new(State {
+                config: Arc::new(config),
+                version: Version::default(),
+                material,
+                presented: None,
+                looked: Instant::now(),
+                trouble: None,
+            }),
+        })
+    }
+
+    /// Returns the configuration for a new connection, after looking at the files.
+    pub(crate) fn config(&self) -> (Arc<ClientConfig>, Version) {
+        let mut state = self.state();
+        self.look(&mut state);
+        (Arc::clone(&state.config), state.version)
+    }
+
+    /// Looks now and then at the files, and says which configuration is the present one.
+    pub(crate) fn version(&self) -> Version {
+        let mut state = self.state();
+        if state.looked.elapsed() >= LOOK_EVERY {
+            self.look(&mut state);
+        }
+        state.version
+    }
+
+    /// Takes the certificate that the credentials come with.
+    pub(crate) fn present(&self, presented: Option<&Arc<ClientCertificate>>) -> Result<(), String> {
+        let mut state = self.state();
+        if state.presented.as_ref() == presented {
+            return Ok(());
+        }
+        let material = state.material.clone();
+        self.renew(&mut state, material, presented.cloned())
+            .map_err(|error| error.0)
+    }
+
+    /// Reads the files again. What cannot be read or used leaves all as it is: it may be half written.
+    fn look(&self, state: &mut State) {
+        if !self.settings.has_files() {
+            return;
+        }
+        state.looked = Instant::now();
+        let renewed = self.settings.read().and_then(|material| {
+            if material == state.material {
+                return Ok(());
+            }
+            let presented = state.presented.clone();
+            self.renew(state, material, presented)
+        });
+        let trouble = renewed.err();
+        if trouble != state.trouble {
+            match &trouble {
+                Some(error) => tracing::warn!("certificates are kept as they were: {error}"),
+                None => tracing::info!("certificates can be read again"),
+            }
+            state.trouble = trouble;
+        }
+    }
+
+    fn renew(
+        &self,
+        state: &mut State,
+        material: Material,
+        presented: Option<Arc<ClientCertificate>>,
+    ) -> Result<(), BuildError> {
+        let config = config(
+            &self.settings,
+            &material,
+            presented.as_deref(),
+            self.protocols,
+        )?;
+        state.config = Arc::new(config);
+        state.version.0 += 1;
+        state.material = material;
+        state.presented = presented;
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How old a look at the files may be when a request is sent. Before a connection is opened they are always looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, BuildError> {
+    let (what, name) = match (&settings.server_name, host) {
+        (Some(name), _) => ("server name", name),
+        (None, Host::Ip(ip)) => return Ok(ServerName::from(*ip)),
+        (None, Host::Name(name)) => ("server URL", name),
+    };
+    ServerName::try_from(name.clone()).map_err(|_| {
+        BuildError(format!(
+            "{what}: {name:?} is not a name that a certificate can have"
+        ))
+    })
+}
+
+fn config(
+    settings: &TlsSettings,
+    material: &Material,
+    presented: Option<&ClientCertificate>,
+    protocols: Protocols,
+) -> Result<ClientConfig, BuildError> {
+    let mut config = match &settings.config {
+        Some(config) if presented.is_none() => config.clone(),
+        Some(_) => {
+            return Err(BuildError(
+                "the credentials come with a client certificate, which tls_config has no place for"
+                    .to_owned(),
+            ));
+        }
+        None => made(settings.insecure, material, presented)?,
+    };
+    config.alpn_protocols = protocols.alpn();
+    Ok(config)
+}
+
+fn made(
+    insecure: bool,
+    material: &Material,
+    presented: Option<&ClientCertificate>,
+) -> Result<ClientConfig, BuildError> {
+    // Named here, for the provider of the whole process may be another one, or none.
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| BuildError(format!("TLS: {error}")))?;
+    let builder = if insecure {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(insecure::Anyone(provider)))
+    } else {
+        builder.with_root_certificates(root_store(&material.roots)?)
+    };
+    let identity = material.identity.as_ref();
+    let identity = presented
+        .map(ClientCertificate::parts)
+        .or_else(|| identity.map(|(chain, key)| (chain, key)));
+    let Some((chain, key)) = identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = certificates("client certificate", &chain.0)?;
+    builder
+        .with_client_auth_cert(chain, private_key(&key.0)?)
+        .map_err(|error| BuildError(format!("client certificate and key: {error}")))
+}
+
+fn root_store(roots: &[Secret]) -> Result<RootCertStore, BuildError> {
+    let mut store = RootCertStore::empty();
+    if roots.is_empty() {
+        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    for bytes in roots {
+        for certificate in certificates("root certificates", &bytes.0)? {
+            store
+                .add(certificate)
+                .map_err(|error| BuildError(format!("root certificates: {error}")))?;
+        }
+    }
+    Ok(store)
+}
+
+fn certificates(what: &str, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, BuildError> {
+    if !is_pem(bytes) {
+        if bytes.first() != Some(&DER_SEQUENCE) {
+            return Err(BuildError(format!(
+                "{what}: neither PEM text (-----BEGIN CERTIFICATE-----) nor DER"
+            )));
+        }
+        return Ok(vec![CertificateDer::from(bytes.to_vec())]);
+    }
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(BuildError(format!(
+            "{what}: the PEM text has no CERTIFICATE in it"
+        ))),
+        Ok(found) => Ok(found),
+        Err(error) => Err(BuildError(format!("{what}: {error}"))),
+    }
+}
+
+/// Its errors say nothing of what is in the key.
+fn private_key(bytes: &[u8]) -> Result<PrivateKeyDer<'static>, BuildError> {
+    let key = if is_pem(bytes) {
+        PrivateKeyDer::from_pem_slice(bytes).ok()
+    } else {
+        PrivateKeyDer::try_from(bytes.to_vec()).ok()
+    };
+    key.ok_or_else(|| {
+        BuildError(
+            "client key: no private key in PKCS#8, PKCS#1 or SEC1, as PEM text or DER".to_owned(),
+        )
+    })
+}
+
+fn is_pem(bytes: &[u8]) -> bool {
+    bytes.windows(PEM_BEGIN.len()).any(|w| w == PEM_BEGIN)
+}
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
+const DER_SEQUENCE: u8 = 0x30;

@@ -1,0 +1,118 @@
+//! Any service over HTTP requests as a transport.
+
+use core::error::Error;
+use core::fmt;
+use core::future::poll_fn;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::{HeaderValue, Request, Response};
+use hyper::body::Body as HttpBody;
+use informer_core::{Get, Head, Transport};
+use tower_service::Service;
+
+use crate::body::{HyperBody, Origin, Source};
+use crate::error::HyperError;
+use crate::transport::head;
+
+/// Sends requests by a [`tower::Service`](tower_service::Service): whatever it does to them, such as finding the server
+/// and logging in, is its own.
+///
+/// A request has a path and a query but no host, as `kube::Client` wants it, and an empty body, which is the default of
+/// the service's own kind of body. The answer's body is decoded where it comes in gzip; the service is not asked to
+/// get it so. Connections, deadlines and what a failure is are the service's.
+///
+/// # Examples
+/// `kube::Client` is such a service; the example `kube_client` shares one between an informer and writes. In a test a
+/// function is one:
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use informer_core::{Body, Get, Transport};
+/// use informer_hyper::TowerTransport;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), informer_hyper::HyperError> {
+/// let service = tower::service_fn(|request: http::Request<String>| async move {
+///     Ok::<_, Infallible>(http::Response::new(format!("asked for {}", request.uri())))
+/// });
+/// let (head, mut body) = TowerTransport::new(service).send(Get::new("/version")).await?;
+/// assert_eq!(head.status, 200);
+/// assert_eq!(body.chunk().await?, Some(&b"asked for /version"[..]));
+/// # Ok(())
+/// # }
+/// ```
+pub struct TowerTransport<S, B> {
+    service: S,
+    empty: fn() -> B,
+}
+
+impl<S, B: Default> TowerTransport<S, B> {
+    /// Makes a transport of a service.
+    #[must_use]
+    pub fn new(service: S) -> Self {
+        Self::with_empty(service, B::default)
+    }
+}
+
+impl<S, B> TowerTransport<S, B> {
+    /// Makes a transport of a service whose kind of body has no default; `empty` makes an empty one, as
+    /// `kube::client::Body::empty` does.
+    #[must_use]
+    pub fn with_empty(service: S, empty: fn() -> B) -> Self {
+        Self { service, empty }
+    }
+}
+
+impl<S: Clone, B> Clone for TowerTransport<S, B> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            empty: self.empty,
+        }
+    }
+}
+
+impl<S, B> fmt::Debug for TowerTransport<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TowerTransport")
+    }
+}
+
+impl<S, B, R> Transport for TowerTransport<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    R: HttpBody + Send + 'static,
+    R::Data: Send,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Body = HyperBody;
+    type Error = HyperError;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, HyperBody), HyperError> {
+        let request = request(&get, (self.empty)())?;
+        poll_fn(|cx| self.service.poll_ready(cx))
+            .await
+            .map_err(|error| HyperError::service(&*error.into()))?;
+        let answer = self.service.call(request).await;
+        let (parts, body) = answer
+            .map_err(|error| HyperError::service(&*error.into()))?
+            .into_parts();
+        let body = HyperBody::new(
+            Origin::Service,
+            &parts.headers,
+            Source::Service(Box::pin(body)),
+            None,
+        );
+        Ok((head(parts.status, &parts.headers), body))
+    }
+}
+
+fn request<B>(get: &Get<'_>, body: B) -> Result<Request<B>, HyperError> {
+    Request::get(get.target)
+        .header(ACCEPT, get.accept)
+        .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
+        .body(body)
+        .map_err(|error| HyperError::service(&error))
+}

@@ -1,0 +1,415 @@
+//! Tokens, certificates and proxies that change or are in the way.
+#![allow(
+    clippy::unwrap_used,
+    clippy::std_instead_of_alloc,
+    reason = "a test may"
+)]
+
+mod support;
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_hyper::{
+    Credential, CredentialError, CredentialFuture, CredentialSource, HyperTransport,
+};
+use support::{Peer, Server, read, tls};
+use tls::{Ca, accept, for_name};
+use tokio::net::TcpStream;
+
+/// Lets time pass, without waiting for it.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+/// Sends a request by a connection that is there and returns what came.
+async fn again(transport: &mut HyperTransport, peer: &mut Peer<TcpStream>) -> String {
+    let (answer, request) = tokio::join!(transport.send(Get::new("/x")), peer.serve("ok"));
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    request
+}
+
+const REFUSED: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno";
+
+#[tokio::test]
+async fn a_token_file_is_read_again_every_minute() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "one\n").unwrap();
+    let server = Server::start().await;
+    let mut transport = server.builder().bearer_token_file(&path).build().unwrap();
+    let (answer, (mut peer, request)) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        let request = peer.serve("ok").await;
+        (peer, request)
+    });
+    read(answer).await.unwrap();
+    assert!(request.contains("authorization: Bearer one\r\n"));
+
+    std::fs::write(&path, "two").unwrap();
+    assert!(
+        again(&mut transport, &mut peer)
+            .await
+            .contains("Bearer one\r\n")
+    );
+    pass(Duration::from_secs(61)).await;
+    assert!(
+        again(&mut transport, &mut peer)
+            .await
+            .contains("Bearer two\r\n")
+    );
+    // Tokens are taken away from files on purpose, and hold on.
+    std::fs::remove_file(&path).unwrap();
+    pass(Duration::from_secs(61)).await;
+    assert!(
+        again(&mut transport, &mut peer)
+            .await
+            .contains("Bearer two\r\n")
+    );
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_once_more_where_the_server_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "one").unwrap();
+    let server = Server::start().await;
+    let mut transport = server.builder().bearer_token_file(&path).build().unwrap();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        assert!(peer.request().await.contains("Bearer one\r\n"));
+        std::fs::write(&path, "two").unwrap();
+        peer.write(REFUSED).await;
+        let mut peer = server.accept().await;
+        assert!(peer.serve("ok").await.contains("Bearer two\r\n"));
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_token_that_stays_the_same_is_not_sent_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "one").unwrap();
+    for builder in [
+        |b: informer_hyper::HyperBuilder, path: &std::path::Path| b.bearer_token_file(path),
+        |b: informer_hyper::HyperBuilder, _: &std::path::Path| b.bearer_token("one"),
+        |b: informer_hyper::HyperBuilder, _: &std::path::Path| b,
+    ] {
+        let server = Server::start().await;
+        let mut transport = builder(server.builder(), &path).build().unwrap();
+        // Nothing accepts a second connection, nor reads a second request.
+        let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut peer = server.accept().await;
+            peer.request().await;
+            peer.write(REFUSED).await;
+            peer
+        });
+        let (head, body) = answer.unwrap();
+        assert_eq!(head.status, 401);
+        assert_eq!(read(Ok((head, body))).await.unwrap(), "no");
+    }
+}
+
+#[tokio::test]
+async fn a_token_file_that_is_not_there_is_told() {
+    let server = Server::start().await;
+    let mut transport = server
+        .builder()
+        .bearer_token_file("/no/token")
+        .build()
+        .unwrap();
+    let error = transport.send(Get::new("/x")).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Other);
+    let expected = format!(
+        "cannot log in to 127.0.0.1:{}: cannot read the token file /no/token: ",
+        server.port
+    );
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+/// Gives another token each time it was refused, up to a limit.
+struct Counting(AtomicUsize);
+
+impl CredentialSource for Counting {
+    fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+        let count = match refused {
+            Some(_) => self.0.fetch_add(1, Ordering::SeqCst) + 1,
+            None => self.0.load(Ordering::SeqCst),
+        };
+        Box::pin(async move {
+            if count > 3 {
+                return Err(CredentialError::new("the vault is empty"));
+            }
+            Credential::bearer(format!("t{count}"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_source_of_ones_own_is_asked_anew_once() {
+    let server = Server::start().await;
+    let source = Counting(AtomicUsize::new(0));
+    let mut transport = server.builder().credentials(source).build().unwrap();
+    let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+        for token in ["Bearer t0\r\n", "Bearer t1\r\n"] {
+            let mut peer = server.accept().await;
+            assert!(peer.request().await.contains(token));
+            peer.write(REFUSED).await;
+        }
+    });
+    assert_eq!(answer.unwrap().0.status, 401);
+}
+
+#[tokio::test]
+async fn a_ca_in_a_file_is_looked_at_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ca.crt");
+    let (old, new) = (Ca::named("old"), Ca::named("new"));
+    std::fs::write(&path, old.certificate.pem()).unwrap();
+    let server = Server::start().await;
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .root_certificates_file(&path)
+        .build()
+        .unwrap();
+    let (answer, mut first) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, old.server(&for_name("127.0.0.1")))
+            .await
+            .unwrap();
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+            .await;
+        peer
+    });
+    let (_, mut watch) = answer.unwrap();
+    assert_eq!(watch.chunk().await.unwrap(), Some(&b"a"[..]));
+
+    // The cluster changes its CA, and half of the file is there.
+    std::fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
+    let mut clone = transport.clone();
+    let config = new.server(&for_name("127.0.0.1"));
+    let (answer, _) = tokio::join!(
+        async {
+            let error = clone.send(Get::new("/x")).await.unwrap_err();
+            drop(clone);
+            error
+        },
+        accept(&server, config)
+    );
+    assert!(answer.to_string().contains("unknown CA"), "{answer}");
+
+    // Now all of it is there.
+    std::fs::write(&path, new.certificate.pem()).unwrap();
+    let config = new.server(&for_name("127.0.0.1"));
+    let (answer, _second) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.serve("new").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "new");
+    // The watch goes on as it was.
+    first.write("1\r\nb\r\n").await;
+    assert_eq!(watch.chunk().await.unwrap(), Some(&b"b"[..]));
+}
+
+#[tokio::test]
+async fn a_client_certificate_in_files_is_looked_at_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (chain_path, key_path) = (folder.path().join("crt"), folder.path().join("key"));
+    let ca = Ca::new();
+    let put = || {
+        let (certificate, key) = ca.sign(&for_name("client"));
+        std::fs::write(&chain_path, certificate.pem()).unwrap();
+        std::fs::write(&key_path, key.serialize_pem()).unwrap();
+        certificate.der().to_vec()
+    };
+    let first = put();
+    let server = Server::start().await;
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .root_certificates(ca.certificate.pem())
+        .client_certificate_files(&chain_path, &key_path)
+        .build()
+        .unwrap();
+    let mut peers = Vec::new();
+    let mut expected = first;
+    for round in 0..3 {
+        let config = ca.strict_server(&for_name("127.0.0.1"));
+        // Each time by a new connection, though the one before is idle and well.
+        let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut peer = accept(&server, config).await.unwrap();
+            peer.serve("ok").await;
+            peer
+        });
+        assert_eq!(read(answer).await.unwrap(), "ok", "round {round}");
+        let shown = peer.0.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+        assert_eq!(shown, expected);
+        peers.push(peer);
+        expected = put();
+        pass(Duration::from_secs(11)).await;
+    }
+}
+
+#[tokio::test]
+async fn another_name_can_be_wanted_of_the_server() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .root_certificates(ca.certificate.pem())
+        .server_name("kubernetes.default")
+        .build()
+        .unwrap();
+    let config = ca.server(&for_name("kubernetes.default"));
+    let (answer, (request, _peer)) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        (peer.serve("ok").await, peer)
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    assert!(request.contains(&format!("host: 127.0.0.1:{}\r\n", server.port)));
+}
+
+#[tokio::test]
+async fn any_server_is_taken_where_that_is_wanted() {
+    let (server, ca) = (Server::start().await, Ca::new());
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .insecure_skip_tls_verify(true)
+        .build()
+        .unwrap();
+    let config = ca.server(&for_name("somebody"));
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(&server, config).await.unwrap();
+        peer.serve("ok").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_the_server_and_told_who_asks() {
+    let (proxy, ca) = (Server::start().await, Ca::new());
+    let mut transport = HyperTransport::builder("https://kubernetes.example:6443")
+        .root_certificates(ca.certificate.pem())
+        .proxy(format!("http://me:s3cret@127.0.0.1:{}", proxy.port))
+        .build()
+        .unwrap();
+    let config = ca.server(&for_name("kubernetes.example"));
+    let (answer, (asked, _peer)) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = proxy.accept().await;
+        let asked = peer.request().await;
+        peer.write("HTTP/1.1 200 Connection established\r\n\r\n")
+            .await;
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let mut peer = Peer(acceptor.accept(peer.0).await.unwrap());
+        peer.serve("ok").await;
+        (asked, peer)
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+    assert!(
+        asked.starts_with("CONNECT kubernetes.example:6443 HTTP/1.1\r\n"),
+        "{asked}"
+    );
+    assert!(
+        asked.contains("Proxy-Authorization: Basic bWU6czNjcmV0\r\n"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_told() {
+    for (answer, expected) in [
+        ("HTTP/1.1 403 Forbidden\r\n\r\n", "unsuccessful"),
+        (
+            "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n",
+            "proxy authorization required",
+        ),
+    ] {
+        let proxy = Server::start().await;
+        let mut transport = HyperTransport::builder("http://kubernetes.example:8080")
+            .proxy(format!("http://me:s3cret@127.0.0.1:{}", proxy.port))
+            .build()
+            .unwrap();
+        let (sent, ()) = tokio::join!(transport.send(Get::new("/x")), async {
+            let mut peer = proxy.accept().await;
+            peer.request().await;
+            peer.write(answer).await;
+        });
+        let error = sent.unwrap_err().to_string();
+        let start = format!(
+            "the proxy 127.0.0.1:{} does not connect to kubernetes.example:8080: ",
+            proxy.port
+        );
+        assert!(
+            error.starts_with(&start) && error.ends_with(expected),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret"));
+    }
+}
+
+#[tokio::test]
+async fn a_socks_proxy_looks_up_the_name() {
+    use tokio::io::AsyncReadExt;
+    let proxy = Server::start().await;
+    let mut transport = HyperTransport::builder("http://kubernetes.example:8080")
+        .proxy(format!("socks5://127.0.0.1:{}", proxy.port))
+        .build()
+        .unwrap();
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = proxy.accept().await;
+        let mut hello = [0; 3];
+        peer.0.read_exact(&mut hello).await.unwrap();
+        assert_eq!(hello, [5, 1, 0]);
+        peer.write([5, 0]).await;
+        let mut asked = [0; 5 + 18 + 2];
+        peer.0.read_exact(&mut asked).await.unwrap();
+        assert_eq!(&asked[..5], [5, 1, 0, 3, 18]);
+        assert_eq!(&asked[5..23], b"kubernetes.example");
+        peer.write([5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await;
+        peer.serve("ok").await;
+        peer
+    });
+    assert_eq!(read(answer).await.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_begin_is_given_up() {
+    let server = Server::start().await;
+    let mut transport = server.transport();
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        peer.request().await;
+        tokio::time::pause();
+        peer
+    });
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+    assert!(
+        error.to_string().ends_with("it took longer than 65s"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_go_on_is_given_up_where_that_is_wanted() {
+    let server = Server::start().await;
+    let limit = Some(Duration::from_secs(90));
+    let mut transport = server.builder().silence_timeout(limit).build().unwrap();
+    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = server.accept().await;
+        peer.request().await;
+        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+            .await;
+        peer
+    });
+    let (_, mut body) = answer.unwrap();
+    assert_eq!(body.chunk().await.unwrap(), Some(&b"a"[..]));
+    tokio::time::pause();
+    // Time in which nobody reads does not count.
+    tokio::time::advance(Duration::from_secs(1_000)).await;
+    let began = tokio::time::Instant::now();
+    let error = body.chunk().await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!(error.kind(), FailureKind::TimedOut);
+}

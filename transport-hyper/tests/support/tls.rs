@@ -1,0 +1,88 @@
+//! Certificates made for each test.
+
+use std::sync::Arc;
+
+use super::{Peer, Server};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::ring;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// A CA of the test's own.
+pub struct Ca {
+    pub certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Ca {
+    pub fn new() -> Self {
+        Self::named("this cluster's CA")
+    }
+
+    pub fn named(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self {
+            certificate: params.self_signed(&key).unwrap(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    pub fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// A server's configuration with a certificate of this CA.
+    pub fn server(&self, params: &CertificateParams) -> ServerConfig {
+        let (certificate, key) = self.sign(params);
+        ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap()
+    }
+
+    /// The same, and it wants a client certificate of this CA.
+    pub fn strict_server(&self, params: &CertificateParams) -> ServerConfig {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .build()
+            .unwrap();
+        let (certificate, key) = self.sign(params);
+        ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap()
+    }
+}
+
+pub fn for_name(name: &str) -> CertificateParams {
+    CertificateParams::new([name.to_owned()]).unwrap()
+}
+
+/// Shakes hands; where that fails, waits until the client has read why.
+pub async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<TcpStream>>> {
+    let tcp = server.accept_tcp().await;
+    match TlsAcceptor::from(Arc::new(config))
+        .accept(tcp)
+        .into_fallible()
+        .await
+    {
+        Ok(stream) => Some(Peer(stream)),
+        Err((_, tcp)) => {
+            let _ = tokio::io::copy(&mut { tcp }, &mut tokio::io::sink()).await;
+            None
+        }
+    }
+}
