@@ -91,6 +91,8 @@ pub struct Cache<T, S: Storage> {
     passes: u32,
     synced: bool,
     len: usize,
+    /// How many bytes the objects count for.
+    bytes: usize,
     /// What the last notification lends that is no longer in the table.
     stash: Stash<T, S>,
     /// The second half of a deletion and an addition.
@@ -234,6 +236,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             passes: 0,
             synced: false,
             len: 0,
+            bytes: 0,
             stash: Stash {
                 key: None,
                 object: None,
@@ -432,6 +435,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.synced && !self.is_incomplete()
     }
 
+    /// Tells whether a source has shown a complete list, and all of it was told.
+    #[must_use]
+    pub fn is_source_synced(&self, source: u16) -> bool {
+        self.source(source)
+            .is_some_and(|source| source.told && source.missing == Lack::Nothing)
+    }
+
     /// Tells whether an object was refused for want of room.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
@@ -509,6 +519,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Returns the sum of what [`Cached::bytes`] says of each object.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds an index whose values are computed here, by `f`.
@@ -640,6 +656,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             held.changed = changed;
             return Step::Tell(Tell::Replayed { id, pass: None });
         }
+        self.bytes += object.bytes();
         let held = Held {
             object,
             source,
@@ -648,6 +665,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             changed,
         };
         let old = self.store.put(&mut self.table, id, held, values);
+        self.bytes = self
+            .bytes
+            .saturating_sub(old.as_ref().map_or(0, |old| old.object.bytes()));
         self.len += usize::from(old.is_none());
         match old {
             Some(old) if was_told => self.tell_change(id, old.object),
@@ -678,6 +698,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return Step::Again;
         };
         self.len -= 1;
+        self.bytes = self.bytes.saturating_sub(held.object.bytes());
         self.made_room();
         self.stash.object = Some(last.unwrap_or(held.object));
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());

@@ -4,7 +4,7 @@ use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
-use crate::reflector::{Frame, Output, Reflector, RequestId, Target};
+use crate::reflector::{Frame, Output, Reflector, RequestId, Target, Verb};
 use crate::report::{Phase, Problem, Report};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
@@ -26,6 +26,11 @@ pub trait Sink<X> {
     /// Hears what a transport says of its failure, before the report that follows from it.
     fn failure(&mut self, now: Instant, error: &dyn core::fmt::Display) {
         let _ = (now, error);
+    }
+
+    /// Hears what the driver is about, each time that may have changed. It is for showing, and asks for nothing.
+    fn activity(&mut self, now: Instant, activity: Activity) {
+        let _ = (now, activity);
     }
 
     /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
@@ -50,6 +55,25 @@ pub enum Command {
     Relist,
     /// Look at the deadline again.
     Wake,
+}
+
+/// What a driver is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Activity {
+    /// It lists: the request is on its way, or its answer is being read.
+    Listing,
+    /// It takes the initial state from a streaming list.
+    Streaming,
+    /// It has asked for a watch, or for a streaming list, and has no answer yet.
+    Opening,
+    /// It watches: the server has agreed, and what changes comes.
+    Watching,
+    /// It waits before the next attempt.
+    Waiting {
+        /// Until when; `None` is for ever.
+        until: Option<Instant>,
+    },
 }
 
 /// Runs a reflector until it is stopped: sends what it asks for, hands what comes to it, and its frames to the sink.
@@ -79,10 +103,13 @@ pub async fn drive<R, S, T, C, K>(
             return;
         }
         if let Some(pending) = send.take() {
+            sink.activity(timer.now(), pending.activity(None));
             let sending = pending.send(transport);
             match exchange(reflector, timer, sink, sending, &mut step).await {
                 Some(Ok((head, new))) => {
-                    reflector.handle_head(timer.now(), pending.id, head);
+                    let now = timer.now();
+                    reflector.handle_head(now, pending.id, head);
+                    sink.activity(now, pending.activity(Some(head)));
                     body = Some((pending.id, new));
                 }
                 Some(Err(error)) => {
@@ -103,6 +130,7 @@ pub async fn drive<R, S, T, C, K>(
             }
         } else {
             // A pause.
+            sink.activity(timer.now(), Activity::Waiting { until: step.pause });
             match wake::<core::convert::Infallible, _, _, _>(
                 timer,
                 sink,
@@ -122,7 +150,7 @@ pub async fn drive<R, S, T, C, K>(
 /// A request that is to be sent.
 struct Pending<S: Storage> {
     id: RequestId,
-    watch: bool,
+    verb: Verb,
     accept: &'static str,
     target: S::Line,
 }
@@ -134,8 +162,24 @@ impl<S: Storage> Pending<S> {
     ) -> Result<(crate::transport::Head, T::Body), T::Error> {
         // Only whole `&str`s are written into it.
         let target = core::str::from_utf8(self.target.as_slice()).unwrap_or_default();
-        let get = Get::new(target).accept(self.accept).watch(self.watch);
+        let get = Get::new(target)
+            .accept(self.accept)
+            .watch(self.verb.is_watch());
         transport.send(get).await
+    }
+
+    /// What it means that this request is sent, or that this is its answer.
+    const fn activity(&self, head: Option<crate::transport::Head>) -> Activity {
+        let agreed = match head {
+            Some(head) => head.status / 100 == 2,
+            None => false,
+        };
+        match self.verb {
+            Verb::List => Activity::Listing,
+            Verb::Stream if agreed => Activity::Streaming,
+            Verb::Watch if agreed => Activity::Watching,
+            Verb::Stream | Verb::Watch => Activity::Opening,
+        }
     }
 }
 
@@ -144,6 +188,8 @@ struct Step<S: Storage> {
     send: Option<Pending<S>>,
     cancelled: bool,
     deadline: Option<Instant>,
+    /// The deadline of the reflector alone.
+    pause: Option<Instant>,
 }
 
 /// Lets time pass and takes what the reflector has to say, up to its wait.
@@ -159,6 +205,7 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
         send: None,
         cancelled: false,
         deadline: None,
+        pause: None,
     };
     loop {
         match reflector.poll_output(now) {
@@ -174,12 +221,13 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
                 }
                 step.send = Some(Pending {
                     id: request.id(),
-                    watch: request.verb().is_watch(),
+                    verb: request.verb(),
                     accept: request.accept(),
                     target: target.0,
                 });
             }
             Output::Wait(deadline) => {
+                step.pause = deadline;
                 step.deadline = earliest(deadline, sink.deadline());
                 return step;
             }

@@ -104,7 +104,7 @@ pub use decode::{Json, Typed};
 #[cfg(feature = "alloc")]
 pub use decode::{Meta, Metadata, Raw, RawJson};
 pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
-pub use drive::{Command, Sink, drive};
+pub use drive::{Activity, Command, Sink, drive};
 #[cfg(feature = "alloc")]
 pub use election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Written};
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, Mode, PopError, Popped, Unbounded};
@@ -128,7 +128,7 @@ pub use report::{DisplayDebug, Level, Phase, Problem, Report};
 pub use resource::OwnedResource;
 pub use resource::{QueryWriter, Resource, ResourceError};
 #[cfg(feature = "alloc")]
-pub use selector::{LabelSelector, Requirement};
+pub use selector::{FieldSelector, FieldSelectorError, LabelSelector, Requirement};
 pub use selector::{
     Labels, Operator, RequirementRef, Requirements, Selector, SelectorError, SelectorErrorKind,
     Values,

@@ -13,6 +13,11 @@ pub trait Cached {
     fn same_version(&self, other: &Self) -> bool;
     /// Tells whether one was deleted and the other created under the same name: both have a uid, and not the same one.
     fn is_another(&self, other: &Self) -> bool;
+
+    /// Returns how many bytes the object counts for in [`Cache::bytes`](crate::Cache::bytes); 0 where that is not known.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// An object: which one it is, at which version, and what the decoder kept of it.

@@ -2,9 +2,13 @@
 
 mod error;
 #[cfg(feature = "alloc")]
+mod fields;
+#[cfg(feature = "alloc")]
 mod owned;
 
 pub use error::{SelectorError, SelectorErrorKind};
+#[cfg(feature = "alloc")]
+pub use fields::{FieldSelector, FieldSelectorError};
 #[cfg(feature = "alloc")]
 pub use owned::{LabelSelector, Requirement};
 

@@ -6,40 +6,41 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    BackoffConfig, CacheConfig, Decode, Initial, Json, OwnedResource, ReflectorConfig, Report,
-    Resource, Transport, Typed,
+    BackoffConfig, CacheConfig, Decode, Initial, Json, Meta, OwnedResource, ReflectorConfig,
+    Report, Resource, Transport, Typed,
 };
 use tokio::sync::mpsc;
 
 use crate::driver::Driver;
 use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
+use crate::kind::Kind;
 use crate::shared::{Inner, OnReport, OnVersion};
-
-/// A type that stands for a Kubernetes resource.
-///
-/// ```
-/// use informer_core::Resource;
-/// use informer_tokio::Kind;
-///
-/// struct Widget;
-/// impl Kind for Widget {
-///     const RESOURCE: Resource<'static> = Resource::new("example.com", "v1", "widgets").kind("Widget");
-/// }
-/// ```
-pub trait Kind {
-    /// The resource: group, version, plural, and the kind, by which objects of another kind are noticed.
-    const RESOURCE: Resource<'static>;
-}
 
 /// Collects what an informer should be.
 ///
 /// See [`Informer::of`] and [`Informer::builder`].
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_tokio::{Informer, Raw, Resource};
+/// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::ResourceError> {
+/// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw)
+///     .namespace("prod")
+///     .labels("app=web")
+///     .resync(Duration::from_secs(600))
+///     .build();
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct Builder<T, D: Decode> {
     transport: T,
     decode: D,
     resource: OwnedResource,
+    /// The namespaces, where there are several, and a transport for each but the first.
+    namespaces: Vec<String>,
+    transports: Vec<T>,
     config: ReflectorConfig,
     name: Option<String>,
     seed: Option<u64>,
@@ -65,6 +66,8 @@ impl Informer<()> {
             transport,
             decode,
             resource: resource.into(),
+            namespaces: Vec::new(),
+            transports: Vec::new(),
             config: ReflectorConfig::default(),
             name: None,
             seed: None,
@@ -79,82 +82,226 @@ impl Informer<()> {
 
 impl<K: Kind> Informer<K> {
     /// Starts an informer of a resource that has a type.
+    ///
+    /// ```
+    /// use informer_tokio::Informer;
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// # fn build<T: informer_core::Transport>(transport: T) {
+    /// let (pods, driver) = Informer::<Pod>::of(transport).build();
+    /// # }
+    /// ```
     pub fn of<T>(transport: T) -> Builder<T, Json<K>>
     where
         Json<K>: Decode<Value = Typed<K>>,
     {
-        Informer::builder(transport, K::RESOURCE, Json::new())
+        Informer::builder(transport, K::resource().as_ref(), Json::new())
+    }
+
+    /// Starts an informer of no more than the metadata of a resource that has a type. The server sends no more than
+    /// that (`PartialObjectMetadata`), and nothing else is kept.
+    ///
+    /// ```
+    /// use informer_tokio::Informer;
+    /// struct Pod;
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// # fn build<T: informer_core::Transport>(transport: T) {
+    /// let (pods, driver) = Informer::<Pod>::metadata_of(transport).build();
+    /// # }
+    /// ```
+    pub fn metadata_of<T>(transport: T) -> Builder<T, Meta> {
+        Informer::builder(transport, K::resource().as_ref(), Meta)
     }
 }
 
 impl<T, D: Decode> Builder<T, D> {
     /// Limits it to a namespace. Left out, or empty, it is all of them.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.namespace("prod");
+    /// # }
+    /// ```
     pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespaces.clear();
+        self.transports.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
         self
     }
 
+    /// Limits it to several namespaces: one cache, with a list and a watch for each of them. It is synced when all of
+    /// them are. A namespace that is named twice counts once; where the empty one is among them it is all of them.
+    ///
+    /// # Panics
+    /// Where the list is empty: that is more likely a mistake than the wish for nothing, or for everything.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// # fn example(builder: Builder<BoxTransport, Raw>) {
+    /// builder.namespaces(["prod", "staging"]);
+    /// # }
+    /// ```
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
+    where
+        T: Clone,
+    {
+        let mut namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
+        assert!(!namespaces.is_empty(), "name at least one namespace");
+        namespaces.sort();
+        namespaces.dedup();
+        if namespaces.len() == 1 || namespaces.first().is_some_and(String::is_empty) {
+            return self.namespace(&namespaces[0]);
+        }
+        self.resource = self.resource.as_ref().namespace("").into();
+        self.transports = vec![self.transport.clone(); namespaces.len() - 1];
+        self.namespaces = namespaces;
+        self
+    }
+
     /// Limits it to objects with these labels; the server selects.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.labels("app=web,tier in (front,back)");
+    /// # }
+    /// ```
     pub fn labels(mut self, selector: &str) -> Self {
         self.resource = self.resource.as_ref().labels(selector).into();
         self
     }
 
-    /// Limits it to objects with these fields; the server selects.
-    pub fn fields(mut self, selector: &str) -> Self {
-        self.resource = self.resource.as_ref().fields(selector).into();
+    /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::FieldSelector); the server
+    /// selects.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, FieldSelector, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>, node: &str) {
+    /// let builder = builder.fields("status.phase!=Failed");
+    /// builder.fields(FieldSelector::new().is("spec.nodeName", node));
+    /// # }
+    /// ```
+    pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
+        self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
         self
     }
 
     /// Names it in logs and reports. Left out, it is named by its resource.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.name("pods of the node");
+    /// # }
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.initial(informer_tokio::Initial::List);
+    /// # }
+    /// ```
     pub const fn initial(mut self, initial: Initial) -> Self {
         self.config.initial = initial;
         self
     }
 
     /// Sets how many objects a page of a list has.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.page_size(1000);
+    /// # }
+    /// ```
     pub const fn page_size(mut self, size: u32) -> Self {
         self.config.page_size = Some(size);
         self
     }
 
     /// Sets how often every object is replayed to handlers that do not say otherwise. A resync asks no API server.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.resync(core::time::Duration::from_secs(600));
+    /// # }
+    /// ```
     pub const fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
     /// Sets how many bytes one object may have; a larger one is reported and skipped. The default is 16 MiB.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.frame_limit(1024 * 1024);
+    /// # }
+    /// ```
     pub const fn frame_limit(mut self, bytes: usize) -> Self {
         self.config.frame_limit = bytes;
         self
     }
 
     /// Sets how the delays between attempts grow.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// let mut slow = informer_core::BackoffConfig::default();
+    /// slow.cap = core::time::Duration::from_secs(600);
+    /// builder.backoff(slow);
+    /// # }
+    /// ```
     pub const fn backoff(mut self, backoff: BackoffConfig) -> Self {
         self.config.backoff = backoff;
         self
     }
 
     /// Sets the seed of what is random in it: jitter and the time for which watches are asked.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.seed(1);
+    /// # }
+    /// ```
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.client_go();
+    /// # }
+    /// ```
     pub const fn client_go(mut self) -> Self {
         self.config.client_go = true;
         self
     }
 
     /// Sets how long handlers get to deliver what is pending when the informer stops. The default is 10 seconds.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.drain(core::time::Duration::from_secs(60));
+    /// # }
+    /// ```
     pub const fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
         self
@@ -164,6 +311,15 @@ impl<T, D: Decode> Builder<T, D> {
     ///
     /// # Panics
     /// Where the name is taken already; `namespace` always is.
+    ///
+    /// ```
+    /// use informer_tokio::{Builder, Json};
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod { node: Option<String> }
+    /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
+    /// builder.index("node", |pod| pod.node.clone());
+    /// # }
+    /// ```
     pub fn index<I>(
         self,
         name: &str,
@@ -184,6 +340,15 @@ impl<T, D: Decode> Builder<T, D> {
     ///
     /// # Panics
     /// Where the name is taken already; `namespace` always is.
+    ///
+    /// ```
+    /// use informer_tokio::{Builder, Json};
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod { node: Option<String> }
+    /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
+    /// builder.index_with("node", |pod, value| pod.node.iter().for_each(|node| value(node)));
+    /// # }
+    /// ```
     pub fn index_with(
         mut self,
         name: &str,
@@ -200,18 +365,40 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Has `hear` called with every report: what failed, what was skipped, and what will be tried next.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.on_report(|report| println!("{report}"));
+    /// # }
+    /// ```
     pub fn on_report(mut self, hear: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
         self.on_report = Some(Arc::new(hear));
         self
     }
 
     /// Has `hear` called with every resourceVersion that is reached, bookmarks included, after the cache shows it.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.on_version(|version| println!("at {version}"));
+    /// # }
+    /// ```
     pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_version = Some(Arc::new(hear));
         self
     }
 
     /// Makes the handle and the driver. Nothing happens before the driver runs.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// # async fn example(builder: Builder<BoxTransport, Raw>) {
+    /// let (pods, driver) = builder.build();
+    /// tokio::spawn(driver.run());
+    /// # }
+    /// ```
     #[must_use = "nothing happens before the driver runs"]
     pub fn build(self) -> (Informer<D::Value>, Driver<T, D>)
     where
@@ -226,8 +413,18 @@ impl<T, D: Decode> Builder<T, D> {
         config.tell_unchanged = true;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
+        let sources = if self.namespaces.is_empty() {
+            vec![self.resource.clone()]
+        } else {
+            let resource = self.resource.as_ref();
+            let namespaces = self.namespaces.iter();
+            namespaces
+                .map(|namespace| resource.namespace(namespace).into())
+                .collect()
+        };
         let inner: Inner<D::Value> = Inner::new(
             name,
+            sources,
             self.resource,
             config,
             seed,
@@ -252,9 +449,11 @@ impl<T, D: Decode> Builder<T, D> {
         let inner = Arc::new(inner);
         let (jobs, queue) = mpsc::unbounded_channel();
         let informer = Informer::new(Arc::clone(&inner), jobs, self.resync, self.config.client_go);
+        let mut transports = self.transports;
+        transports.push(self.transport);
         let driver = Driver::new(
             inner,
-            self.transport,
+            transports,
             self.decode,
             self.config,
             seed,

@@ -1,9 +1,10 @@
 //! The future that does the work.
 
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::time::Duration;
 use std::sync::Arc;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{Decode, Reflector, ReflectorConfig, Transport, drive};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -21,10 +22,22 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Informer::stop`](crate::Informer::stop).
 /// Dropping it ends everything at once. Each handler runs in a task of its own, which belongs to the driver and never
 /// outlives it, so that one that blocks holds back no other.
+///
+/// ```
+/// use informer_tokio::{Informer, Raw, Resource};
+/// # async fn example(transport: informer_tokio::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
+/// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw).build();
+/// let task = tokio::spawn(driver.run());
+/// pods.stop();
+/// task.await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing happens before the driver runs"]
 pub struct Driver<T, D: Decode> {
     inner: EndOnDrop<D::Value>,
-    transport: T,
+    /// One for each source of the cache.
+    transports: Vec<T>,
     decode: D,
     config: ReflectorConfig,
     seed: u64,
@@ -35,7 +48,7 @@ pub struct Driver<T, D: Decode> {
 impl<T: Transport, D: Decode> Driver<T, D> {
     pub(crate) const fn new(
         inner: Arc<Inner<D::Value>>,
-        transport: T,
+        transports: Vec<T>,
         decode: D,
         config: ReflectorConfig,
         seed: u64,
@@ -44,7 +57,7 @@ impl<T: Transport, D: Decode> Driver<T, D> {
     ) -> Self {
         Self {
             inner: EndOnDrop(inner),
-            transport,
+            transports,
             decode,
             config,
             seed,
@@ -54,10 +67,16 @@ impl<T: Transport, D: Decode> Driver<T, D> {
     }
 
     /// Does the work until the informer is stopped.
+    ///
+    /// ```
+    /// # async fn example(driver: informer_tokio::Driver<informer_tokio::BoxTransport, informer_tokio::Raw>) {
+    /// tokio::spawn(driver.run());
+    /// # }
+    /// ```
     pub async fn run(self) {
         let Self {
             inner: end,
-            mut transport,
+            transports,
             decode,
             config,
             seed,
@@ -65,23 +84,35 @@ impl<T: Transport, D: Decode> Driver<T, D> {
             drain,
         } = self;
         let inner = Arc::clone(&end.0);
-        let mut status = inner.status.subscribe();
-        let stop = Box::pin(async move {
-            // An error would say that the sender is gone; it is in `inner`.
-            let _ = status.wait_for(|status| status.stopping).await;
-        });
-        let mut reflector: Reflector<_, Store> =
-            Reflector::new(inner.resource.clone(), config, seed).with_accept(decode.accept());
-        let mut timer = TokioTimer::new();
-        let mut sink = CacheSink::new(Arc::clone(&inner), decode, 0, stop);
+        inner.figures.begin();
+        let decode = Arc::new(decode);
+        // One clock, since resyncs of all sources are seen to by the first one.
+        let timer = TokioTimer::new();
         let mut handlers = JoinSet::new();
         {
-            let mut driving = pin!(drive(&mut reflector, &mut transport, &mut timer, &mut sink));
+            let mut driving: FuturesUnordered<_> = transports
+                .into_iter()
+                .zip(0..)
+                .map(|(transport, source)| {
+                    let (inner, decode) = (Arc::clone(&inner), Arc::clone(&decode));
+                    let seed = seed.wrapping_add(u64::from(source));
+                    run_source(
+                        inner,
+                        source,
+                        transport,
+                        decode,
+                        config.clone(),
+                        seed,
+                        timer,
+                    )
+                })
+                .collect();
             loop {
                 tokio::select! {
                     biased;
                     Some(job) = jobs.recv() => { handlers.spawn(job); }
-                    () = &mut driving => break,
+                    // Every source ends at a stop, and at nothing else.
+                    ended = driving.next() => if ended.is_none() { break },
                     Some(_) = handlers.join_next(), if !handlers.is_empty() => {}
                 }
             }
@@ -98,6 +129,30 @@ impl<T: Transport, D: Decode> Driver<T, D> {
         handlers.abort_all();
         while handlers.join_next().await.is_some() {}
     }
+}
+
+/// Lists and watches for one source of the cache.
+async fn run_source<T: Transport, D: Decode>(
+    inner: Arc<Inner<D::Value>>,
+    source: u16,
+    mut transport: T,
+    decode: Arc<D>,
+    config: ReflectorConfig,
+    seed: u64,
+    mut timer: TokioTimer,
+) {
+    let mut status = inner.status.subscribe();
+    let stop = Box::pin(async move {
+        // An error would say that the sender is gone; it is in `inner`.
+        let _ = status.wait_for(|status| status.stopping).await;
+    });
+    let Some(resource) = inner.source(source, |source| source.resource.clone()) else {
+        return;
+    };
+    let mut reflector: Reflector<_, Store> =
+        Reflector::new(resource, config, seed).with_accept(decode.accept());
+    let mut sink = CacheSink::new(inner, decode, source, stop);
+    drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
 }
 
 /// Says that the informer has ended, also where its driver is dropped or panics.

@@ -72,19 +72,30 @@ impl fmt::Debug for Key {
 }
 
 /// A shared object, as the cache holds it.
-pub(crate) struct Shared<V>(Arc<Object<V, Key>>);
+pub(crate) struct Shared<V>(Arc<Counted<V>>);
+
+struct Counted<V> {
+    object: Object<V, Key>,
+    /// How long its JSON was.
+    bytes: u32,
+}
 
 impl<V> Shared<V> {
-    pub(crate) fn new(object: Object<V, Key>) -> Self {
-        Self(Arc::new(object))
+    pub(crate) fn new(object: Object<V, Key>, bytes: usize) -> Self {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Self(Arc::new(Counted { object, bytes }))
     }
 
     pub(crate) fn value(&self) -> &V {
-        self.0.value()
+        self.object().value()
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn object(&self) -> &Object<V, Key> {
+        &self.0.object
     }
 }
 
@@ -96,17 +107,21 @@ impl<V> Clone for Shared<V> {
 
 impl<V> fmt::Debug for Shared<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}", self.0.resource_version())
+        write!(f, "@{}", self.object().resource_version())
     }
 }
 
 impl<V> Cached for Shared<V> {
     fn same_version(&self, other: &Self) -> bool {
-        self.0.same_version(&other.0)
+        self.object().same_version(other.object())
     }
 
     fn is_another(&self, other: &Self) -> bool {
-        self.0.is_another(&other.0)
+        self.object().is_another(other.object())
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes as usize
     }
 }
 
@@ -149,19 +164,19 @@ impl<V> Entry<V> {
     /// Returns the resourceVersion.
     #[must_use]
     pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
-        self.object.0.resource_version()
+        self.object.object().resource_version()
     }
 
     /// Returns the uid.
     #[must_use]
     pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
-        self.object.0.uid()
+        self.object.object().uid()
     }
 
     /// Returns what the decoder kept.
     #[must_use]
     pub fn value(&self) -> &V {
-        self.object.0.value()
+        self.object.value()
     }
 
     /// Tells whether both are the same state of one object. An update between two such entries is a replay and no

@@ -10,9 +10,13 @@ use tokio::sync::mpsc;
 use crate::driver::Job;
 use crate::entry::{Entry, Key};
 use crate::error::{Ended, StillUnsynced};
-use crate::handler::{EventHandler, HandlerHandle, HandlerOptions};
+use crate::filter::Gate;
+use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::health::{Health, Trouble};
 use crate::index::Index;
 use crate::lister::Lister;
+use crate::options::HandlerOptions;
+use crate::registered::{HandlerHandle, register, register_async};
 use crate::shared::Inner;
 use crate::subscription::Subscription;
 
@@ -25,26 +29,6 @@ pub struct Informer<V> {
     jobs: mpsc::UnboundedSender<Job>,
     resync: Option<Duration>,
     client_go: bool,
-}
-
-/// How an informer is at one moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Health {
-    /// Whether the cache has shown a complete list.
-    pub synced: bool,
-    /// Whether the driver has ended.
-    pub ended: bool,
-    /// How many objects there are.
-    pub objects: usize,
-    /// The resourceVersion that the cache has reached; empty where it has none.
-    pub resource_version: String,
-    /// How many lists were completed, the first one included.
-    pub lists: u64,
-    /// What last went wrong: its class and its message.
-    pub last_report: Option<(&'static str, String)>,
-    /// The keys of objects whose latest state could not be used.
-    pub stale: Vec<String>,
 }
 
 impl<V> Informer<V> {
@@ -90,14 +74,15 @@ impl<V> Informer<V> {
     pub async fn synced_within(&self, limit: Duration) -> Result<(), StillUnsynced> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(synced) => Ok(synced?),
-            Err(_) => Err(StillUnsynced::TimedOut {
-                resource: self.inner.name.clone(),
-                waited: limit,
-                reason: self.inner.last_report().map_or_else(
-                    || "nothing was reported; is the driver running?".to_owned(),
-                    |last| last.message,
-                ),
-            }),
+            Err(_) => {
+                let (reason, troubles) = self.why();
+                Err(StillUnsynced::TimedOut {
+                    resource: self.inner.name.clone(),
+                    waited: limit,
+                    reason,
+                    troubles,
+                })
+            }
         }
     }
 
@@ -118,12 +103,49 @@ impl<V> Informer<V> {
     /// # }
     /// ```
     pub async fn wait_until(&self, version: &str) -> Result<(), Ended> {
+        self.wait_for_sources(version, |_| true).await
+    }
+
+    /// As [`Informer::wait_until`], for an object of this namespace: of an informer of several namespaces only that one
+    /// is waited for. A namespace that is not among them is waited for in vain.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// pods.wait_until_in("prod", "4711").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_until_in(&self, namespace: &str, version: &str) -> Result<(), Ended> {
+        let namespaces = self.inner.each_source(|_, source| {
+            let of = source.resource.as_ref().namespace.unwrap_or_default();
+            of.is_empty() || of == namespace
+        });
+        if !namespaces.contains(&true) {
+            self.ended().await;
+            return Err(Ended);
+        }
+        self.wait_for_sources(version, |source| namespaces[source])
+            .await
+    }
+
+    async fn wait_for_sources(
+        &self,
+        version: &str,
+        counts: impl Fn(usize) -> bool,
+    ) -> Result<(), Ended> {
         let wanted = ResourceVersion::<Key>::new(version);
         let mut reached = self.inner.reached.subscribe();
         let shown = reached.wait_for(|shown| {
-            shown
-                .compare(&wanted)
-                .is_some_and(core::cmp::Ordering::is_ge)
+            let mut sources = shown.iter().enumerate();
+            sources.all(|(source, shown)| {
+                !counts(source)
+                    || shown
+                        .compare(&wanted)
+                        .is_some_and(core::cmp::Ordering::is_ge)
+            })
         });
         let mut status = self.inner.status.subscribe();
         tokio::select! {
@@ -133,10 +155,17 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Returns the resourceVersion that the cache shows; empty where it has none yet.
+    /// Returns the resourceVersion that the cache shows; empty where it has none yet. Of several namespaces it is the
+    /// oldest one.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("the cache is at {}", pods.resource_version());
+    /// # }
+    /// ```
     #[must_use]
     pub fn resource_version(&self) -> String {
-        self.inner.reached.borrow().to_string()
+        self.inner.resource_version()
     }
 
     /// Tells whether the cache has shown a complete list.
@@ -145,27 +174,35 @@ impl<V> Informer<V> {
         self.inner.status.borrow().synced
     }
 
-    /// Returns how the informer is.
+    /// Returns how the informer is: whether it is synced, and if not, why.
+    ///
+    /// It looks at every object for those that are stale, so it is for people and probes, not for a hot loop.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{:?}", pods.health());
+    /// # }
+    /// ```
     #[must_use]
     pub fn health(&self) -> Health {
-        let status = *self.inner.status.borrow();
-        let last_report = self
-            .inner
-            .last_report()
-            .map(|last| (last.class, last.message));
-        let cache = self.inner.cache();
-        Health {
-            synced: status.synced,
-            ended: status.ended,
-            objects: cache.len(),
-            resource_version: cache
-                .version(0)
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-            lists: status.relists,
-            last_report,
-            stale: cache.stale_keys().map(ToString::to_string).collect(),
-        }
+        self.inner.health()
+    }
+
+    /// Why it is not synced: what each source that is not has to say.
+    pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
+        self.inner.why()
+    }
+
+    /// Returns the informer's name: the one it was given, or its resource.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{} has {} objects", pods.name(), pods.lister().len());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
     }
 
     /// Adds an index; the objects that are there are in it when this returns.
@@ -227,10 +264,15 @@ impl<V> Informer<V> {
     }
 
     /// Stops the informer. Handlers get what is pending, and then the driver ends.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// pods.stop();
+    /// pods.ended().await;
+    /// # }
+    /// ```
     pub fn stop(&self) {
-        self.inner
-            .status
-            .send_modify(|status| status.stopping = true);
+        self.inner.stop();
     }
 
     /// Waits until the driver has ended.
@@ -257,31 +299,123 @@ impl<V> Informer<V> {
 
 impl<V: Send + Sync + 'static> Informer<V> {
     /// Returns a stream of what happens, which starts with the present state.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// let mut events = pods.subscribe();
+    /// while let Some(event) = events.recv().await {
+    ///     println!("{event:?}");
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn subscribe(&self) -> Subscription<V> {
-        self.subscribe_with(&HandlerOptions::default())
+        self.subscribe_with(&HandlerOptions::default().name("subscription"))
     }
 
-    /// As [`Informer::subscribe`], with a resync period or a backlog of its own.
+    /// As [`Informer::subscribe`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{HandlerOptions, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let events = pods.subscribe_with(&HandlerOptions::default().name("ui").backlog(100));
+    /// # }
+    /// ```
     #[must_use]
     pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
-        Subscription::new(Arc::clone(&self.inner), self.listener_config(options))
+        Subscription::new(
+            Arc::clone(&self.inner),
+            self.listener_config(options),
+            &options.name,
+            None,
+        )
+    }
+
+    /// As [`Informer::subscribe_with`], of those objects that `keep` keeps: one that begins to match is added, one that
+    /// ceases to is deleted. See [`Filter`](crate::Filter).
+    ///
+    /// ```
+    /// # use informer_tokio::{HandlerOptions, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let options = HandlerOptions::default().name("prod");
+    /// let events = pods.subscribe_where(&options, |pod| pod.namespace() == "prod");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn subscribe_where(
+        &self,
+        options: &HandlerOptions,
+        keep: impl FnMut(&Entry<V>) -> bool + Send + 'static,
+    ) -> Subscription<V> {
+        Subscription::new(
+            Arc::clone(&self.inner),
+            self.listener_config(options),
+            &options.name,
+            Some(Gate::new(keep)),
+        )
     }
 
     /// Adds a handler, before the driver runs or at any time after. It first hears of everything that is there.
+    ///
+    /// ```
+    /// # use informer_tokio::{Handlers, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
+    /// # }
+    /// ```
     pub fn add_handler(&self, handler: impl EventHandler<V>) -> HandlerHandle<V> {
         self.add_handler_with(&HandlerOptions::default(), handler)
     }
 
     /// As [`Informer::add_handler`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{HandlerOptions, Handlers, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let options = HandlerOptions::default().name("dns").resync(core::time::Duration::from_secs(600));
+    /// pods.add_handler_with(&options, Handlers::new().on_add(|pod, _| println!("+ {pod}")));
+    /// # }
+    /// ```
     pub fn add_handler_with(
         &self,
         options: &HandlerOptions,
         handler: impl EventHandler<V>,
     ) -> HandlerHandle<V> {
         let config = self.listener_config(options);
-        let (handle, job) =
-            crate::handler::register(Arc::clone(&self.inner), config, options, handler);
+        let (handle, job) = register(Arc::clone(&self.inner), config, options, handler);
+        // Where the driver has ended there is nobody to run it, and the handle says so.
+        let _ = self.jobs.send(job);
+        handle
+    }
+
+    /// Adds a handler whose calls await. See [`Informer::add_handler`].
+    ///
+    /// ```
+    /// # use informer_tokio::{AsyncHandlers, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// pods.add_async_handler(AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") }));
+    /// # }
+    /// ```
+    pub fn add_async_handler(&self, handler: impl AsyncEventHandler<V>) -> HandlerHandle<V> {
+        self.add_async_handler_with(&HandlerOptions::default(), handler)
+    }
+
+    /// As [`Informer::add_async_handler`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{AsyncHandlers, HandlerOptions, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let handler = AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") });
+    /// pods.add_async_handler_with(&HandlerOptions::default().backlog(100), handler);
+    /// # }
+    /// ```
+    pub fn add_async_handler_with(
+        &self,
+        options: &HandlerOptions,
+        handler: impl AsyncEventHandler<V>,
+    ) -> HandlerHandle<V> {
+        let config = self.listener_config(options);
+        let (handle, job) = register_async(Arc::clone(&self.inner), config, options, handler);
         // Where the driver has ended there is nobody to run it, and the handle says so.
         let _ = self.jobs.send(job);
         handle

@@ -23,8 +23,7 @@
 //! The same with a type of one's own:
 //!
 //! ```
-//! use informer_core::{Head, Resource};
-//! use informer_tokio::{Informer, Json, Kind};
+//! use informer_tokio::{Informer, kind};
 //! use serde::Deserialize;
 //!
 //! #[derive(Deserialize)]
@@ -33,9 +32,7 @@
 //! #[serde(rename_all = "camelCase")]
 //! struct Spec { node_name: Option<String> }
 //!
-//! impl Kind for Pod {
-//!     const RESOURCE: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-//! }
+//! kind!(Pod, "v1", "pods");
 //!
 //! # fn build<T: informer_core::Transport>(transport: T) {
 //! let (pods, driver) = Informer::<Pod>::of(transport)
@@ -46,33 +43,63 @@
 //! # }
 //! ```
 
+mod advice;
+mod boxed;
 mod builder;
 mod driver;
 mod entry;
 mod error;
+mod examine;
+mod factory;
+mod figures;
+mod filter;
 mod handler;
+mod health;
 mod index;
 mod informer;
+mod kind;
 mod lister;
+mod options;
 mod queue;
+mod registered;
+mod seat;
 mod shared;
 mod sink;
+mod status;
 mod subscription;
 mod timer;
+mod wait;
 
-pub use builder::{Builder, Kind};
+pub use boxed::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
+pub use builder::Builder;
 pub use driver::Driver;
 pub use entry::{Entry, Key};
-pub use error::{Ended, StillUnsynced};
-pub use handler::{EventHandler, HandlerHandle, HandlerOptions, Handlers};
-pub use informer::{Health, Informer};
+pub use error::{Ended, Missing, NotSynced, StillUnsynced};
+pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request, SharedInformer};
+pub use filter::Filter;
+pub use handler::{AsyncEventHandler, AsyncHandlers, EventHandler, Handlers};
+pub use health::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};
+pub use informer::Informer;
+pub use kind::Kind;
 pub use lister::Lister;
+pub use options::HandlerOptions;
 pub use queue::{Work, WorkQueue};
+pub use registered::HandlerHandle;
 pub use subscription::{Event, Subscription};
 pub use timer::TokioTimer;
+pub use wait::{HasSynced, wait_for_sync};
 
+/// Makes `async fn` possible in a [`DynTransport`].
+#[doc(no_inline)]
+pub use async_trait::async_trait;
 #[doc(no_inline)]
 pub use informer_core::{
-    Decode, IndexError, Initial, Json, LabelSelector, Level, Meta, Metadata, OwnedResource,
-    Problem, Raw, RawJson, Report, Resource, Transport, Typed, View,
+    Body, Decode, FailureKind, FieldSelector, Get, Head, IndexError, Initial, Json, LabelSelector,
+    Level, Meta, Metadata, OwnedResource, Problem, Raw, RawJson, Report, Resource, Transport,
+    TransportError, Typed, View,
 };
+
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::boxed::erase::erase;
+}

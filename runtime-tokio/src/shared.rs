@@ -1,17 +1,22 @@
 //! What driver, handles, handlers and subscriptions of one informer share.
 
 use core::task::{Context, Poll, Waker};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informer_core::{
-    Cache, CacheConfig, Event, ListenerConfig, ListenerId, Listeners, OwnedResource, Report,
-    ResourceVersion,
+    Activity, Cache, CacheConfig, Event, ListenerConfig, ListenerId, Listeners, OwnedResource,
+    Report, ResourceVersion,
 };
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::entry::{Key, Shared as Object, Store};
+use crate::figures::Figures;
+use crate::health::Lag;
 use crate::index::Indexes;
+use crate::seat::Seat;
+use crate::status::{Noted, Source};
 
 /// Hears of every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
@@ -31,18 +36,14 @@ pub(crate) struct Inner<V> {
     /// Changes only under the cache's write lock.
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
-    /// The version that the cache shows.
-    pub(crate) reached: watch::Sender<ResourceVersion<Key>>,
+    /// The version that the cache shows of each source.
+    pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
-    last_report: Mutex<Option<LastReport>>,
-}
-
-/// The last thing that went wrong.
-#[derive(Clone, Debug)]
-pub(crate) struct LastReport {
-    pub(crate) class: &'static str,
-    pub(crate) message: String,
+    sources: Vec<Mutex<Source>>,
+    /// The last thing that went wrong, and when the state changed last.
+    last: Mutex<Last>,
+    pub(crate) figures: Figures,
 }
 
 /// What is waited for.
@@ -53,44 +54,69 @@ pub(crate) struct Status {
     pub(crate) stopping: bool,
     /// Nothing more will come.
     pub(crate) ended: bool,
-    pub(crate) relists: u64,
+}
+
+#[derive(Debug)]
+struct Last {
+    report: Option<Noted>,
+    ended: Option<Instant>,
+    stopping: Option<Instant>,
 }
 
 pub(crate) struct Told<V> {
     pub(crate) listeners: Listeners<Key, Object<V>>,
-    wakers: HashMap<ListenerId, Waker>,
+    waiting: BTreeMap<ListenerId, Waiting>,
     ended: bool,
     /// Something that the driver's deadline depends on has changed.
     driver: Option<Waker>,
     pub(crate) resyncs_changed: bool,
 }
 
+/// What belongs to a listener here.
+struct Waiting {
+    seat: Arc<Seat>,
+    waker: Option<Waker>,
+    /// Since when it has not been without work.
+    behind_since: Option<Instant>,
+}
+
 impl<V> Inner<V> {
     pub(crate) fn new(
         name: String,
+        sources: Vec<OwnedResource>,
         resource: OwnedResource,
         config: CacheConfig,
         seed: u64,
         on_report: Option<OnReport>,
         on_version: Option<OnVersion>,
     ) -> Self {
+        let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
         Self {
+            figures: Figures::new(&name),
             name,
             resource,
-            cache: RwLock::new(Cache::new(config, 1, seed)),
+            cache: RwLock::new(Cache::new(config, count, seed)),
             told: Mutex::new(Told {
                 listeners: Listeners::default(),
-                wakers: HashMap::new(),
+                waiting: BTreeMap::new(),
                 ended: false,
                 driver: None,
                 resyncs_changed: false,
             }),
             indexes: RwLock::new(Arc::default()),
             status: watch::Sender::new(Status::default()),
-            reached: watch::Sender::default(),
+            reached: watch::Sender::new(vec![ResourceVersion::default(); sources.len()]),
             on_report,
             on_version,
-            last_report: Mutex::new(None),
+            sources: sources
+                .into_iter()
+                .map(|resource| Mutex::new(Source::new(resource)))
+                .collect(),
+            last: Mutex::new(Last {
+                report: None,
+                ended: None,
+                stopping: None,
+            }),
         }
     }
 
@@ -116,8 +142,42 @@ impl<V> Inner<V> {
         *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indexes);
     }
 
+    /// Looks at what one source is about.
+    pub(crate) fn source<R>(&self, source: u16, look: impl FnOnce(&mut Source) -> R) -> Option<R> {
+        let source = self.sources.get(usize::from(source))?;
+        Some(look(
+            &mut source.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+
+    /// Looks at what each source is about.
+    pub(crate) fn each_source<R>(&self, mut look: impl FnMut(u16, &Source) -> R) -> Vec<R> {
+        let sources = self.sources.iter().zip(0..);
+        sources
+            .map(|(source, number)| {
+                look(
+                    number,
+                    &source.lock().unwrap_or_else(PoisonError::into_inner),
+                )
+            })
+            .collect()
+    }
+
+    /// Takes note of what a source's driver is about.
+    pub(crate) fn activity(&self, source: u16, activity: Activity) {
+        if self.source(source, |source| source.activity(activity)) == Some(true) {
+            self.figures.watch_opened();
+        }
+    }
+
+    /// Takes note of a list that a source completed.
+    pub(crate) fn listed(&self, source: u16) {
+        self.source(source, Source::listed);
+        self.figures.listed();
+    }
+
     /// Adds a listener, which begins with what the cache has told so far.
-    pub(crate) fn join(&self, config: ListenerConfig) -> ListenerId {
+    pub(crate) fn join(&self, config: ListenerConfig, seat: Arc<Seat>) -> ListenerId {
         // With the cache held still, nothing is told between the snapshot and the place in the log.
         let cache = self.cache();
         let mut told = self.told();
@@ -125,6 +185,12 @@ impl<V> Inner<V> {
             .told()
             .map(|(key, object)| (key.clone(), object.clone()));
         let id = told.listeners.join(config, initial, cache.is_synced());
+        let waiting = Waiting {
+            seat,
+            waker: None,
+            behind_since: Some(Instant::now()),
+        };
+        told.waiting.insert(id, waiting);
         told.resyncs_changed = true;
         let driver = told.driver.take();
         drop(told);
@@ -136,11 +202,19 @@ impl<V> Inner<V> {
     /// Removes a listener; returns how many notifications waited for it.
     pub(crate) fn leave(&self, id: ListenerId) -> usize {
         let mut told = self.told();
-        let waker = told.wakers.remove(&id);
+        let waiting = told.waiting.remove(&id);
         let pending = told.listeners.leave(id);
         drop(told);
-        waker.into_iter().for_each(Waker::wake);
+        if let Some(waiting) = waiting {
+            waiting.seat.leave();
+            waiting.waker.into_iter().for_each(Waker::wake);
+        }
         pending
+    }
+
+    /// Returns how far a listener is behind.
+    pub(crate) fn lag(&self, id: ListenerId) -> Lag {
+        self.told().lag(id, Instant::now())
     }
 
     /// Waits for events for a listener and moves some of them into `out`; `Ready(false)` when there will be no more.
@@ -158,7 +232,10 @@ impl<V> Inner<V> {
         if told.ended || !told.listeners.contains(id) {
             return Poll::Ready(false);
         }
-        told.wakers.insert(id, cx.waker().clone());
+        if let Some(waiting) = told.waiting.get_mut(&id) {
+            waiting.behind_since = None;
+            waiting.waker = Some(cx.waker().clone());
+        }
         Poll::Pending
     }
 
@@ -166,7 +243,16 @@ impl<V> Inner<V> {
     pub(crate) fn wake(&self) {
         let mut told = self.told();
         told.listeners.coalesce();
-        let wakers: Vec<Waker> = told.wakers.drain().map(|(_, waker)| waker).collect();
+        let now = Instant::now();
+        let wakers: Vec<Waker> = told
+            .waiting
+            .values_mut()
+            .filter_map(|waiting| {
+                let waker = waiting.waker.take()?;
+                waiting.behind_since = Some(now);
+                Some(waker)
+            })
+            .collect();
         drop(told);
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -181,15 +267,27 @@ impl<V> Inner<V> {
         Poll::Pending
     }
 
+    /// Asks for a stop.
+    pub(crate) fn stop(&self) {
+        self.last().stopping.get_or_insert_with(Instant::now);
+        self.status.send_modify(|status| status.stopping = true);
+    }
+
     /// Says that nothing more will come.
     pub(crate) fn end(&self) {
+        self.last().ended.get_or_insert_with(Instant::now);
         self.told().ended = true;
         self.status.send_modify(|status| status.ended = true);
         self.wake();
     }
 
-    /// Tells the user.
+    /// Tells the user of something that is not about a source.
     pub(crate) fn report(&self, report: &Report<'_>) {
+        self.report_of(None, report);
+    }
+
+    /// Tells the user of something that a source met.
+    pub(crate) fn report_of(&self, source: Option<u16>, report: &Report<'_>) {
         use informer_core::Level;
         let (name, class) = (self.name.as_str(), report.class());
         match report.level {
@@ -198,25 +296,64 @@ impl<V> Inner<V> {
             Level::Warn => tracing::warn!(informer = name, class, "{report}"),
             Level::Error => tracing::error!(informer = name, class, "{report}"),
         }
+        self.figures.report(class);
         if report.level >= Level::Info {
-            let last = LastReport {
-                class,
-                message: report.to_string(),
-            };
-            *self
-                .last_report
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(last);
+            let noted = Noted::of(report);
+            if Noted::is_of_a_request(report)
+                && let Some(source) = source
+            {
+                self.source(source, |source| source.note(noted.clone()));
+            }
+            self.last().report = Some(noted);
         }
         if let Some(on_report) = &self.on_report {
             on_report(report);
         }
     }
 
-    pub(crate) fn last_report(&self) -> Option<LastReport> {
-        self.last_report
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last thing that was reported.
+    pub(crate) fn last_report(&self) -> Option<Noted> {
+        self.last().report.clone()
+    }
+
+    /// When a stop was asked for, and when it ended.
+    pub(crate) fn stopped(&self) -> (Option<Instant>, Option<Instant>) {
+        let last = self.last();
+        (last.stopping, last.ended)
+    }
+}
+
+impl<V> Told<V> {
+    fn lag(&self, id: ListenerId, now: Instant) -> Lag {
+        let Some(waiting) = self.waiting.get(&id) else {
+            return Lag::default();
+        };
+        let pending = self.listeners.pending(id) + waiting.seat.taken();
+        let call = waiting.seat.call(now);
+        let behind = waiting
+            .behind_since
+            .filter(|_| pending > 0 || call.is_some())
+            .map_or_else(Default::default, |since| {
+                now.saturating_duration_since(since)
+            });
+        Lag {
+            pending,
+            merged: self.listeners.merged(id),
+            behind,
+            call,
+        }
+    }
+
+    /// Every listener and how far it is behind.
+    pub(crate) fn seats(&self) -> Vec<(Arc<Seat>, Lag)> {
+        let now = Instant::now();
+        let seats = self.waiting.iter();
+        seats
+            .map(|(id, waiting)| (Arc::clone(&waiting.seat), self.lag(*id, now)))
+            .collect()
     }
 }

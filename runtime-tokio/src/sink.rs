@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::{
-    Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem, Report,
-    ResourceVersion, Sink, decode_object,
+    Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
+    Report, ResourceVersion, Sink, decode_object,
 };
 
 use crate::entry::{Key, Shared as Object};
@@ -22,7 +22,7 @@ const STEPS: u32 = 64;
 /// Applies what one source brings.
 pub(crate) struct CacheSink<D: Decode> {
     inner: Arc<Inner<D::Value>>,
-    decode: D,
+    decode: Arc<D>,
     source: u16,
     /// The keys of what was gathered, one after another.
     keys: String,
@@ -55,7 +55,7 @@ enum Item<V> {
 impl<D: Decode> CacheSink<D> {
     pub(crate) fn new(
         inner: Arc<Inner<D::Value>>,
-        decode: D,
+        decode: Arc<D>,
         source: u16,
         stop: StopSignal,
     ) -> Self {
@@ -85,11 +85,11 @@ impl<D: Decode> CacheSink<D> {
         // Writing into a `String` does not fail.
         let _ = frame.raw.write_key(&mut self.keys);
         let key = &self.keys[start..];
-        let inner = &self.inner;
-        let object = decode_object(&self.decode, frame, key, &mut |report| {
-            inner.report(&report);
+        let (inner, source) = (&self.inner, self.source);
+        let object = decode_object(&*self.decode, frame, key, &mut |report| {
+            inner.report_of(Some(source), &report);
         })
-        .map(Object::new);
+        .map(|object| Object::new(object, frame.raw.json().len()));
         let key_end = self.keys.len();
         self.batch.push(Item::Object {
             change: frame.change,
@@ -102,6 +102,7 @@ impl<D: Decode> CacheSink<D> {
 
     /// Applies what was gathered, and tells what follows from it.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
+        let deltas = self.batch.len();
         self.apply_batch(version);
         // What is told slot by slot, as after a list, in turns, so that readers get theirs.
         while !self.turn() {}
@@ -113,10 +114,13 @@ impl<D: Decode> CacheSink<D> {
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
         let reached = cache.version(self.source).cloned().unwrap_or_default();
+        let (objects, bytes) = (cache.len(), cache.bytes());
         drop(cache);
+        self.inner.figures.applied(deltas, objects, bytes, synced);
         self.inner.reached.send_if_modified(|shown| {
-            let moved = *shown != reached;
-            if moved {
+            let shown = shown.get_mut(usize::from(self.source));
+            let moved = shown.as_ref().is_none_or(|shown| **shown != reached);
+            if let Some(shown) = shown {
                 *shown = reached;
             }
             moved
@@ -246,9 +250,9 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
             Frame::Complete { version } => {
                 self.note(version);
                 self.batch.push(Item::Complete(version.clone()));
-                self.inner.status.send_modify(|status| status.relists += 1);
+                self.inner.listed(self.source);
             }
-            Frame::Report(report) => self.inner.report(&report),
+            Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
             Frame::Bookmark { version } => self.note(version),
             Frame::Internal | _ => {}
         }
@@ -269,15 +273,20 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
     }
 
     fn report(&mut self, _now: Instant, report: Report<'_>) {
-        if matches!(report.problem, Problem::Transport(_)) {
-            self.inner.report(&report.with_detail(&self.failure));
+        let report = if matches!(report.problem, Problem::Transport(_)) {
+            report.with_detail(&self.failure)
         } else {
-            self.inner.report(&report);
-        }
+            report
+        };
+        self.inner.report_of(Some(self.source), &report);
     }
 
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {
         self.failure = error.to_string();
+    }
+
+    fn activity(&mut self, _now: Instant, activity: Activity) {
+        self.inner.activity(self.source, activity);
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -293,6 +302,10 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
         }
         if core::mem::take(&mut self.relist) {
             return Poll::Ready(Command::Relist);
+        }
+        if self.source > 0 {
+            // The first source sees to the resyncs of the cache.
+            return Poll::Pending;
         }
         self.inner.poll_resyncs_changed(cx).map(|()| {
             // `handle_timeout` sees to the deadlines that are new.

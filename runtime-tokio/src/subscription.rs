@@ -10,9 +10,26 @@ use futures_core::Stream;
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
 
 use crate::entry::{Entry, Key, Shared};
+use crate::filter::Gate;
+use crate::health::Lag;
+use crate::seat::Seat;
 use crate::shared::Inner;
 
 /// Something that happened.
+///
+/// ```
+/// use informer_tokio::{Event, RawJson};
+/// fn line(event: &Event<RawJson>) -> String {
+///     match event {
+///         Event::Added { entry, is_in_initial_list } => format!("+ {entry} {is_in_initial_list}"),
+///         Event::Updated { new, .. } => format!("~ {new}"),
+///         Event::Replayed { entry } => format!("= {entry}"),
+///         Event::Deleted { entry, final_state_unknown } => format!("- {entry} {final_state_unknown}"),
+///         Event::Synced => "that is all for now".to_owned(),
+///         _ => String::new(),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<V> {
@@ -80,41 +97,105 @@ impl<V> Event<V> {
 /// A stream of what happens, which starts with the present state. It ends when the informer does.
 ///
 /// Who reads too slowly gets the rest coalesced by key. Dropping it ends the subscription.
+///
+/// ```
+/// use informer_tokio::{Event, Informer, RawJson};
+/// # async fn example(pods: Informer<RawJson>) {
+/// let mut events = pods.subscribe();
+/// while let Some(event) = events.recv().await {
+///     match event {
+///         Event::Added { entry, .. } => println!("+ {entry}"),
+///         Event::Deleted { entry, .. } => println!("- {entry}"),
+///         _ => {}
+///     }
+/// }
+/// # }
+/// ```
 pub struct Subscription<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
+    seat: Arc<Seat>,
+    gate: Option<Gate<V>>,
     taken: VecDeque<CoreEvent<Key, Shared<V>>>,
     buffer: Vec<CoreEvent<Key, Shared<V>>>,
 }
 
 impl<V> Subscription<V> {
-    pub(crate) fn new(inner: Arc<Inner<V>>, config: ListenerConfig) -> Self {
-        let id = inner.join(config);
+    pub(crate) fn new(
+        inner: Arc<Inner<V>>,
+        config: ListenerConfig,
+        name: &str,
+        gate: Option<Gate<V>>,
+    ) -> Self {
+        let seat = Arc::new(Seat::new(name));
+        let id = inner.join(config, Arc::clone(&seat));
         Self {
             inner,
             id,
+            seat,
+            gate,
             taken: VecDeque::new(),
             buffer: Vec::new(),
         }
     }
 
     /// Waits for the next event; `None` when the informer has ended and all was read.
+    ///
+    /// ```
+    /// # async fn example(mut events: informer_tokio::Subscription<informer_tokio::RawJson>) {
+    /// let first = events.recv().await;
+    /// # }
+    /// ```
     pub async fn recv(&mut self) -> Option<Event<V>> {
         core::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Returns how many events wait to be read.
+    /// Returns how far the reader is behind.
+    ///
+    /// ```
+    /// # fn example(events: informer_tokio::Subscription<informer_tokio::RawJson>) {
+    /// println!("{:?}", events.lag());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lag(&self) -> Lag {
+        self.inner.lag(self.id)
+    }
+
+    /// Returns how many events wait to be read: [`Lag::pending`].
+    ///
+    /// ```
+    /// # fn example(events: informer_tokio::Subscription<informer_tokio::RawJson>) {
+    /// println!("{} wait", events.pending());
+    /// # }
+    /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.taken.len() + self.inner.told().listeners.pending(self.id)
+        self.lag().pending
     }
 
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
-        if self.taken.is_empty() {
-            core::task::ready!(self.inner.poll_take(cx, self.id, &mut self.buffer));
-            self.taken.extend(self.buffer.drain(..));
+        loop {
+            if self.taken.is_empty() {
+                core::task::ready!(self.inner.poll_take(cx, self.id, &mut self.buffer));
+                self.taken.extend(self.buffer.drain(..));
+            }
+            let next = self.taken.pop_front();
+            self.seat.take(self.taken.len());
+            let Some(event) = next.map(Event::of) else {
+                return Poll::Ready(None);
+            };
+            if matches!(event, Event::Synced) {
+                self.seat.set_synced();
+            }
+            let passed = match &mut self.gate {
+                Some(gate) => gate.pass(event),
+                None => Some(event),
+            };
+            if passed.is_some() {
+                return Poll::Ready(passed);
+            }
         }
-        Poll::Ready(self.taken.pop_front().map(Event::of))
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use informer_core::{Initial, Resource};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::{
-    Event, HandlerOptions, Handlers, IndexError, Informer, Json, Kind, LabelSelector, Meta, Raw,
-    RawJson, Subscription,
+    Event, HandlerOptions, Handlers, IndexError, Informer, Json, LabelSelector, Meta, Raw, RawJson,
+    Subscription, kind,
 };
 use serde::Deserialize;
 use tokio::task::JoinHandle;
@@ -197,9 +197,7 @@ struct Spec {
     node_name: String,
 }
 
-impl Kind for Pod {
-    const RESOURCE: Resource<'static> = PODS;
-}
+kind!(Pod, "v1", "pods");
 
 #[tokio::test(start_paused = true)]
 async fn typed_and_metadata_forms_have_the_same_api() {
@@ -361,7 +359,7 @@ async fn x16_an_index_function_that_panics_costs_only_its_value() {
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().len(), 2);
     assert_eq!(pods.lister().by_index("odd", "ok").unwrap().len(), 1);
-    assert_eq!(pods.health().last_report.unwrap().0, "index-panicked");
+    assert_eq!(pods.health().last_error.unwrap().class, "index-panicked");
 }
 
 #[tokio::test(start_paused = true)]

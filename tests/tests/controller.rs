@@ -151,8 +151,8 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
         assert_eq!(*told.lock().unwrap(), truth, "seed {seed}");
         let panics = pods
             .health()
-            .last_report
-            .filter(|(class, _)| *class == "handler-panicked");
+            .last_error
+            .filter(|error| error.class == "handler-panicked");
         assert_eq!(panics, None, "seed {seed}");
     }
 }
@@ -311,7 +311,7 @@ async fn r30_c05_a_resync_decodes_nothing_again() {
         assert_eq!(count.load(Ordering::Relaxed), 2 + 1000 + 1);
         let replays = replays.load(Ordering::Relaxed);
         assert!((15..=18).contains(&replays), "{replays}");
-        assert_eq!(pods.health().last_report, None);
+        assert_eq!(pods.health().last_error, None);
     }
 }
 
@@ -630,7 +630,7 @@ async fn r05_r10_r02_a_stop_ends_what_is_open() {
             assert!(mark <= 2);
             sleep(secs(600)).await;
             assert_eq!(mock.log().mark(), mark);
-            assert_eq!(pods.health().last_report, None, "a stop is no failure");
+            assert_eq!(pods.health().last_error, None, "a stop is no failure");
         }
     }
 }

@@ -10,7 +10,7 @@ use informer_mock::{
 };
 use informer_tests::{next, shown};
 use informer_tokio::{
-    Builder, Decode, HandlerOptions, Informer, Initial, Kind, Raw, RawJson, Subscription,
+    Builder, Decode, HandlerOptions, Informer, Initial, Raw, RawJson, Subscription, kind,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -277,9 +277,7 @@ struct Spec {
     node_name: String,
 }
 
-impl Kind for Pod {
-    const RESOURCE: Resource<'static> = PODS;
-}
+kind!(Pod, "v1", "pods");
 
 /// 7: an object that cannot be decoded costs nothing but itself: the list is not repeated for it, the watch goes on, and
 /// the report says what it is and whose it is.

@@ -121,9 +121,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
                 // A list that was begun again brought it and lost it.
-                self.store.remove(&mut self.table, id);
+                let gone = self.store.remove(&mut self.table, id);
                 self.table.free_if_idle(id);
                 self.len -= 1;
+                let bytes = gone.map_or(0, |held| held.object.bytes());
+                self.bytes = self.bytes.saturating_sub(bytes);
                 self.made_room();
             }
             return Step::Again;

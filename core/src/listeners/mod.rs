@@ -172,6 +172,8 @@ struct Listener<K, T> {
     /// What comes after the first state, where the cache was synced at that time.
     sync_due: bool,
     backlog: Backlog<K, T>,
+    /// How many notifications were merged into others, or came to nothing.
+    merged: u64,
     /// The number of the first entry that it has not seen.
     next: u64,
     next_resync: Option<Instant>,
@@ -210,6 +212,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             initial: initial.into_iter().collect(),
             sync_due: synced,
             backlog: Backlog::default(),
+            merged: 0,
             next: self.first + self.log.len() as u64,
             next_resync: None,
             passes: Vec::new(),
@@ -268,7 +271,9 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             let from = usize::try_from(listener.next - self.first).unwrap_or(usize::MAX);
             for entry in self.log.range(from.min(self.log.len())..) {
                 if listener.wants(entry.to) {
+                    let before = listener.backlog.len();
                     listener.backlog.push(entry.event.clone());
+                    listener.merged += (before + 1 - listener.backlog.len()) as u64;
                 }
             }
             listener.next = end;
@@ -333,6 +338,15 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             .filter(|entry| listener.wants(entry.to))
             .count();
         listener.initial.len() + usize::from(listener.sync_due) + listener.backlog.len() + in_log
+    }
+
+    /// Returns how many notifications a listener that was too slow did not get one by one: they were merged into others
+    /// of the same key, or came to nothing together.
+    #[must_use]
+    pub fn merged(&self, id: ListenerId) -> u64 {
+        self.listeners
+            .get(&id)
+            .map_or(0, |listener| listener.merged)
     }
 
     /// Tells whether a listener is there.

@@ -108,6 +108,7 @@ fn a_slow_listener_holds_back_nobody_and_keeps_no_log() {
         assert_eq!(events.len(), if i == 0 { 2 } else { 1 });
         assert!(listeners.log.len() <= 11);
     }
+    assert!(listeners.merged(slow) >= 990 && listeners.merged(fast) == 0);
     assert_eq!(
         drain(&mut listeners, slow).split(' ').next(),
         Some("+a1000")

@@ -1,0 +1,229 @@
+//! Field selectors. The server evaluates them; here they are written, and their grammar is checked.
+
+use alloc::string::String;
+use core::{error::Error, fmt, str::FromStr};
+
+/// Selects objects by their fields, such as `spec.nodeName=node-1,status.phase!=Failed`.
+///
+/// Which fields can be asked for depends on the resource: `metadata.name` and `metadata.namespace` always, others where
+/// the server knows them (for custom resources those that the definition names in `selectableFields`, KEP-4358). The
+/// server does the selecting, so an object that no longer matches is told as deleted. See "Field Selectors" in the
+/// Kubernetes documentation.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::FieldSelector;
+///
+/// let mine = FieldSelector::new().is("spec.nodeName", "node-1").is_not("status.phase", "Failed");
+/// assert_eq!(mine.as_ref(), "spec.nodeName=node-1,status.phase!=Failed");
+/// assert_eq!(FieldSelector::new().is("metadata.name", r"a=b,c\").as_ref(), r"metadata.name=a\=b\,c\\");
+///
+/// assert_eq!("spec.nodeName==node-1".parse::<FieldSelector>()?.as_ref(), "spec.nodeName=node-1");
+/// # Ok::<(), informer_core::FieldSelectorError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector(String);
+
+/// Says why a text is no field selector.
+///
+/// # Examples
+///
+/// ```
+/// use informer_core::{FieldSelector, FieldSelectorError};
+///
+/// assert_eq!("spec.nodeName".parse::<FieldSelector>(), Err(FieldSelectorError::NoOperator));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FieldSelectorError {
+    /// A term has none of `=`, `==`, `!=`.
+    NoOperator,
+    /// A term has no field before its operator.
+    NoField,
+    /// A value has an `=` that is not escaped by a backslash.
+    NotEscaped,
+    /// A backslash is before something that it does not escape.
+    BadEscape,
+}
+
+impl FieldSelector {
+    /// Selects every object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(informer_core::FieldSelector::new().as_ref(), "");
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(String::new())
+    }
+
+    /// Selects, of these objects, those whose field has this value. The value is escaped where it has to be.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(informer_core::FieldSelector::new().is("metadata.name", "web").as_ref(), "metadata.name=web");
+    /// ```
+    #[must_use]
+    pub fn is(self, field: &str, value: &str) -> Self {
+        self.term(field, "=", value)
+    }
+
+    /// Selects, of these objects, those whose field has another value. The value is escaped where it has to be.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let others = informer_core::FieldSelector::new().is_not("metadata.name", "web");
+    /// assert_eq!(others.as_ref(), "metadata.name!=web");
+    /// ```
+    #[must_use]
+    pub fn is_not(self, field: &str, value: &str) -> Self {
+        self.term(field, "!=", value)
+    }
+
+    fn term(mut self, field: &str, operator: &str, value: &str) -> Self {
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(field);
+        self.0.push_str(operator);
+        for c in value.chars() {
+            if matches!(c, '\\' | ',' | '=') {
+                self.0.push('\\');
+            }
+            self.0.push(c);
+        }
+        self
+    }
+}
+
+impl FromStr for FieldSelector {
+    type Err = FieldSelectorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut selector = Self::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = end_of_term(rest);
+            let (term, next) = rest.split_at(end);
+            rest = next.strip_prefix(',').unwrap_or(next);
+            if term.is_empty() {
+                continue;
+            }
+            // The first operator counts, as in apimachinery.
+            let at = term
+                .find(['=', '!'])
+                .ok_or(FieldSelectorError::NoOperator)?;
+            let (field, tail) = term.split_at(at);
+            let (operator, value) = ["!=", "==", "="]
+                .iter()
+                .find_map(|operator| Some((*operator, tail.strip_prefix(operator)?)))
+                .ok_or(FieldSelectorError::NoOperator)?;
+            if field.is_empty() {
+                return Err(FieldSelectorError::NoField);
+            }
+            let value = unescape(value)?;
+            selector = if operator == "!=" {
+                selector.is_not(field, &value)
+            } else {
+                selector.is(field, &value)
+            };
+        }
+        Ok(selector)
+    }
+}
+
+/// Where the first comma is that no backslash escapes.
+fn end_of_term(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn unescape(value: &str) -> Result<String, FieldSelectorError> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                _ => return Err(FieldSelectorError::BadEscape),
+            },
+            '=' => return Err(FieldSelectorError::NotEscaped),
+            c => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+/// The text that a request carries.
+impl AsRef<str> for FieldSelector {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for FieldSelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoOperator => "a term of a field selector has no `=`, `==` or `!=`",
+            Self::NoField => "a term of a field selector has no field",
+            Self::NotEscaped => "a value in a field selector has an `=` that is not escaped",
+            Self::BadEscape => "a backslash in a field selector escapes only `\\`, `,` and `=`",
+        })
+    }
+}
+
+impl Error for FieldSelectorError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for text in [
+            "",
+            "a=b",
+            "a!=b",
+            "a=",
+            r"a=x\,y\=z\\,b!=c",
+            "metadata.name=web,spec.nodeName!=n1",
+        ] {
+            let selector: FieldSelector = text.parse().unwrap();
+            assert_eq!(selector.as_ref(), text);
+        }
+        assert_eq!("a==b,,".parse::<FieldSelector>().unwrap().as_ref(), "a=b");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, error) in [
+            ("a", FieldSelectorError::NoOperator),
+            ("a!b", FieldSelectorError::NoOperator),
+            ("=b", FieldSelectorError::NoField),
+            ("a=b=c", FieldSelectorError::NotEscaped),
+            (r"a=b\c", FieldSelectorError::BadEscape),
+            ("a=b\\", FieldSelectorError::BadEscape),
+        ] {
+            assert_eq!(text.parse::<FieldSelector>(), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Puts together how an informer is.
+
+use core::time::Duration;
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+use crate::error::Ended;
+use crate::health::{HandlerHealth, Health, State, Trouble};
+use crate::shared::Inner;
+
+/// How many stale keys are named.
+const STALE_KEYS: usize = 100;
+
+impl<V> Inner<V> {
+    pub(crate) fn health(&self) -> Health {
+        let now = Instant::now();
+        let inner = self;
+        let status = *inner.status.borrow();
+        let (stopping, ended) = inner.stopped();
+        let reached = inner.reached.borrow().clone();
+        let cache = inner.cache();
+        let stale_count = cache.stale_keys().count();
+        let stale: Vec<String> = cache
+            .stale_keys()
+            .take(STALE_KEYS)
+            .map(ToString::to_string)
+            .collect();
+        let (objects, bytes) = (cache.len(), cache.bytes());
+        let incomplete = cache.is_incomplete();
+        let synced: Vec<bool> = (0..reached.len())
+            .map(|source| u16::try_from(source).is_ok_and(|source| cache.is_source_synced(source)))
+            .collect();
+        drop(cache);
+        let sources = inner.each_source(|number, source| {
+            let number = usize::from(number);
+            let version = reached.get(number).map(ToString::to_string);
+            source.health(
+                synced.get(number).copied().unwrap_or_default(),
+                version.unwrap_or_default(),
+                now,
+            )
+        });
+        let seats = inner.told().seats();
+        let handlers = seats.iter().map(|(seat, lag)| HandlerHealth {
+            name: seat.name.clone(),
+            synced: seat.is_synced(),
+            lag: *lag,
+            calls: seat.calls(),
+            panics: seat.panics(),
+        });
+        // The worst off, and of those the one that has been so for longest.
+        let worst = sources
+            .iter()
+            .map(|source| (source.state, source.state_age))
+            .max()
+            .unwrap_or((State::NotStarted, Duration::ZERO));
+        let (state, state_age) = match (stopping, ended) {
+            (_, Some(since)) => (State::Ended, now.saturating_duration_since(since)),
+            (Some(since), None) => (State::Stopping, now.saturating_duration_since(since)),
+            (None, None) => worst,
+        };
+        let lists = sources.iter().map(|source| source.lists).sum();
+        Health {
+            name: inner.name.clone(),
+            resource: inner.resource.to_string(),
+            at: SystemTime::now(),
+            state,
+            state_age,
+            synced: status.synced,
+            ended: status.ended,
+            incomplete,
+            objects,
+            bytes,
+            resource_version: self.resource_version(),
+            lists,
+            relists: sources
+                .iter()
+                .map(|source| source.lists.saturating_sub(1))
+                .sum(),
+            failures: sources.iter().map(|source| source.failures).sum(),
+            watch_age: sources.iter().filter_map(|source| source.watch_age).min(),
+            last_error: self.last_error(now),
+            stale,
+            stale_count,
+            sources,
+            handlers: handlers.collect(),
+        }
+    }
+
+    /// The last thing that was reported; where it is about a source's requests the source knows whether it is over.
+    fn last_error(&self, now: Instant) -> Option<Trouble> {
+        let last = self.last_report()?;
+        let of_a_source = self.each_source(|_, source| {
+            let own = source
+                .last()
+                .filter(|own| own.at() == last.at() && own.class == last.class)?;
+            Some(own.trouble(&source.resource, now))
+        });
+        let of_a_source = of_a_source.into_iter().flatten().next();
+        of_a_source.or_else(|| Some(last.trouble(&self.resource, now)))
+    }
+
+    /// Why it is not synced: what each source that is not has to say.
+    pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
+        let now = Instant::now();
+        let status = *self.status.borrow();
+        if status.ended {
+            return (Ended.to_string(), Vec::new());
+        }
+        let synced: Vec<bool> = {
+            let cache = self.cache();
+            self.each_source(|number, _| number)
+                .into_iter()
+                .map(|number| cache.is_source_synced(number))
+                .collect()
+        };
+        let mut troubles = Vec::new();
+        let mut reasons = Vec::new();
+        self.each_source(|number, source| {
+            if synced.get(usize::from(number)) == Some(&true) {
+                return;
+            }
+            troubles.extend(
+                source
+                    .last()
+                    .map(|last| last.trouble(&source.resource, now)),
+            );
+            let reason = source.reason(now);
+            reasons.push(match source.resource.as_ref().namespace {
+                Some(namespace) if synced.len() > 1 => format!("{namespace}: {reason}"),
+                _ => reason,
+            });
+        });
+        (reasons.join("; "), troubles)
+    }
+
+    /// The version that the cache shows; of several sources the oldest.
+    pub(crate) fn resource_version(&self) -> String {
+        let reached = self.reached.borrow();
+        let oldest = reached
+            .iter()
+            .reduce(|oldest, other| match other.compare(oldest) {
+                Some(order) if order.is_ge() => oldest,
+                // One that is not known, or not comparable, is as old as can be.
+                _ => other,
+            });
+        oldest.map(ToString::to_string).unwrap_or_default()
+    }
+}

@@ -1,0 +1,142 @@
+//! Figures for the `metrics` facade. Without the feature nothing is kept.
+
+/// The figures of one informer.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    #[cfg(feature = "metrics")]
+    name: std::sync::Arc<str>,
+    #[cfg(feature = "metrics")]
+    gauges: std::sync::OnceLock<Gauges>,
+}
+
+/// The gauges are looked up once, when the driver begins, so that a recorder has to be there by then.
+#[cfg(feature = "metrics")]
+#[derive(Debug)]
+struct Gauges {
+    objects: metrics::Gauge,
+    bytes: metrics::Gauge,
+    synced: metrics::Gauge,
+    told: metrics::Counter,
+}
+
+#[cfg(feature = "metrics")]
+impl Figures {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            gauges: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn begin(&self) {
+        use metrics::{Unit, describe_counter as counter, describe_gauge as gauge};
+        gauge!("informer_objects", "Objects in the cache");
+        gauge!(
+            "informer_object_bytes",
+            Unit::Bytes,
+            "Bytes of these objects as they came, as JSON"
+        );
+        gauge!(
+            "informer_synced",
+            "1 where the cache has shown a complete list"
+        );
+        gauge!(
+            "informer_handler_pending",
+            "Notifications that wait for a handler"
+        );
+        counter!(
+            "informer_deltas_total",
+            "Objects that lists and watches brought"
+        );
+        counter!("informer_lists_total", "Lists that were completed");
+        counter!("informer_watches_total", "Watches that were opened");
+        counter!(
+            "informer_reports_total",
+            "Reports of what went wrong, by class"
+        );
+        counter!("informer_handler_calls_total", "Calls of a handler");
+        counter!(
+            "informer_handler_panics_total",
+            "Calls of a handler that panicked"
+        );
+        let informer = self.name.to_string();
+        self.gauges.get_or_init(|| Gauges {
+            objects: metrics::gauge!("informer_objects", "informer" => informer.clone()),
+            bytes: metrics::gauge!("informer_object_bytes", "informer" => informer.clone()),
+            synced: metrics::gauge!("informer_synced", "informer" => informer.clone()),
+            told: metrics::counter!("informer_deltas_total", "informer" => informer.clone()),
+        });
+    }
+
+    /// A batch was applied.
+    pub(crate) fn applied(&self, deltas: usize, objects: usize, bytes: usize, synced: bool) {
+        if let Some(gauges) = self.gauges.get() {
+            gauges.told.increment(deltas as u64);
+            #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+            gauges.objects.set(objects as f64);
+            #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+            gauges.bytes.set(bytes as f64);
+            gauges.synced.set(if synced { 1.0 } else { 0.0 });
+        }
+    }
+
+    pub(crate) fn listed(&self) {
+        metrics::counter!("informer_lists_total", "informer" => self.name.to_string()).increment(1);
+    }
+
+    pub(crate) fn watch_opened(&self) {
+        metrics::counter!("informer_watches_total", "informer" => self.name.to_string())
+            .increment(1);
+    }
+
+    pub(crate) fn report(&self, class: &'static str) {
+        let informer = self.name.to_string();
+        metrics::counter!("informer_reports_total", "informer" => informer, "class" => class)
+            .increment(1);
+    }
+
+    /// A handler was called so often, and so much waits for it.
+    pub(crate) fn handled(&self, handler: &str, calls: u64, panics: u64, pending: usize) {
+        let labels = [
+            ("informer", self.name.to_string()),
+            ("handler", handler.to_owned()),
+        ];
+        metrics::counter!("informer_handler_calls_total", &labels).increment(calls);
+        if panics > 0 {
+            metrics::counter!("informer_handler_panics_total", &labels).increment(panics);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+        metrics::gauge!("informer_handler_pending", &labels).set(pending as f64);
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+#[expect(
+    clippy::unused_self,
+    reason = "with the feature there is something to do"
+)]
+impl Figures {
+    pub(crate) const fn new(_name: &str) -> Self {
+        Self {}
+    }
+
+    pub(crate) const fn begin(&self) {}
+
+    pub(crate) const fn applied(
+        &self,
+        _deltas: usize,
+        _objects: usize,
+        _bytes: usize,
+        _synced: bool,
+    ) {
+    }
+
+    pub(crate) const fn listed(&self) {}
+
+    pub(crate) const fn watch_opened(&self) {}
+
+    pub(crate) const fn report(&self, _class: &'static str) {}
+
+    pub(crate) const fn handled(&self, _handler: &str, _calls: u64, _panics: u64, _pending: usize) {
+    }
+}

@@ -1,0 +1,209 @@
+//! Handlers and subscriptions that hear of some objects only.
+
+use core::fmt;
+use std::collections::HashSet;
+
+use crate::entry::{Entry, Key};
+use crate::handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
+use crate::subscription::Event;
+
+/// A handler that hears only of objects that a predicate keeps, as client-go's `FilteringResourceEventHandler`.
+///
+/// An object that begins to match is told as an add, one that ceases to as a delete of its old state. Which objects
+/// the handler knows of is kept by key, so that it hears of the end of those, and of no others, whatever the predicate
+/// would say of the object's last state.
+///
+/// ```
+/// use informer_tokio::{Handlers, Informer, Metadata};
+/// # fn example(pods: Informer<Metadata>) {
+/// let web = Handlers::<Metadata>::new()
+///     .on_add(|pod, _| println!("+ {pod}"))
+///     .filter(|pod| pod.label("app").is_some_and(|app| app.to_string() == "web"));
+/// pods.add_handler(web);
+/// # }
+/// ```
+pub struct Filter<V, H> {
+    gate: Gate<V>,
+    handler: H,
+}
+
+impl<V, H> Filter<V, H> {
+    /// Makes a handler, of whichever sort, that passes on what `keep` keeps.
+    ///
+    /// ```
+    /// use informer_tokio::{Entry, EventHandler, Filter, RawJson};
+    /// fn in_prod(handler: impl EventHandler<RawJson>) -> impl EventHandler<RawJson> {
+    ///     Filter::new(|pod: &Entry<RawJson>| pod.namespace() == "prod", handler)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn new(keep: impl FnMut(&Entry<V>) -> bool + Send + 'static, handler: H) -> Self {
+        Self {
+            gate: Gate::new(keep),
+            handler,
+        }
+    }
+}
+
+impl<V: 'static, H: EventHandler<V>> EventHandler<V> for Filter<V, H> {
+    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+        self.pass(added(entry, is_in_initial_list));
+    }
+
+    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+        self.pass(updated(old, new));
+    }
+
+    fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+        self.pass(deleted(entry, final_state_unknown));
+    }
+
+    fn on_synced(&mut self) {
+        self.handler.on_synced();
+    }
+}
+
+impl<V: 'static, H: EventHandler<V>> Filter<V, H> {
+    fn pass(&mut self, event: Event<V>) {
+        if let Some(event) = self.gate.pass(event) {
+            deliver(&mut self.handler, &event);
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static, H: AsyncEventHandler<V>> AsyncEventHandler<V> for Filter<V, H> {
+    async fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+        self.pass_async(added(entry, is_in_initial_list)).await;
+    }
+
+    async fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+        self.pass_async(updated(old, new)).await;
+    }
+
+    async fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+        self.pass_async(deleted(entry, final_state_unknown)).await;
+    }
+
+    async fn on_synced(&mut self) {
+        self.handler.on_synced().await;
+    }
+}
+
+impl<V: Send + Sync + 'static, H: AsyncEventHandler<V>> Filter<V, H> {
+    async fn pass_async(&mut self, event: Event<V>) {
+        if let Some(event) = self.gate.pass(event) {
+            deliver_async(&mut self.handler, &event).await;
+        }
+    }
+}
+
+impl<V, H> fmt::Debug for Filter<V, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filter").finish_non_exhaustive()
+    }
+}
+
+fn added<V>(entry: &Entry<V>, is_in_initial_list: bool) -> Event<V> {
+    Event::Added {
+        entry: entry.clone(),
+        is_in_initial_list,
+    }
+}
+
+fn updated<V>(old: &Entry<V>, new: &Entry<V>) -> Event<V> {
+    if old.is_same_state(new) {
+        return Event::Replayed { entry: new.clone() };
+    }
+    Event::Updated {
+        old: old.clone(),
+        new: new.clone(),
+    }
+}
+
+fn deleted<V>(entry: &Entry<V>, final_state_unknown: bool) -> Event<V> {
+    Event::Deleted {
+        entry: entry.clone(),
+        final_state_unknown,
+    }
+}
+
+type Keep<V> = Box<dyn FnMut(&Entry<V>) -> bool + Send>;
+
+/// Lets through what concerns objects that are kept, and knows which of them are known behind it.
+pub(crate) struct Gate<V> {
+    keep: Keep<V>,
+    known: HashSet<Key>,
+}
+
+impl<V> Gate<V> {
+    pub(crate) fn new(keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Self {
+        Self {
+            keep: Box::new(keep),
+            known: HashSet::new(),
+        }
+    }
+
+    /// Returns what is to be told of an event, if anything.
+    pub(crate) fn pass(&mut self, event: Event<V>) -> Option<Event<V>> {
+        match event {
+            Event::Added {
+                entry,
+                is_in_initial_list,
+            } => self.keeps(&entry).then_some(Event::Added {
+                entry,
+                is_in_initial_list,
+            }),
+            Event::Updated { old, new } => {
+                let was_known = self.known.contains(new.key());
+                match (was_known, self.keeps(&new)) {
+                    (true, true) => Some(Event::Updated { old, new }),
+                    (true, false) => Some(gone(old)),
+                    (false, true) => Some(come(new)),
+                    (false, false) => None,
+                }
+            }
+            Event::Replayed { entry } => {
+                let was_known = self.known.contains(entry.key());
+                match (was_known, self.keeps(&entry)) {
+                    (true, true) => Some(Event::Replayed { entry }),
+                    (true, false) => Some(gone(entry)),
+                    (false, true) => Some(come(entry)),
+                    (false, false) => None,
+                }
+            }
+            Event::Deleted {
+                entry,
+                final_state_unknown,
+            } => self.known.remove(entry.key()).then_some(Event::Deleted {
+                entry,
+                final_state_unknown,
+            }),
+            Event::Synced => Some(Event::Synced),
+        }
+    }
+
+    /// Asks the predicate, and takes note of what it says.
+    fn keeps(&mut self, entry: &Entry<V>) -> bool {
+        let keeps = (self.keep)(entry);
+        if keeps {
+            self.known.insert(entry.key().clone());
+        } else {
+            self.known.remove(entry.key());
+        }
+        keeps
+    }
+}
+
+const fn come<V>(entry: Entry<V>) -> Event<V> {
+    Event::Added {
+        entry,
+        is_in_initial_list: false,
+    }
+}
+
+const fn gone<V>(entry: Entry<V>) -> Event<V> {
+    Event::Deleted {
+        entry,
+        final_state_unknown: false,
+    }
+}

@@ -1,0 +1,105 @@
+//! Types that stand for a resource.
+
+use informer_core::OwnedResource;
+
+/// A type that stands for a Kubernetes resource.
+///
+/// With the feature `kube` every type of k8s-openapi and every type that `kube::CustomResource` derives is one by
+/// itself; with the feature `k8s-openapi` every type of k8s-openapi that can be listed. For a struct of one's own
+/// [`kind!`](crate::kind!) is the one line that is needed, or, by hand:
+///
+/// ```
+/// use informer_tokio::{Kind, OwnedResource, Resource};
+///
+/// struct Widget;
+/// impl Kind for Widget {
+///     fn resource() -> OwnedResource {
+///         Resource::new("example.com", "v1", "widgets").kind("Widget").into()
+///     }
+/// }
+/// ```
+pub trait Kind {
+    /// Returns the resource: group, version, plural, and the kind, by which objects of another kind are noticed.
+    ///
+    /// ```
+    /// use informer_tokio::Kind;
+    ///
+    /// struct Pod;
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// assert_eq!(Pod::resource().as_ref().plural, "pods");
+    /// ```
+    fn resource() -> OwnedResource;
+}
+
+/// Says for which resource a struct of one's own stands: its `apiVersion`, its plural name, and its kind, which is the
+/// name of the struct where it is left out.
+///
+/// ```
+/// use informer_tokio::{Informer, Kind, kind};
+/// use serde::Deserialize;
+///
+/// /// What is kept of a Pod: nothing else is.
+/// #[derive(Deserialize)]
+/// struct Placed { spec: Spec }
+/// #[derive(Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Spec { node_name: Option<String> }
+///
+/// kind!(Placed, "v1", "pods", "Pod");
+///
+/// #[derive(Deserialize)]
+/// struct Widget {}
+/// kind!(Widget, "example.com/v1", "widgets");
+///
+/// assert_eq!(Widget::resource().as_ref().group, "example.com");
+/// assert_eq!(Widget::resource().as_ref().kind, Some("Widget"));
+/// # fn build<T: informer_core::Transport>(transport: T) {
+/// let (pods, driver) = Informer::<Placed>::of(transport).build();
+/// # }
+/// ```
+#[macro_export]
+macro_rules! kind {
+    ($type:ident, $api_version:expr, $plural:expr $(,)?) => {
+        $crate::kind!($type, $api_version, $plural, ::core::stringify!($type));
+    };
+    ($type:ty, $api_version:expr, $plural:expr, $kind:expr $(,)?) => {
+        impl $crate::Kind for $type {
+            fn resource() -> $crate::OwnedResource {
+                let api_version: &str = $api_version;
+                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                $crate::Resource::new(group, version, $plural)
+                    .kind($kind)
+                    .into()
+            }
+        }
+    };
+}
+
+/// Every type of k8s-openapi that has the metadata of an object.
+#[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
+impl<K> Kind for K
+where
+    K: k8s_openapi::Resource
+        + k8s_openapi::Metadata<Ty = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>,
+{
+    fn resource() -> OwnedResource {
+        informer_core::Resource::new(K::GROUP, K::VERSION, K::URL_PATH_SEGMENT)
+            .kind(K::KIND)
+            .into()
+    }
+}
+
+/// Every type that `kube::CustomResource` derives, and, since kube knows them, every type of k8s-openapi.
+#[cfg(feature = "kube")]
+impl<K> Kind for K
+where
+    K: kube_core::Resource<DynamicType = ()>,
+{
+    fn resource() -> OwnedResource {
+        let (group, version) = (K::group(&()), K::version(&()));
+        let (plural, kind) = (K::plural(&()), K::kind(&()));
+        informer_core::Resource::new(&group, &version, &plural)
+            .kind(&kind)
+            .into()
+    }
+}

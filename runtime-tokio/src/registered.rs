@@ -1,0 +1,402 @@
+//! A handler that is registered: its handle, and the loop that calls it.
+
+use core::any::Any;
+use core::fmt;
+use core::panic::AssertUnwindSafe;
+use core::pin::pin;
+use core::task::Poll;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId, Phase, Problem, Report};
+use tokio::sync::watch;
+
+use crate::driver::Job;
+use crate::entry::{Key, Shared};
+use crate::error::Ended;
+use crate::handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
+use crate::health::Lag;
+use crate::options::HandlerOptions;
+use crate::seat::Seat;
+use crate::shared::Inner;
+use crate::subscription::Event;
+
+/// A registered handler. Dropping the handle leaves the handler registered.
+///
+/// ```
+/// use informer_tokio::{Handlers, Informer, RawJson};
+/// # async fn example(pods: Informer<RawJson>) -> Result<(), informer_tokio::Ended> {
+/// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
+/// handle.synced().await?; // It has been called with everything there is.
+/// handle.remove();
+/// handle.removed().await; // It is not called any more, and what it owned is dropped.
+/// # Ok(())
+/// # }
+/// ```
+pub struct HandlerHandle<V> {
+    inner: Arc<Inner<V>>,
+    id: ListenerId,
+    seat: Arc<Seat>,
+    progress: Arc<watch::Sender<Progress>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Its loop runs. Before that nothing is to be waited for where it is removed.
+    began: bool,
+    synced: bool,
+    done: bool,
+}
+
+impl<V> HandlerHandle<V> {
+    /// Removes the handler. A call that is under way ends; what still waits for it is dropped, and reported. Removing
+    /// it again does nothing.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// handle.remove();
+    /// # }
+    /// ```
+    pub fn remove(&self) {
+        let count = self.inner.leave(self.id);
+        report_undelivered(&self.inner, &self.seat.name, count);
+        self.progress
+            .send_modify(|progress| progress.done |= !progress.began);
+    }
+
+    /// Waits until the handler has ended, after it was removed or the informer stopped. It must not be called from
+    /// within the handler.
+    ///
+    /// ```
+    /// # async fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// handle.remove();
+    /// handle.removed().await;
+    /// # }
+    /// ```
+    pub async fn removed(&self) {
+        // An error says that the handler's loop is gone, which is what is waited for.
+        let _ = self
+            .progress
+            .subscribe()
+            .wait_for(|progress| progress.done)
+            .await;
+    }
+
+    /// Returns the handler's name.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// println!("{}: {:?}", handle.name(), handle.lag());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.seat.name
+    }
+
+    /// Tells whether the handler has been called with the whole first state.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// println!("{}", if handle.is_synced() { "it knows all" } else { "not yet" });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.progress.borrow().synced
+    }
+
+    /// Waits until the handler has been called with the whole first state.
+    ///
+    /// # Errors
+    /// Fails where it is removed, or the driver ends, before that.
+    ///
+    /// ```
+    /// # async fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// handle.synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn synced(&self) -> Result<(), Ended> {
+        match self
+            .progress
+            .subscribe()
+            .wait_for(|progress| progress.synced || progress.done)
+            .await
+        {
+            Ok(progress) if progress.synced => Ok(()),
+            Ok(_) | Err(_) => Err(Ended),
+        }
+    }
+
+    /// Returns how far the handler is behind.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// if handle.lag().behind > core::time::Duration::from_secs(60) {
+    ///     println!("{} has been late for a minute", handle.name());
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lag(&self) -> Lag {
+        self.inner.lag(self.id)
+    }
+
+    pub(crate) fn inner(&self) -> &Inner<V> {
+        &self.inner
+    }
+
+    /// Returns how many notifications wait for the handler: [`Lag::pending`].
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// println!("{} wait", handle.pending());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.lag().pending
+    }
+}
+
+impl<V> fmt::Debug for HandlerHandle<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerHandle")
+            .field("informer", &self.inner.name)
+            .field("name", &self.seat.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Registers a handler; returns its handle, and its loop for the driver to run.
+pub(crate) fn register<V: Send + Sync + 'static>(
+    inner: Arc<Inner<V>>,
+    config: ListenerConfig,
+    options: &HandlerOptions,
+    handler: impl EventHandler<V>,
+) -> (HandlerHandle<V>, Job) {
+    let (handle, running) = join(inner, config, options);
+    let job: Job = if options.blocking {
+        Box::pin(running.run_blocking(handler))
+    } else {
+        Box::pin(running.run(Direct(handler)))
+    };
+    (handle, job)
+}
+
+/// As [`register`], for a handler that awaits.
+pub(crate) fn register_async<V: Send + Sync + 'static>(
+    inner: Arc<Inner<V>>,
+    config: ListenerConfig,
+    options: &HandlerOptions,
+    handler: impl AsyncEventHandler<V>,
+) -> (HandlerHandle<V>, Job) {
+    let (handle, running) = join(inner, config, options);
+    (handle, Box::pin(running.run(Awaited(handler))))
+}
+
+fn join<V>(
+    inner: Arc<Inner<V>>,
+    config: ListenerConfig,
+    options: &HandlerOptions,
+) -> (HandlerHandle<V>, Running<V>) {
+    let seat = Arc::new(Seat::new(&options.name));
+    let id = inner.join(config, Arc::clone(&seat));
+    let progress = Arc::new(watch::Sender::new(Progress::default()));
+    let running = Running {
+        inner: Arc::clone(&inner),
+        id,
+        seat: Arc::clone(&seat),
+        progress: Arc::clone(&progress),
+        events: Vec::new(),
+    };
+    let handle = HandlerHandle {
+        inner,
+        id,
+        seat,
+        progress,
+    };
+    (handle, running)
+}
+
+/// How a handler is called; an error is the panic.
+trait Call<V> {
+    fn call(&mut self, event: &Event<V>) -> impl Future<Output = Result<(), Panic>> + Send;
+}
+
+type Panic = Box<dyn Any + Send>;
+
+struct Direct<H>(H);
+
+impl<V: Send + Sync, H: EventHandler<V>> Call<V> for Direct<H> {
+    async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
+        catch_unwind(AssertUnwindSafe(|| deliver(&mut self.0, event)))
+    }
+}
+
+struct Awaited<H>(H);
+
+impl<V: Send + Sync, H: AsyncEventHandler<V>> Call<V> for Awaited<H> {
+    async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
+        let mut calling = pin!(deliver_async(&mut self.0, event));
+        core::future::poll_fn(|cx| {
+            match catch_unwind(AssertUnwindSafe(|| calling.as_mut().poll(cx))) {
+                Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+                Ok(Poll::Pending) => Poll::Pending,
+                // It is not polled again.
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        })
+        .await
+    }
+}
+
+/// A handler's loop.
+struct Running<V> {
+    inner: Arc<Inner<V>>,
+    id: ListenerId,
+    seat: Arc<Seat>,
+    progress: Arc<watch::Sender<Progress>>,
+    events: Vec<CoreEvent<Key, Shared<V>>>,
+}
+
+impl<V: Send + Sync + 'static> Running<V> {
+    async fn run(mut self, mut handler: impl Call<V>) {
+        while self.take().await {
+            let mut batch = Batch::new(&self.inner, &self.seat, &mut self.events);
+            while let Some(event) = batch.next() {
+                let called = handler.call(&event).await;
+                after(&self.inner, &self.seat, &self.progress, &event, called);
+            }
+            drop(batch);
+            // A handler that is always busy lets others have the thread.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Makes the calls on a thread that may be blocked, a batch at a time.
+    async fn run_blocking(mut self, mut handler: impl EventHandler<V>) {
+        while self.take().await {
+            let done = tokio::task::spawn_blocking(move || {
+                let mut batch = Batch::new(&self.inner, &self.seat, &mut self.events);
+                while let Some(event) = batch.next() {
+                    let called = catch_unwind(AssertUnwindSafe(|| deliver(&mut handler, &event)));
+                    after(&self.inner, &self.seat, &self.progress, &event, called);
+                }
+                drop(batch);
+                (self, handler)
+            });
+            // An error says that the runtime ends; then both are dropped, and what is pending is reported.
+            let Ok(both) = done.await else { return };
+            (self, handler) = both;
+        }
+    }
+
+    /// Waits for something to tell; `false` when there will be no more.
+    async fn take(&mut self) -> bool {
+        if !self.progress.borrow().began {
+            self.progress.send_modify(|progress| progress.began = true);
+        }
+        let (inner, id, events) = (&self.inner, self.id, &mut self.events);
+        let more = core::future::poll_fn(|cx| inner.poll_take(cx, id, events)).await;
+        self.seat.take(self.events.len());
+        more
+    }
+}
+
+/// What was taken from the log, one by one. What is left when the handler was removed is counted and reported.
+struct Batch<'a, V> {
+    inner: &'a Inner<V>,
+    seat: &'a Seat,
+    events: std::vec::Drain<'a, CoreEvent<Key, Shared<V>>>,
+    calls: u64,
+    panics_before: u64,
+}
+
+impl<'a, V> Batch<'a, V> {
+    fn new(
+        inner: &'a Inner<V>,
+        seat: &'a Seat,
+        events: &'a mut Vec<CoreEvent<Key, Shared<V>>>,
+    ) -> Self {
+        Self {
+            inner,
+            seat,
+            events: events.drain(..),
+            calls: 0,
+            panics_before: seat.panics(),
+        }
+    }
+
+    fn next(&mut self) -> Option<Event<V>> {
+        if self.seat.has_left() {
+            return None;
+        }
+        let event = Event::of(self.events.next()?);
+        let is_call = !matches!(event, Event::Synced);
+        self.calls += u64::from(is_call);
+        self.seat.begin_call(is_call);
+        Some(event)
+    }
+}
+
+impl<V> Drop for Batch<'_, V> {
+    fn drop(&mut self) {
+        // A call that is under way here was cut: it awaited, and the time of the stop is over.
+        let cut = usize::from(self.seat.call(tokio::time::Instant::now()).is_some());
+        report_undelivered(self.inner, &self.seat.name, self.events.len() + cut);
+        self.seat.take(0);
+        let panics = self.seat.panics() - self.panics_before;
+        self.inner
+            .figures
+            .handled(&self.seat.name, self.calls, panics, self.events.len());
+    }
+}
+
+/// Takes note of a call that has ended.
+fn after<V>(
+    inner: &Inner<V>,
+    seat: &Seat,
+    progress: &watch::Sender<Progress>,
+    event: &Event<V>,
+    called: Result<(), Panic>,
+) {
+    seat.end_call(called.is_err());
+    if let Err(panic) = called {
+        let problem = Problem::HandlerPanicked {
+            handler: &seat.name,
+            message: message(&*panic),
+        };
+        inner.report(&Report::about(Phase::Handler, problem));
+    }
+    if matches!(event, Event::Synced) {
+        seat.set_synced();
+        progress.send_modify(|progress| progress.synced = true);
+    }
+}
+
+impl<V> Drop for Running<V> {
+    fn drop(&mut self) {
+        let count = self.inner.leave(self.id);
+        report_undelivered(&self.inner, &self.seat.name, count);
+        self.progress.send_modify(|progress| progress.done = true);
+    }
+}
+
+fn report_undelivered<V>(inner: &Inner<V>, handler: &str, count: usize) {
+    if count > 0 {
+        inner.report(&Report::about(
+            Phase::Handler,
+            Problem::Undelivered { handler, count },
+        ));
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is no text")
+}

@@ -1,0 +1,209 @@
+//! What an informer notes of itself, for its health.
+
+use core::time::Duration;
+
+use informer_core::{Activity, Level, OwnedResource, Phase, Report};
+use tokio::time::Instant;
+
+use crate::advice;
+use crate::health::{SourceHealth, State, Trouble};
+
+/// What one source, the list and watch of a namespace, is about.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) resource: OwnedResource,
+    /// `None` before the driver runs.
+    activity: Option<Activity>,
+    since: Instant,
+    watching_since: Option<Instant>,
+    last: Option<Noted>,
+    pub(crate) lists: u64,
+    watches: u64,
+    failures: u64,
+}
+
+/// A report, as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Noted {
+    pub(crate) class: &'static str,
+    phase: Phase,
+    key: Option<String>,
+    message: String,
+    at: Instant,
+    retry_at: Option<Instant>,
+    over: bool,
+}
+
+impl Noted {
+    pub(crate) fn of(report: &Report<'_>) -> Self {
+        let now = Instant::now();
+        Self {
+            class: report.class(),
+            phase: report.phase,
+            key: report.key().map(ToOwned::to_owned),
+            message: report.to_string(),
+            at: now,
+            retry_at: report.retry_in.and_then(|wait| now.checked_add(wait)),
+            over: false,
+        }
+    }
+
+    pub(crate) fn is_of_a_request(report: &Report<'_>) -> bool {
+        report.level >= Level::Info
+            && advice::verb(report.phase).is_some()
+            && report.key().is_none()
+    }
+
+    pub(crate) fn trouble(&self, resource: &OwnedResource, now: Instant) -> Trouble {
+        let resource = resource.as_ref();
+        Trouble {
+            class: self.class,
+            phase: self.phase.as_str(),
+            message: self.message.clone(),
+            advice: advice::advice(self.class, self.phase, resource, &self.message),
+            missing_verb: (self.class == "forbidden")
+                .then(|| advice::verb(self.phase))
+                .flatten(),
+            key: self.key.clone(),
+            age: now.saturating_duration_since(self.at),
+            retry_in: self
+                .retry_at
+                .map(|at| at.saturating_duration_since(now))
+                .filter(|wait| !wait.is_zero()),
+            is_over: self.over,
+        }
+    }
+
+    pub(crate) const fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl Source {
+    pub(crate) fn new(resource: OwnedResource) -> Self {
+        Self {
+            resource,
+            activity: None,
+            since: Instant::now(),
+            watching_since: None,
+            last: None,
+            lists: 0,
+            watches: 0,
+            failures: 0,
+        }
+    }
+
+    /// Takes note of what the driver is about; returns whether a watch was opened.
+    pub(crate) fn activity(&mut self, activity: Activity) -> bool {
+        let is_same = self.activity.is_some_and(|before| {
+            core::mem::discriminant(&before) == core::mem::discriminant(&activity)
+        });
+        if is_same {
+            return false;
+        }
+        self.activity = Some(activity);
+        self.since = Instant::now();
+        let opened = matches!(activity, Activity::Watching | Activity::Streaming);
+        if opened {
+            self.watches += 1;
+            self.is_well();
+        }
+        self.watching_since = opened.then_some(self.since);
+        opened
+    }
+
+    /// A list, or the first part of a streaming list, is complete.
+    pub(crate) fn listed(&mut self) {
+        self.lists += 1;
+        self.is_well();
+        if self.activity == Some(Activity::Streaming) {
+            // From here on it is a watch, which began with the stream.
+            self.activity = Some(Activity::Watching);
+            self.since = Instant::now();
+        }
+    }
+
+    pub(crate) fn note(&mut self, noted: Noted) {
+        self.failures += 1;
+        self.last = Some(noted);
+    }
+
+    pub(crate) const fn last(&self) -> Option<&Noted> {
+        self.last.as_ref()
+    }
+
+    /// What went wrong is over: the server has agreed to something since.
+    const fn is_well(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.over = true;
+        }
+    }
+
+    pub(crate) const fn state(&self) -> State {
+        match self.activity {
+            None => State::NotStarted,
+            Some(Activity::Listing) => State::Listing,
+            Some(Activity::Streaming) => State::Streaming,
+            Some(Activity::Opening) => State::Opening,
+            Some(Activity::Watching) => State::Watching,
+            Some(Activity::Waiting { .. }) | Some(_) => State::Waiting,
+        }
+    }
+
+    /// Why it is not synced, in a line for a person.
+    pub(crate) fn reason(&self, now: Instant) -> String {
+        let pending = self.last.as_ref().filter(|last| !last.over);
+        if let Some(last) = pending {
+            let advice = last.trouble(&self.resource, now).advice;
+            return match advice {
+                Some(advice) => format!("{}. {advice}", last.message),
+                None => last.message.clone(),
+            };
+        }
+        let lasts = now.saturating_duration_since(self.since);
+        match self.state() {
+            State::NotStarted => "nothing was reported; is the driver running?".to_owned(),
+            State::Listing | State::Streaming => {
+                format!("the list is under way since {}", seconds(lasts))
+            }
+            State::Opening => format!("no answer came to a watch for {}", seconds(lasts)),
+            State::Watching | State::Waiting | State::Stopping | State::Ended => {
+                "the list was not taken in whole".to_owned()
+            }
+        }
+    }
+
+    pub(crate) fn health(
+        &self,
+        synced: bool,
+        resource_version: String,
+        now: Instant,
+    ) -> SourceHealth {
+        SourceHealth {
+            namespace: self
+                .resource
+                .as_ref()
+                .namespace
+                .unwrap_or_default()
+                .to_owned(),
+            state: self.state(),
+            state_age: now.saturating_duration_since(self.since),
+            synced,
+            resource_version,
+            watch_age: self
+                .watching_since
+                .map(|since| now.saturating_duration_since(since)),
+            lists: self.lists,
+            watches: self.watches,
+            failures: self.failures,
+            trouble: self
+                .last
+                .as_ref()
+                .map(|last| last.trouble(&self.resource, now)),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f32())
+}

@@ -1,0 +1,144 @@
+//! Waiting for several to be synced.
+
+use core::pin::Pin;
+use core::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::Instant;
+
+use crate::error::{Ended, Missing, NotSynced};
+use crate::health::Trouble;
+use crate::informer::Informer;
+use crate::registered::HandlerHandle;
+
+/// Something that is synced sooner or later: an informer, or a handler that has been called with all there is.
+///
+/// ```
+/// use informer_tokio::{HasSynced, Informer, RawJson};
+/// fn waits_for(pods: &Informer<RawJson>) -> Vec<&dyn HasSynced> {
+///     vec![pods]
+/// }
+/// ```
+pub trait HasSynced: Send + Sync {
+    /// Returns who it is.
+    fn who(&self) -> String;
+
+    /// Waits until it is synced.
+    ///
+    /// # Errors
+    /// Fails where it ends before that.
+    fn wait(&self) -> Pin<Box<dyn Future<Output = Result<(), Ended>> + Send + '_>>;
+
+    /// Returns why it is not synced: a line for a person, and what went wrong.
+    fn why_not(&self) -> (String, Vec<Trouble>);
+}
+
+impl<V: Send + Sync + 'static> HasSynced for Informer<V> {
+    fn who(&self) -> String {
+        self.name().to_owned()
+    }
+
+    fn wait(&self) -> Pin<Box<dyn Future<Output = Result<(), Ended>> + Send + '_>> {
+        Box::pin(self.synced())
+    }
+
+    fn why_not(&self) -> (String, Vec<Trouble>) {
+        self.why()
+    }
+}
+
+impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
+    fn who(&self) -> String {
+        format!("{} of {}", self.name(), self.inner().name)
+    }
+
+    fn wait(&self) -> Pin<Box<dyn Future<Output = Result<(), Ended>> + Send + '_>> {
+        Box::pin(self.synced())
+    }
+
+    fn why_not(&self) -> (String, Vec<Trouble>) {
+        if !self.inner().status.borrow().synced {
+            return self.inner().why();
+        }
+        let lag = self.lag();
+        let call = match lag.call {
+            Some(time) => format!(", and a call is under way for {:.1} s", time.as_secs_f32()),
+            None => String::new(),
+        };
+        let reason = format!("{} notifications wait for it{call}", lag.pending);
+        (reason, Vec::new())
+    }
+}
+
+/// Waits until all of them are synced, but no longer than `limit`.
+///
+/// # Errors
+/// Fails where the time is over, or where one of them ends; it names all that are missing, and why.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_tokio::{Informer, RawJson, wait_for_sync};
+/// # async fn example(pods: Informer<RawJson>, nodes: Informer<RawJson>) -> Result<(), informer_tokio::NotSynced> {
+/// wait_for_sync(Duration::from_secs(30), [&pods as _, &nodes as _]).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn wait_for_sync(
+    limit: Duration,
+    all: impl IntoIterator<Item = &dyn HasSynced>,
+) -> Result<(), NotSynced> {
+    let all: Vec<_> = all.into_iter().collect();
+    wait_until(Some(limit), &all).await
+}
+
+/// Waits for all; without a limit as long as none has ended.
+pub(crate) async fn wait_until(
+    limit: Option<Duration>,
+    all: &[&dyn HasSynced],
+) -> Result<(), NotSynced> {
+    let began = Instant::now();
+    let mut synced = vec![false; all.len()];
+    let mut failed = false;
+    {
+        let mut waits: FuturesUnordered<_> = all
+            .iter()
+            .enumerate()
+            .map(|(number, one)| async move { (number, one.wait().await) })
+            .collect();
+        // Those that end do not keep the others from being waited for: the list of what is missing is to be whole.
+        let every = async {
+            while let Some((number, waited)) = waits.next().await {
+                failed |= waited.is_err();
+                if let Some(synced) = synced.get_mut(number) {
+                    *synced = waited.is_ok();
+                }
+            }
+        };
+        match limit {
+            Some(limit) => {
+                let _ = tokio::time::timeout(limit, every).await;
+            }
+            None => every.await,
+        }
+    }
+    let mut missing: Vec<Missing> = all
+        .iter()
+        .zip(&synced)
+        .filter(|(_, synced)| !**synced)
+        .map(|(one, _)| {
+            let (reason, troubles) = one.why_not();
+            let name = one.who();
+            Missing {
+                name,
+                reason,
+                troubles,
+            }
+        })
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    missing.sort_by(|a, b| a.name.cmp(&b.name));
+    let waited = limit.filter(|_| !failed).unwrap_or_else(|| began.elapsed());
+    Err(NotSynced { waited, missing })
+}
