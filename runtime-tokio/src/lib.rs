@@ -47,6 +47,7 @@ mod advice;
 mod boxed;
 mod builder;
 mod driver;
+mod election;
 mod entry;
 mod error;
 mod examine;
@@ -73,6 +74,7 @@ mod wait;
 pub use boxed::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
 pub use builder::Builder;
 pub use driver::Driver;
+pub use election::{Election, Leadership, LeaseClient};
 pub use entry::{Entry, Key};
 pub use error::{Ended, Missing, NotSynced, StillUnsynced};
 pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request, SharedInformer};
@@ -94,9 +96,9 @@ pub use wait::{HasSynced, wait_for_sync};
 pub use async_trait::async_trait;
 #[doc(no_inline)]
 pub use informer_core::{
-    Body, Decode, FailureKind, FieldSelector, Get, Head, IndexError, Initial, Json, LabelSelector,
-    Level, Meta, Metadata, OwnedResource, Problem, Raw, RawJson, Report, Resource, Transport,
-    TransportError, Typed, View,
+    Body, Decode, ElectionConfig, FailureKind, FieldSelector, Get, Head, IndexError, Initial, Json,
+    LabelSelector, LeaseRecord, Level, Meta, Metadata, OwnedResource, Problem, Raw, RawJson,
+    Report, Resource, Transport, TransportError, Typed, View, Written,
 };
 
 #[doc(hidden)]
