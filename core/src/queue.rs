@@ -270,7 +270,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
 
     /// Returns how many keys can be given out now, delayed ones that are due aside.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.ready.len()
     }
 

@@ -227,8 +227,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Returns how many keys wait for a worker, delayed ones aside.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.lock().len()
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting()
     }
 
     /// Tells whether no key waits, is delayed or worked on.
@@ -256,7 +256,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Wakes those whom the state concerns.
     fn tell(&self, queue: &informer_core::WorkQueue<K, Limit<K>>) {
-        if !queue.is_empty() {
+        if queue.waiting() > 0 {
             self.shared.news.notify_one();
         } else if queue.is_shut_down() {
             self.shared.news.notify_waiters();

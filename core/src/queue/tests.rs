@@ -98,13 +98,13 @@ fn k03_what_waits_is_not_added_again() {
     for key in ["a", "b", "a", "a"] {
         queue.add(at(0), key);
     }
-    assert_eq!(queue.len(), 2);
+    assert_eq!(queue.waiting(), 2);
     assert_eq!(queue.take(at(0)), Some("a"), "it keeps its place");
     for _ in 0..3 {
         queue.add(at(0), "a");
     }
     queue.done(at(0), &"a");
-    assert_eq!(queue.len(), 2);
+    assert_eq!(queue.waiting(), 2);
     assert_eq!(queue.take(at(0)), Some("b"));
     assert_eq!(queue.take(at(0)), Some("a"));
     queue.done(at(0), &"a");
@@ -181,7 +181,7 @@ fn k06_of_several_delays_the_earliest_counts() {
     queue.add_after(at(0), "b", ms(30));
     queue.add_after(at(0), "a", ms(70));
     assert_eq!(
-        (queue.next_due(), queue.delayed(), queue.len()),
+        (queue.next_due(), queue.delayed(), queue.waiting()),
         (Some(at(30)), 2, 0)
     );
     assert_eq!(queue.take(at(29)), None);
