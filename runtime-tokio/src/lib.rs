@@ -42,6 +42,13 @@
 //! let on_n1 = pods.lister().by_index("node", "n1");
 //! # }
 //! ```
+//!
+//! # Features
+//! None is on by default; each only adds.
+//! - `k8s-openapi`: every type of k8s-openapi is a [`Kind`] by itself.
+//! - `kube`: every type that `kube::CustomResource` derives is one too, and so is every type of k8s-openapi.
+//! - `metrics`: figures go to the `metrics` facade.
+//! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 
 mod advice;
 mod boxed;
@@ -61,6 +68,8 @@ mod informer;
 mod kind;
 mod lister;
 mod options;
+#[cfg(feature = "page")]
+mod page;
 mod queue;
 mod registered;
 mod seat;
@@ -85,6 +94,8 @@ pub use informer::Informer;
 pub use kind::Kind;
 pub use lister::Lister;
 pub use options::HandlerOptions;
+#[cfg(feature = "page")]
+pub use page::Page;
 pub use queue::{Work, WorkQueue};
 pub use registered::HandlerHandle;
 pub use subscription::{Event, Subscription};

@@ -1,0 +1,33 @@
+//! The page on how informers are: for a person, for probes, for Prometheus.
+//!
+//! `cargo run --example health` starts it at http://127.0.0.1:8080/ over a fake API server on which one resource is
+//! forbidden; another address is its argument.
+
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_tokio::{Factory, HandlerOptions, Handlers, Page, RawJson, boxed};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
+    mock.with(|server| {
+        let message = "secrets is forbidden: User \"me\" cannot list resource \"secrets\"";
+        let fault = Fault::api_status(403, "Forbidden", message);
+        server.inject(fault.on_path("/api/v1/secrets").always());
+    });
+
+    let (factory, driver) = Factory::builder(boxed!(mock.transport())).build();
+    tokio::spawn(driver.run());
+    let pods = factory.raw("pods")?.get();
+    let _secrets = factory.metadata("secrets")?.get();
+    let _widgets = factory.raw("widgets.v1.example.com")?.get();
+    let options = HandlerOptions::default().name("load-balancer");
+    pods.add_handler_with(&options, Handlers::<RawJson>::new().on_add(|_, _| ()));
+
+    let address = std::env::args().nth(1);
+    let address = address.as_deref().unwrap_or("127.0.0.1:8080");
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    let page = Page::new("the example health").factory(&factory);
+    axum::serve(listener, page.router()).await?;
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! A page that shows how informers are, for people and for Prometheus.
+
+mod html;
+mod prometheus;
+
+use core::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+use crate::factory::Factory;
+use crate::health::Health;
+use crate::informer::Informer;
+
+/// A small HTTP page on how informers are. It is a router for axum, to be served by itself or nested in another one.
+///
+/// | path | |
+/// |---|---|
+/// | `/` | for a person: each informer, what is wrong with it and what can be done about it |
+/// | `/metrics` | for Prometheus, in its text format |
+/// | `/health.json` | every [`Health`] as JSON |
+/// | `/readyz` | 200 where every informer is synced and runs, else 503 and who is not |
+/// | `/livez` | 200 |
+///
+/// It shows names, selectors and messages of the API server, but no object. Whom it may be shown to is the server's
+/// business.
+///
+/// ```no_run
+/// use informer_tokio::{Factory, Informer, Page, RawJson};
+/// # async fn example(pods: Informer<RawJson>, factory: Factory) -> std::io::Result<()> {
+/// let page = Page::new("my-controller").informer(&pods).factory(&factory);
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+/// axum::serve(listener, page.router()).await
+/// # }
+/// ```
+#[must_use = "`router` gives the page"]
+pub struct Page {
+    title: String,
+    sources: Vec<Source>,
+}
+
+type Source = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
+
+impl Page {
+    /// Makes a page of nothing, with a title.
+    ///
+    /// ```
+    /// let page = informer_tokio::Page::new("my-controller");
+    /// ```
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Adds an informer.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// let page = informer_tokio::Page::new("my-controller").informer(&pods);
+    /// # }
+    /// ```
+    pub fn informer<V: Send + Sync + 'static>(self, informer: &Informer<V>) -> Self {
+        let informer = informer.clone();
+        self.add(move || vec![informer.health()])
+    }
+
+    /// Adds a factory: all informers that it has whenever the page is asked for.
+    ///
+    /// ```
+    /// # fn example(factory: informer_tokio::Factory) {
+    /// let page = informer_tokio::Page::new("my-controller").factory(&factory);
+    /// # }
+    /// ```
+    pub fn factory(self, factory: &Factory) -> Self {
+        let factory = factory.clone();
+        self.add(move || factory.health())
+    }
+
+    fn add(mut self, source: impl Fn() -> Vec<Health> + Send + Sync + 'static) -> Self {
+        self.sources.push(Arc::new(source));
+        self
+    }
+
+    /// Returns the page as a router.
+    ///
+    /// ```
+    /// let app: axum::Router = axum::Router::new().nest("/informers", informer_tokio::Page::new("mine").router());
+    /// ```
+    pub fn router(self) -> Router {
+        let page = Arc::new(self);
+        let with = |answer: fn(&Self) -> Answer| {
+            let page = Arc::clone(&page);
+            get(move || {
+                let answer = answer(&page);
+                core::future::ready(answer)
+            })
+        };
+        Router::new()
+            .route("/", with(Self::html))
+            .route("/metrics", with(Self::metrics))
+            .route("/health.json", with(Self::json))
+            .route("/readyz", with(Self::ready))
+            .route("/livez", get(|| core::future::ready("ok\n")))
+    }
+
+    fn health(&self) -> Vec<Health> {
+        let mut all: Vec<Health> = self.sources.iter().flat_map(|source| source()).collect();
+        // Two may have the same name; in figures each has to have its own.
+        for at in 1..all.len() {
+            let (before, rest) = all.split_at_mut(at);
+            let Some(health) = rest.first_mut() else {
+                break;
+            };
+            let is_taken = |name: &str| before.iter().any(|other| other.name == name);
+            if is_taken(&health.name) {
+                let own = (2..).map(|number| format!("{} ({number})", health.name));
+                let free = own.into_iter().find(|name| !is_taken(name));
+                health.name = free.unwrap_or_default();
+            }
+        }
+        all
+    }
+
+    fn html(&self) -> Answer {
+        Answer::of(
+            "text/html; charset=utf-8",
+            html::page(&self.title, &self.health()),
+        )
+    }
+
+    fn metrics(&self) -> Answer {
+        Answer::of(
+            "text/plain; version=0.0.4; charset=utf-8",
+            prometheus::text(&self.health()),
+        )
+    }
+
+    fn json(&self) -> Answer {
+        match serde_json::to_string_pretty(&self.health()) {
+            Ok(json) => Answer::of("application/json", json),
+            Err(error) => Answer {
+                status: StatusCode::INTERNAL_SERVER_ERROR,
+                ..Answer::of("text/plain; charset=utf-8", error.to_string())
+            },
+        }
+    }
+
+    fn ready(&self) -> Answer {
+        let health = self.health();
+        let mut text = String::new();
+        for health in health
+            .iter()
+            .filter(|health| !health.synced || health.ended)
+        {
+            text.push_str(&health.name);
+            text.push_str(": ");
+            text.push_str(health.state.as_str());
+            for trouble in health.troubles() {
+                text.push_str("; ");
+                text.push_str(&trouble.to_string());
+            }
+            text.push('\n');
+        }
+        if text.is_empty() {
+            return Answer::of("text/plain; charset=utf-8", "ok\n".to_owned());
+        }
+        Answer {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            ..Answer::of("text/plain; charset=utf-8", text)
+        }
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Answer {
+    const fn of(content_type: &'static str, body: String) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type,
+            body,
+        }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> axum::response::Response {
+        let headers = [
+            (header::CONTENT_TYPE, self.content_type),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
+        (self.status, headers, self.body).into_response()
+    }
+}

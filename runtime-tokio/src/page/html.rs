@@ -1,0 +1,260 @@
+//! The page for a person.
+
+use core::fmt::{self, Write as _};
+use core::time::Duration;
+
+use crate::health::{Health, Trouble};
+
+const STYLE: &str = "
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
+body { max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-bottom: .3rem; }
+section { border-top: 1px solid #8886; padding: .5rem 0 1rem; }
+.badge { padding: .1rem .5rem; border-radius: .6rem; font-size: .85rem; color: #fff; }
+.well { background: #186a3b; } .busy { background: #7a5200; } .ill { background: #a3160f; }
+.trouble { border-left: 4px solid #a3160f; padding-left: .7rem; }
+.trouble.over { border-color: #8888; }
+table { border-collapse: collapse; margin: .5rem 0; }
+th, td { text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; }
+th { font-weight: 600; } code { overflow-wrap: anywhere; }
+";
+
+pub(super) fn page(title: &str, all: &[Health]) -> String {
+    let mut out = String::new();
+    // Writing into a `String` does not fail.
+    let _ = write_page(&mut out, title, all);
+    out
+}
+
+fn write_page(out: &mut String, title: &str, all: &[Health]) -> fmt::Result {
+    let title = Text(title);
+    let well = all.iter().filter(|health| health.is_well()).count();
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><meta http-equiv=\"refresh\" content=\"5\">\
+         <title>{title}: {well} of {} informers are well</title><style>{STYLE}</style></head><body>\n\
+         <h1>{title}</h1>\n<p>{well} of {} informers are well. \
+         <a href=\"health.json\">JSON</a>, <a href=\"metrics\">metrics</a></p>\n",
+        all.len(),
+        all.len()
+    )?;
+    for health in all {
+        informer(out, health)?;
+    }
+    out.write_str("</body></html>\n")
+}
+
+fn informer(out: &mut String, health: &Health) -> fmt::Result {
+    let (class, word) = if health.ended {
+        ("ill", "ended")
+    } else if health.is_well() {
+        ("well", "synced")
+    } else if health.incomplete {
+        ("ill", "incomplete")
+    } else if health.synced {
+        ("busy", "synced, with stale objects")
+    } else if health.troubles().next().is_some() {
+        ("ill", "not synced")
+    } else {
+        ("busy", "not synced yet")
+    };
+    writeln!(
+        out,
+        "<section><h2>{} <span class=\"badge {class}\">{word}</span></h2>",
+        Text(&health.name)
+    )?;
+    for source in &health.sources {
+        if let Some(trouble) = &source.trouble {
+            trouble_of(out, trouble, &source.namespace)?;
+        }
+    }
+    if let Some(trouble) = &health.last_error
+        && !health
+            .sources
+            .iter()
+            .any(|source| source.trouble.as_ref() == Some(trouble))
+    {
+        trouble_of(out, trouble, "")?;
+    }
+    out.write_str("<table>\n")?;
+    row(
+        out,
+        "state",
+        format_args!("{} for {}", health.state, Time(health.state_age)),
+    )?;
+    row(out, "resource", Text(&health.resource))?;
+    row(
+        out,
+        "objects",
+        format_args!("{} ({} as JSON)", health.objects, Bytes(health.bytes)),
+    )?;
+    row(
+        out,
+        "resourceVersion",
+        format_args!("<code>{}</code>", Text(&health.resource_version)),
+    )?;
+    row(
+        out,
+        "lists",
+        format_args!("{}, of them relists: {}", health.lists, health.relists),
+    )?;
+    row(out, "failures", health.failures)?;
+    match health.watch_age {
+        Some(age) => row(out, "watch", format_args!("open for {}", Time(age)))?,
+        None => row(out, "watch", "not open")?,
+    }
+    if health.stale_count > 0 {
+        let keys = health.stale.join(", ");
+        row(
+            out,
+            "stale",
+            format_args!("{}: <code>{}</code>", health.stale_count, Text(&keys)),
+        )?;
+    }
+    out.write_str("</table>\n")?;
+    sources(out, health)?;
+    handlers(out, health)?;
+    out.write_str("</section>\n")
+}
+
+fn trouble_of(out: &mut String, trouble: &Trouble, namespace: &str) -> fmt::Result {
+    let over = if trouble.is_over { " over" } else { "" };
+    write!(out, "<div class=\"trouble{over}\"><p>")?;
+    if !namespace.is_empty() {
+        write!(out, "<b>{}</b>: ", Text(namespace))?;
+    }
+    write!(
+        out,
+        "{} <small>({}, {} ago{})</small></p>",
+        Text(&trouble.message),
+        Text(trouble.class),
+        Time(trouble.age),
+        if trouble.is_over { ", and over" } else { "" }
+    )?;
+    if let Some(advice) = &trouble.advice {
+        write!(out, "<p>{}</p>", Text(advice))?;
+    }
+    out.write_str("</div>\n")
+}
+
+fn sources(out: &mut String, health: &Health) -> fmt::Result {
+    if health.sources.len() < 2 {
+        return Ok(());
+    }
+    out.write_str(
+        "<table><tr><th>namespace</th><th>state</th><th>synced</th><th>resourceVersion</th></tr>\n",
+    )?;
+    for source in &health.sources {
+        writeln!(
+            out,
+            "<tr><td>{}</td><td>{} for {}</td><td>{}</td><td><code>{}</code></td></tr>",
+            Text(&source.namespace),
+            source.state,
+            Time(source.state_age),
+            if source.synced { "yes" } else { "no" },
+            Text(&source.resource_version)
+        )?;
+    }
+    out.write_str("</table>\n")
+}
+
+fn handlers(out: &mut String, health: &Health) -> fmt::Result {
+    if health.handlers.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<table><tr><th>handler</th><th>synced</th><th>waiting</th><th>behind</th><th>merged</th>\
+         <th>calls</th><th>panics</th></tr>\n",
+    )?;
+    for handler in &health.handlers {
+        writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            Text(&handler.name),
+            if handler.synced { "yes" } else { "no" },
+            handler.lag.pending,
+            Time(handler.lag.behind),
+            handler.lag.merged,
+            handler.calls,
+            handler.panics
+        )?;
+    }
+    out.write_str("</table>\n")
+}
+
+fn row(out: &mut String, name: &str, value: impl fmt::Display) -> fmt::Result {
+    writeln!(out, "<tr><th>{name}</th><td>{value}</td></tr>")
+}
+
+/// Text as HTML has it.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs() {
+            0..60 => write!(f, "{:.1} s", self.0.as_secs_f32()),
+            seconds @ 60..3600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            seconds @ 3600..86400 => write!(f, "{} h {} min", seconds / 3600, seconds / 60 % 60),
+            seconds => write!(f, "{} d {} h", seconds / 86400, seconds / 3600 % 24),
+        }
+    }
+}
+
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    #[expect(clippy::cast_precision_loss, reason = "it is for a person")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..1024 => write!(f, "{bytes} B"),
+            bytes @ 1024..1_048_576 => write!(f, "{:.1} KiB", bytes as f64 / 1024.0),
+            bytes => write!(f, "{:.1} MiB", bytes as f64 / 1_048_576.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_is_text_and_no_markup() {
+        assert_eq!(
+            Text("<script>\"a\" & 'b'").to_string(),
+            "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;"
+        );
+    }
+
+    #[test]
+    fn times_and_sizes_are_for_people() {
+        let time = |seconds| Time(Duration::from_secs(seconds)).to_string();
+        assert_eq!(
+            [time(5), time(75), time(3_700), time(100_000)],
+            ["5.0 s", "1 min 15 s", "1 h 1 min", "1 d 3 h"]
+        );
+        let bytes = |bytes| Bytes(bytes).to_string();
+        assert_eq!(
+            [bytes(5), bytes(2048), bytes(3 << 20)],
+            ["5 B", "2.0 KiB", "3.0 MiB"]
+        );
+    }
+}
