@@ -24,7 +24,7 @@ struct Spec {
 }
 
 /// The transport is chosen here, at run time.
-fn transport() -> Result<BoxTransport, Box<dyn std::error::Error>> {
+fn transport() -> Result<BoxTransport, Box<dyn core::error::Error>> {
     if let Some(url) = std::env::args().nth(1) {
         return Ok(boxed!(HyperTransport::builder(&url).build()?));
     }
@@ -40,7 +40,7 @@ fn transport() -> Result<BoxTransport, Box<dyn std::error::Error>> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let (factory, driver) = Factory::builder(transport()?).build();
     tokio::spawn(driver.run());
 

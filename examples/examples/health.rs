@@ -7,7 +7,7 @@ use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
 use informer_tokio::{Factory, HandlerOptions, Handlers, Page, RawJson, boxed};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
     mock.with(|server| {

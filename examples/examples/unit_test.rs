@@ -15,7 +15,7 @@ impl EventHandler<RawJson> for Count {
 
 // In a test: #[tokio::test(start_paused = true)]
 #[tokio::main(flavor = "current_thread", start_paused = true)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
     let (pods, driver) = Informer::builder(mock.transport(), Resource::parse("pods")?, Raw).build();

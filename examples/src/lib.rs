@@ -9,3 +9,28 @@ pub mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/RUN-LOOP.md")]
 pub mod run_loop {}
+
+/// The code in `docs/FROM-CLIENT-GO.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/FROM-CLIENT-GO.md")]
+pub mod from_client_go {}
+
+/// The code in `docs/FROM-KUBE-RS.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/FROM-KUBE-RS.md")]
+pub mod from_kube_rs {}
+
+/// The code in `docs/RESYNC.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/RESYNC.md")]
+pub mod resync {}
+
+/// The code in `docs/MEMORY.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/MEMORY.md")]
+pub mod memory {}
+
+/// The code in `docs/HEALTH.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/HEALTH.md")]
+pub mod health {}

@@ -23,24 +23,40 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// Makes a key of its text.
+    ///
+    /// ```
+    /// assert_eq!(informer_tokio::Key::new("prod/web").as_str(), "prod/web");
+    /// ```
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self(key.into())
     }
 
     /// Returns the key as text.
+    ///
+    /// ```
+    /// assert_eq!(informer_tokio::Key::new("node-1").as_str(), "node-1");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the namespace; empty where there is none.
+    ///
+    /// ```
+    /// assert_eq!(informer_tokio::Key::new("node-1").namespace(), "");
+    /// ```
     #[must_use]
     pub fn namespace(&self) -> &str {
         split_key(&self.0).0
     }
 
     /// Returns the name.
+    ///
+    /// ```
+    /// assert_eq!(informer_tokio::Key::new("prod/web").name(), "web");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         split_key(&self.0).1
@@ -129,6 +145,13 @@ impl<V> Cached for Shared<V> {
 /// that the decoder kept.
 ///
 /// Holding one keeps the object in memory, also when the cache has a newer state of it.
+///
+/// ```
+/// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+/// println!("{pod} at {}", pod.resource_version());
+/// let kept: &informer_tokio::RawJson = &pod; // What the decoder kept.
+/// # }
+/// ```
 pub struct Entry<V> {
     key: Key,
     object: Shared<V>,
@@ -144,36 +167,72 @@ impl<V> Entry<V> {
     }
 
     /// Returns the key.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{}", pod.key());
+    /// # }
+    /// ```
     #[must_use]
     pub const fn key(&self) -> &Key {
         &self.key
     }
 
     /// Returns the namespace; empty where there is none.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{}", pod.namespace());
+    /// # }
+    /// ```
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.key.namespace()
     }
 
     /// Returns the name.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{}", pod.name());
+    /// # }
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.name()
     }
 
     /// Returns the resourceVersion.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{}", pod.resource_version());
+    /// # }
+    /// ```
     #[must_use]
     pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
         self.object.object().resource_version()
     }
 
     /// Returns the uid.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{}", pod.uid());
+    /// # }
+    /// ```
     #[must_use]
     pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
         self.object.object().uid()
     }
 
     /// Returns what the decoder kept.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{} bytes", pod.value().bytes().len());
+    /// # }
+    /// ```
     #[must_use]
     pub fn value(&self) -> &V {
         self.object.value()
@@ -181,6 +240,14 @@ impl<V> Entry<V> {
 
     /// Tells whether both are the same state of one object. An update between two such entries is a replay and no
     /// news.
+    ///
+    /// ```
+    /// # fn example(old: informer_tokio::Entry<informer_tokio::RawJson>, new: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// if !new.is_same_state(&old) {
+    ///     println!("{new} has changed");
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_same_state(&self, other: &Self) -> bool {
         self.object.is(&other.object)
@@ -190,6 +257,12 @@ impl<V> Entry<V> {
 
 impl<V: View> Entry<V> {
     /// Returns the value of a label, where labels are kept.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("{:?}", pod.label("app"));
+    /// # }
+    /// ```
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
         let value = json::value_at(self.value().labels_json()?, &[key])?;
@@ -198,12 +271,24 @@ impl<V: View> Entry<V> {
 
     /// Returns the JSON of the value at a path, where the object is kept as JSON; a number in the path is a place in
     /// an array.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// let ports: Option<&[u8]> = pod.at(&["spec", "containers", "0", "ports"]);
+    /// # }
+    /// ```
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
         json::value_at(self.value().json()?, path)
     }
 
     /// Returns the text at a path, where the object is kept as JSON and there is a text.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// let on_n1 = pod.text_at(&["spec", "nodeName"]).is_some_and(|node| node.eq_str("n1"));
+    /// # }
+    /// ```
     #[must_use]
     pub fn text_at(&self, path: &[&str]) -> Option<JsonStr<'_>> {
         self.at(path).and_then(json::as_str)
@@ -212,6 +297,13 @@ impl<V: View> Entry<V> {
 
 impl<T> Entry<Typed<T>> {
     /// Returns the typed object.
+    ///
+    /// ```
+    /// struct Pod { node: String }
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Typed<Pod>>) {
+    /// println!("{}", pod.get().node);
+    /// # }
+    /// ```
     #[must_use]
     pub fn get(&self) -> &T {
         self.value()
@@ -223,6 +315,15 @@ impl Entry<RawJson> {
     ///
     /// # Errors
     /// Fails where the object is not of the type.
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) -> Result<(), serde_json::Error> {
+    /// let typed: Pod = pod.get()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.value().decode()
     }

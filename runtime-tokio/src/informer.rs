@@ -24,6 +24,14 @@ use crate::subscription::Subscription;
 ///
 /// `V` is what the decoder keeps of an object: `Typed<Pod>`, [`RawJson`](crate::RawJson),
 /// [`Metadata`](crate::Metadata).
+///
+/// ```
+/// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+/// pods.synced().await?;
+/// println!("{} has {} objects", pods.name(), pods.lister().len());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Informer<V> {
     inner: Arc<Inner<V>>,
     jobs: mpsc::UnboundedSender<Job>,
@@ -47,6 +55,12 @@ impl<V> Informer<V> {
     }
 
     /// Returns a lister, which reads the cache and never asks the API server.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{}", pods.lister().len());
+    /// # }
+    /// ```
     #[must_use]
     pub fn lister(&self) -> Lister<V> {
         Lister::new(Arc::clone(&self.inner))
@@ -56,6 +70,13 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// pods.synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn synced(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
@@ -71,6 +92,13 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the time is over, and says what was last reported; or where the driver ends.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::StillUnsynced> {
+    /// pods.synced_within(core::time::Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn synced_within(&self, limit: Duration) -> Result<(), StillUnsynced> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(synced) => Ok(synced?),
@@ -169,6 +197,12 @@ impl<V> Informer<V> {
     }
 
     /// Tells whether the cache has shown a complete list.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{}", if pods.is_synced() { "ready" } else { "not yet" });
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.inner.status.borrow().synced
@@ -209,6 +243,17 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// A name that is taken adds nothing.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::IndexError> {
+    /// pods.add_index("node", |pod, value| {
+    ///     let node = pod.at(&["spec", "nodeName"]).and_then(informer_core::json::as_str);
+    ///     node.iter().for_each(|node| value(&node.to_string()));
+    /// })?;
+    /// let on_n1 = pods.lister().by_index("node", "n1")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn add_index(
         &self,
         name: &str,
@@ -276,6 +321,13 @@ impl<V> Informer<V> {
     }
 
     /// Waits until the driver has ended.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// pods.stop();
+    /// pods.ended().await;
+    /// # }
+    /// ```
     pub async fn ended(&self) {
         let mut status = self.inner.status.subscribe();
         // The sender is in `inner`, so this ends with the status and with nothing else.

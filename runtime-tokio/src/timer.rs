@@ -26,6 +26,13 @@ pub struct TokioTimer {
 
 impl TokioTimer {
     /// Makes a clock whose epoch is now.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = informer_tokio::TokioTimer::new();
+    /// # }
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self {

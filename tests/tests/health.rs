@@ -289,7 +289,7 @@ async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
     assert!(error.contains("TLS"), "{error}");
     mock.with(|server| server.clear_faults());
     mock.with(|server| {
-        server.inject(Fault::api_status(401, "Unauthorized", "Unauthorized").always())
+        server.inject(Fault::api_status(401, "Unauthorized", "Unauthorized").always());
     });
     let pods = start(&mock);
     let error = pods.synced_within(secs(10)).await.unwrap_err().to_string();
@@ -425,7 +425,7 @@ async fn figures_go_to_the_metrics_facade() {
 }
 
 /// Asks the page, and returns the status and the body.
-async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
+async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -439,7 +439,7 @@ async fn get(address: std::net::SocketAddr, path: &str) -> (u16, String) {
 }
 
 /// A page of three informers: one that is well, one without rights, one that nobody drives. Its names are markup.
-async fn page() -> (std::net::SocketAddr, Vec<Informer<RawJson>>) {
+async fn page() -> (core::net::SocketAddr, Vec<Informer<RawJson>>) {
     let mock = server();
     let pods = start(&mock);
     pods.add_handler_with(
