@@ -2,6 +2,8 @@
 
 pub mod conformance;
 pub mod memory;
+pub mod proxy;
+pub mod real;
 
 use core::time::Duration;
 

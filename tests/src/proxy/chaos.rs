@@ -1,0 +1,115 @@
+//! Faults from a seed.
+
+use core::time::Duration;
+
+use super::{Cut, FaultProxy};
+
+/// Numbers from a seed (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Starts at a seed; the same gives the same.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, which is 0 for 0.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        if bound == 0 { 0 } else { mixed % bound }
+    }
+
+    /// A number from `low` up to `high`, both included.
+    pub const fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+}
+
+/// Injects one fault after another into a proxy.
+#[derive(Clone, Debug)]
+pub struct Chaos {
+    random: Random,
+    counts: [u64; FAULTS.len()],
+}
+
+/// The faults, as they are counted.
+const FAULTS: [&str; 8] = [
+    "close",
+    "reset",
+    "cut at a byte",
+    "next cut at a byte",
+    "stall",
+    "half-open",
+    "refuse",
+    "thin link",
+];
+
+impl Chaos {
+    /// Begins with a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            counts: [0; FAULTS.len()],
+        }
+    }
+
+    /// Injects the next fault, and takes it away again where it is one that lasts. It returns after a pause.
+    pub async fn step(&mut self, proxy: &FaultProxy) {
+        let kind = self.random.below(FAULTS.len() as u64);
+        let cut = if self.random.below(2) == 0 {
+            Cut::Close
+        } else {
+            Cut::Reset
+        };
+        let bytes = self.random.between(1, 60_000);
+        let lasting = Duration::from_millis(self.random.between(200, 3000));
+        match kind {
+            0 => proxy.cut(Cut::Close),
+            1 => proxy.cut(Cut::Reset),
+            2 => proxy.cut_after(bytes, cut),
+            3 => {
+                proxy.cut_next_at(bytes, cut);
+                proxy.cut(cut);
+            }
+            4 => {
+                proxy.stall(true);
+                tokio::time::sleep(lasting).await;
+                proxy.stall(false);
+            }
+            5 => proxy.freeze(),
+            6 => {
+                proxy.refuse(true);
+                proxy.cut(cut);
+                tokio::time::sleep(lasting).await;
+                proxy.refuse(false);
+            }
+            _ => {
+                proxy.bandwidth(Some(20_000));
+                proxy.delay(Duration::from_millis(20));
+                tokio::time::sleep(lasting).await;
+                proxy.bandwidth(None);
+                proxy.delay(Duration::ZERO);
+            }
+        }
+        if let Some(count) = usize::try_from(kind)
+            .ok()
+            .and_then(|kind| self.counts.get_mut(kind))
+        {
+            *count += 1;
+        }
+        let pause = self.random.between(500, 4000);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+
+    /// How many faults there were of each kind.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        FAULTS.into_iter().zip(self.counts)
+    }
+}

@@ -1,0 +1,395 @@
+//! A cluster: who it is, and what tests write to it.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use http::{Method, Request, Uri};
+use informer_core::OwnedResource;
+use informer_hyper::HyperTransport;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use serde_json::{Value, json};
+
+use super::{Error, Outcome, Recorded};
+
+/// Key to uid and version.
+pub type Versions = BTreeMap<String, (String, String)>;
+
+/// How an informer under test speaks to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// Who an informer under test is.
+#[derive(Clone, Debug, Default)]
+pub enum Identity {
+    /// The user of the kubeconfig.
+    #[default]
+    Admin,
+    /// Who has this token.
+    Token(String),
+    /// Who has the token in this file.
+    TokenFile(PathBuf),
+    /// Who has the certificate and key in these files.
+    Certificate(PathBuf, PathBuf),
+}
+
+/// A cluster that tests write to.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    config: Config,
+    file: Kubeconfig,
+}
+
+impl Cluster {
+    /// Reads a kubeconfig.
+    ///
+    /// # Errors
+    /// Fails where it cannot be used.
+    pub async fn open(kubeconfig: &Path) -> Outcome<Self> {
+        let file = Kubeconfig::read_from(kubeconfig)?;
+        let config =
+            Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config.clone())?;
+        Ok(Self {
+            client,
+            config,
+            file,
+        })
+    }
+
+    /// The address of the API server.
+    ///
+    /// # Errors
+    /// Fails where its name is not found.
+    pub async fn address(&self) -> Outcome<SocketAddr> {
+        let (host, port) = host_and_port(&self.config.cluster_url)?;
+        let found = tokio::net::lookup_host((host.as_str(), port)).await?.next();
+        found.ok_or_else(|| format!("{host} has no address").into())
+    }
+
+    /// Makes a transport for an informer: to the server itself, or to it through a proxy.
+    ///
+    /// # Errors
+    /// Fails where the kubeconfig has what a transport cannot use.
+    pub fn transport(
+        &self,
+        protocol: Protocol,
+        identity: &Identity,
+        through: Option<SocketAddr>,
+    ) -> Outcome<Recorded<HyperTransport>> {
+        let builder = self.kubeconfig(identity, through)?.builder()?;
+        let builder = match protocol {
+            Protocol::Http1 => builder.http2(false),
+            Protocol::Http2 => builder.http1(false),
+        };
+        Ok(Recorded::new(builder.build()?))
+    }
+
+    /// Changes the kubeconfig as far as is wanted: another address by which the server is reached, another user.
+    fn kubeconfig(
+        &self,
+        identity: &Identity,
+        through: Option<SocketAddr>,
+    ) -> Outcome<informer_hyper::Kubeconfig> {
+        let mut file = serde_json::to_value(&self.file)?;
+        let context =
+            &file["contexts"][Self::place(&file, "contexts", &file["current-context"])?]["context"];
+        let cluster = Self::place(&file, "clusters", &context["cluster"])?;
+        let user = Self::place(&file, "users", &context["user"])?;
+        if let Some(proxy) = through {
+            let (host, _) = host_and_port(&self.config.cluster_url)?;
+            let cluster = &mut file["clusters"][cluster]["cluster"];
+            cluster["server"] = format!("https://{proxy}").into();
+            if host != proxy.ip().to_string() && cluster["tls-server-name"].is_null() {
+                cluster["tls-server-name"] = host.into();
+            }
+        }
+        match identity {
+            Identity::Admin => {}
+            Identity::Token(token) => file["users"][user]["user"] = json!({ "token": token }),
+            Identity::TokenFile(path) => file["users"][user]["user"] = json!({ "tokenFile": path }),
+            Identity::Certificate(chain, key) => {
+                file["users"][user]["user"] =
+                    json!({ "client-certificate": chain, "client-key": key });
+            }
+        }
+        // JSON is YAML.
+        let mut changed = tempfile::NamedTempFile::new()?;
+        std::io::Write::write_all(&mut changed, file.to_string().as_bytes())?;
+        Ok(informer_hyper::Kubeconfig::from_file(changed.path())?)
+    }
+
+    fn place(file: &Value, list: &str, name: &Value) -> Outcome<usize> {
+        let entries = file[list].as_array().map(Vec::as_slice).unwrap_or_default();
+        let place = entries.iter().position(|entry| &entry["name"] == name);
+        Ok(place.ok_or_else(|| format!("the kubeconfig has no {name} in {list}"))?)
+    }
+
+    /// Sends a request and returns status and body.
+    ///
+    /// # Errors
+    /// Fails where there is no answer, or none that is JSON.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Outcome<(u16, Value)> {
+        let kind = if method == Method::PATCH {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(kube_client::client::Body::from(body.into_bytes()))?;
+        let response = self.client.send(request).await?;
+        let status = response.status().as_u16();
+        let bytes = http_body_util::BodyExt::collect(response.into_body())
+            .await?
+            .to_bytes();
+        Ok((
+            status,
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        ))
+    }
+
+    /// Makes a CustomResourceDefinition whose plural begins with `name`, for objects in the namespace `default`, and
+    /// waits until it is served.
+    ///
+    /// # Errors
+    /// Fails where the server refuses it, or does not serve it within a minute.
+    pub async fn table(&self, name: &str) -> Outcome<Table> {
+        // Another one for each run, so that a run that was broken off is in nobody's way.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+        let plural = format!("{name}{:x}", now.as_nanos());
+        let group = "informer.test";
+        let kind = {
+            let (first, rest) = plural.split_at(1);
+            format!("{}{rest}", first.to_uppercase())
+        };
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": { "plural": plural, "singular": plural, "kind": kind, "shortNames": [format!("s{plural}")] },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    } },
+                }],
+            },
+        });
+        let (status, answer) = self
+            .request(Method::POST, DEFINITIONS, Some(&definition))
+            .await?;
+        if status != 201 {
+            return Err(
+                format!("no CustomResourceDefinition could be made: {status} {answer}").into(),
+            );
+        }
+        let resource: OwnedResource = format!("{plural}.v1.{group}").parse()?;
+        let table = Table {
+            cluster: self.clone(),
+            path: format!("/apis/{group}/v1/namespaces/default/{plural}"),
+            definition: format!("{plural}.{group}"),
+            kind,
+            resource,
+        };
+        self.serves(&table).await?;
+        Ok(table)
+    }
+
+    /// Waits until this server serves a table.
+    ///
+    /// # Errors
+    /// Fails where it does not within a minute.
+    pub async fn serves(&self, table: &Table) -> Outcome {
+        for _ in 0..300 {
+            let answer = self.request(Method::GET, &table.path, None).await;
+            if answer.is_ok_and(|(status, _)| status == 200) {
+                // Another server behind the same address, and discovery, may need a moment more.
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Err(format!("{} is not served within a minute", table.definition).into())
+    }
+
+    /// Sees the same objects by another server.
+    #[must_use]
+    pub fn view(&self, table: &Table) -> Table {
+        Table {
+            cluster: self.clone(),
+            ..table.clone()
+        }
+    }
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn host_and_port(url: &Uri) -> Outcome<(String, u16)> {
+    let host = url.host().ok_or("the kubeconfig's server has no host")?;
+    let port = url.port_u16().unwrap_or(443);
+    Ok((host.trim_matches(['[', ']']).to_owned(), port))
+}
+
+/// A custom resource of a test's own.
+#[derive(Clone)]
+pub struct Table {
+    cluster: Cluster,
+    path: String,
+    definition: String,
+    kind: String,
+    resource: OwnedResource,
+}
+
+impl Table {
+    /// The resource to watch.
+    #[must_use]
+    pub const fn resource(&self) -> &OwnedResource {
+        &self.resource
+    }
+
+    /// The cluster it is in.
+    #[must_use]
+    pub const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// `plural.group`, as the definition is named.
+    #[must_use]
+    pub fn definition(&self) -> &str {
+        &self.definition
+    }
+
+    /// The path of its objects.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Creates an object; returns its version.
+    ///
+    /// # Errors
+    /// Fails where the server refuses it.
+    pub async fn create(&self, name: &str, value: u64) -> Outcome<String> {
+        let object = json!({
+            "apiVersion": "informer.test/v1", "kind": self.kind,
+            "metadata": { "name": name, "labels": { "value": value.to_string() } },
+            "spec": { "value": value, "text": "x".repeat(200) },
+        });
+        let (status, answer) = self
+            .cluster
+            .request(Method::POST, &self.path, Some(&object))
+            .await?;
+        version(status, &answer, &[201], "create", name)
+    }
+
+    /// Creates objects `PREFIX-0000` to …, some at a time.
+    ///
+    /// # Errors
+    /// Fails where the server refuses one.
+    pub async fn create_many(&self, prefix: &str, count: usize) -> Outcome {
+        let mut tasks = tokio::task::JoinSet::new();
+        for lane in 0..8 {
+            let (table, prefix) = (self.clone(), prefix.to_owned());
+            tasks.spawn(async move {
+                for index in (lane..count).step_by(8) {
+                    table
+                        .create(&format!("{prefix}-{index:05}"), index as u64)
+                        .await?;
+                }
+                Ok::<(), Error>(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done??;
+        }
+        Ok(())
+    }
+
+    /// Changes an object, where the value is not the one of the change before; returns its version.
+    ///
+    /// # Errors
+    /// Fails where the server refuses it.
+    pub async fn update(&self, name: &str, value: u64) -> Outcome<String> {
+        let patch = json!({ "spec": { "changed": value } });
+        let path = format!("{}/{name}", self.path);
+        let (status, answer) = self
+            .cluster
+            .request(Method::PATCH, &path, Some(&patch))
+            .await?;
+        version(status, &answer, &[200], "update", name)
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// Fails where the server refuses it.
+    pub async fn delete(&self, name: &str) -> Outcome {
+        let path = format!("{}/{name}", self.path);
+        let (status, answer) = self.cluster.request(Method::DELETE, &path, None).await?;
+        if status == 200 {
+            Ok(())
+        } else {
+            Err(format!("delete {name}: {status} {answer}").into())
+        }
+    }
+
+    /// Lists what is there, from etcd: the truth, with its version.
+    ///
+    /// # Errors
+    /// Fails where the server does not answer by a list.
+    pub async fn list(&self) -> Outcome<(Versions, String)> {
+        let (status, list) = self.cluster.request(Method::GET, &self.path, None).await?;
+        if status != 200 {
+            return Err(format!("list: {status} {list}").into());
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let items = list["items"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let state = items.iter().map(|item| {
+            let meta = &item["metadata"];
+            let key = format!("{}/{}", text(&meta["namespace"]), text(&meta["name"]));
+            (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
+        });
+        Ok((state.collect(), text(&list["metadata"]["resourceVersion"])))
+    }
+
+    /// Takes the definition away, and all objects with it.
+    ///
+    /// # Errors
+    /// Fails where the server does not answer.
+    pub async fn drop_all(&self) -> Outcome {
+        let path = format!("{DEFINITIONS}/{}", self.definition);
+        self.cluster.request(Method::DELETE, &path, None).await?;
+        Ok(())
+    }
+}
+
+fn version(status: u16, answer: &Value, wanted: &[u16], what: &str, name: &str) -> Outcome<String> {
+    if !wanted.contains(&status) {
+        return Err(format!("{what} {name}: {status} {answer}").into());
+    }
+    let version = answer["metadata"]["resourceVersion"].as_str();
+    Ok(version.ok_or("an object without a version")?.to_owned())
+}

@@ -1,0 +1,242 @@
+//! Servers that a test may do with as it likes.
+
+use std::path::{Path, PathBuf};
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::{Cluster, Outcome};
+
+/// An API server that `tests/apiserver/apiserver` started.
+#[derive(Debug)]
+pub struct Server {
+    folder: PathBuf,
+    /// Whether it was started here, and is to be ended here.
+    is_own: bool,
+    flags: Vec<String>,
+}
+
+impl Server {
+    /// The one that runs already, in this folder. It is for all tests, so none may end it.
+    #[must_use]
+    pub const fn shared(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            is_own: false,
+            flags: Vec::new(),
+        }
+    }
+
+    /// Starts another API server beside this one, behind the same etcd, with the same certificates.
+    ///
+    /// # Errors
+    /// Fails where it does not start.
+    pub async fn beside(&self, name: &str, flags: &[&str]) -> Outcome<Self> {
+        self.start(name, true, flags).await
+    }
+
+    /// Starts another API server and another etcd, with the same certificates.
+    ///
+    /// # Errors
+    /// Fails where it does not start.
+    pub async fn apart(&self, name: &str, flags: &[&str]) -> Outcome<Self> {
+        self.start(name, false, flags).await
+    }
+
+    async fn start(&self, name: &str, shares_etcd: bool, flags: &[&str]) -> Outcome<Self> {
+        let base = self
+            .folder
+            .parent()
+            .ok_or("the server's folder is not below another")?;
+        let server = Self {
+            folder: base.join(format!("{name}-{}", std::process::id())),
+            is_own: true,
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+        };
+        let pki = self.folder.join("pki");
+        let mut arguments = vec!["--pki".to_owned(), pki.display().to_string()];
+        if shares_etcd {
+            arguments.extend(["--etcd".to_owned(), self.etcd()?]);
+        }
+        server.run(&arguments).await?;
+        Ok(server)
+    }
+
+    /// Starts what does not run, as it was started before.
+    ///
+    /// # Errors
+    /// Fails where it does not start.
+    pub async fn restart(&self) -> Outcome {
+        // Where etcd is another's, it is not to be started here.
+        let mut arguments = Vec::new();
+        if !self.folder.join("etcd.pid").exists() {
+            arguments.extend(["--etcd".to_owned(), self.etcd()?]);
+        }
+        self.run(&arguments).await
+    }
+
+    async fn run(&self, arguments: &[String]) -> Outcome {
+        let output = Command::new(script())
+            .arg("start")
+            .arg(&self.folder)
+            .args(arguments)
+            .arg("--")
+            .args(&self.flags)
+            .output()
+            .await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let log = std::fs::read_to_string(self.folder.join("apiserver.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(10).collect();
+        Err(format!("an API server does not start: {said}\n{}", lines.join("\n")).into())
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Fails where its kubeconfig cannot be used.
+    pub async fn cluster(&self) -> Outcome<Cluster> {
+        Cluster::open(&self.kubeconfig()).await
+    }
+
+    /// The kubeconfig of its administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// The folder with its certificates.
+    #[must_use]
+    pub fn pki(&self) -> PathBuf {
+        self.folder.join("pki")
+    }
+
+    /// Makes a certificate and its key in [`Self::pki`].
+    ///
+    /// # Errors
+    /// Fails where openssl does.
+    pub async fn certificate(&self, name: &str, subject: &str) -> Outcome {
+        let output = Command::new(script())
+            .arg("certificate")
+            .arg(&self.folder)
+            .args([name, subject])
+            .output()
+            .await?;
+        super::ensure(
+            output.status.success(),
+            format_args!(
+                "no certificate: {}",
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        )
+    }
+
+    /// Sends a signal to the program `etcd` or `apiserver`.
+    ///
+    /// # Errors
+    /// Fails where it does not run.
+    pub async fn signal(&self, program: &str, signal: &str) -> Outcome {
+        let pid = std::fs::read_to_string(self.folder.join(format!("{program}.pid")))?;
+        let sent = Command::new("kill")
+            .args([signal, pid.trim()])
+            .status()
+            .await?;
+        super::ensure(sent.success(), format_args!("{program} is not there"))
+    }
+
+    /// Has etcd forget all that is older than a version.
+    ///
+    /// # Errors
+    /// Fails where etcd refuses.
+    pub async fn compact(&self, version: &str) -> Outcome {
+        let url = self.etcd()?;
+        let address = url.trim_start_matches("http://");
+        let body = json!({ "revision": version, "physical": true }).to_string();
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!(
+            "POST /v3/kv/compaction HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        super::ensure(
+            answer.starts_with("HTTP/1.1 200"),
+            format_args!("etcd: {answer}"),
+        )
+    }
+
+    /// The review server behind it.
+    ///
+    /// # Errors
+    /// Fails where it has none.
+    pub async fn reviews(&self) -> Outcome<Reviews> {
+        let kubeconfig = self.folder.join("review.kubeconfig");
+        Ok(Reviews(Cluster::open(&kubeconfig).await?))
+    }
+
+    fn etcd(&self) -> Outcome<String> {
+        Ok(std::fs::read_to_string(self.folder.join("etcd.url"))?
+            .trim()
+            .to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.is_own {
+            let _ = std::process::Command::new(script())
+                .arg("stop")
+                .arg(&self.folder)
+                .status();
+        }
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("apiserver/apiserver")
+}
+
+/// Says who a token is, and what a user may do. It holds for the requests that come, after a second at most.
+pub struct Reviews(Cluster);
+
+impl Reviews {
+    /// Makes a token that of a user.
+    ///
+    /// # Errors
+    /// Fails where the review server does not answer.
+    pub async fn accept(&self, token: &str, user: &str) -> Outcome {
+        self.put(&format!("/tokens/{token}"), &json!({ "user": user }))
+            .await
+    }
+
+    /// Makes a token worth nothing.
+    ///
+    /// # Errors
+    /// Fails where the review server does not answer.
+    pub async fn revoke(&self, token: &str) -> Outcome {
+        self.put(&format!("/tokens/{token}"), &Value::Null).await
+    }
+
+    /// Says by which verbs a user may read every resource; without verbs it may do nothing.
+    ///
+    /// # Errors
+    /// Fails where the review server does not answer.
+    pub async fn allow(&self, user: &str, verbs: &[&str]) -> Outcome {
+        self.put(&format!("/users/{user}"), &json!({ "verbs": verbs }))
+            .await
+    }
+
+    async fn put(&self, path: &str, body: &Value) -> Outcome {
+        let (status, answer) = self.0.request(Method::PUT, path, Some(body)).await?;
+        super::ensure(
+            status == 200,
+            format_args!("the review server: {status} {answer}"),
+        )
+    }
+}

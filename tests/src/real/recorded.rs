@@ -1,0 +1,174 @@
+//! A transport that writes down what is asked, so that "it did not list again" is one line.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use informer_core::{Get, Head, Transport};
+
+/// A request, and how it was answered.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// When it was sent.
+    pub at: Instant,
+    /// Path and query.
+    pub target: String,
+    /// The HTTP status; `None` where there was no answer, or none yet.
+    pub status: Option<u16>,
+}
+
+impl Asked {
+    /// Returns a parameter of the query, as it was sent.
+    #[must_use]
+    pub fn query(&self, name: &str) -> Option<&str> {
+        let (_, query) = self.target.split_once('?')?;
+        query.split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            (key == name).then_some(value)
+        })
+    }
+
+    /// Whether it asks for the whole state: a list's page, or a watch that begins with the state.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        self.query("watch").is_none() || self.query("sendInitialEvents").is_some()
+    }
+}
+
+/// Shows the verb, the version and what is particular.
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match (self.query("watch"), self.query("sendInitialEvents")) {
+            (None, _) => "LIST",
+            (Some(_), Some(_)) => "STREAM",
+            (Some(_), None) => "WATCH",
+        };
+        write!(
+            f,
+            "{verb} rv={}",
+            self.query("resourceVersion").unwrap_or_default()
+        )?;
+        if let Some(limit) = self.query("limit") {
+            write!(f, " limit={limit}")?;
+        }
+        if self.query("continue").is_some() {
+            f.write_str(" continue")?;
+        }
+        match self.status {
+            Some(200) => Ok(()),
+            Some(status) => write!(f, " -> {status}"),
+            None => f.write_str(" -> no answer"),
+        }
+    }
+}
+
+/// What was asked so far. A clone is the same log.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<Asked>>>);
+
+impl Log {
+    /// Returns all of it.
+    #[must_use]
+    pub fn all(&self) -> Vec<Asked> {
+        self.lock().clone()
+    }
+
+    /// How many lists were begun: first pages, and streams. Pages that follow do not count.
+    #[must_use]
+    pub fn lists(&self) -> usize {
+        let begins = |asked: &&Asked| asked.is_list() && asked.query("continue").is_none();
+        self.lock().iter().filter(begins).count()
+    }
+
+    /// How many lists the server answered by 200.
+    #[must_use]
+    pub fn answered_lists(&self) -> usize {
+        let begins = |asked: &&Asked| {
+            asked.is_list() && asked.query("continue").is_none() && asked.status == Some(200)
+        };
+        self.lock().iter().filter(begins).count()
+    }
+
+    /// How many watches were asked that resume at a version.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.lock().iter().filter(|asked| !asked.is_list()).count()
+    }
+
+    /// How many watches that resume at a version were answered by 200.
+    #[must_use]
+    pub fn answered_watches(&self) -> usize {
+        let opened = |asked: &&Asked| !asked.is_list() && asked.status == Some(200);
+        self.lock().iter().filter(opened).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request a line.
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = self.all();
+        let began = asked.first().map(|asked| asked.at);
+        for asked in &asked {
+            let after = began.map_or(0.0, |began| (asked.at - began).as_secs_f32());
+            writeln!(f, "{after:8.2} s  {asked}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A transport and its log.
+#[derive(Clone, Debug)]
+pub struct Recorded<T> {
+    inner: T,
+    log: Log,
+}
+
+impl<T> Recorded<T> {
+    /// Begins a log.
+    pub fn new(inner: T) -> Self {
+        Self {
+            inner,
+            log: Log::default(),
+        }
+    }
+
+    /// Begins another log, for another informer on the same connections.
+    #[must_use]
+    pub fn anew(&self) -> Self
+    where
+        T: Clone,
+    {
+        Self::new(self.inner.clone())
+    }
+
+    /// Returns the log.
+    pub fn log(&self) -> Log {
+        self.log.clone()
+    }
+}
+
+impl<T: Transport + Send> Transport for Recorded<T> {
+    type Body = T::Body;
+    type Error = T::Error;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
+        let index = {
+            let mut log = self.log.lock();
+            log.push(Asked {
+                at: Instant::now(),
+                target: get.target.to_owned(),
+                status: None,
+            });
+            log.len() - 1
+        };
+        let answer = self.inner.send(get).await?;
+        if let Some(asked) = self.log.lock().get_mut(index) {
+            asked.status = Some(answer.0.status);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,178 @@
+//! An informer under test, and all that is seen of it.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use informer_core::{Decode, Raw, Transport};
+use informer_tokio::{Builder, Informer, RawJson};
+use tokio::task::JoinHandle;
+
+use super::history::{compare, state_of};
+use super::{History, Log, Outcome, Recorded, Table, until};
+
+/// How long something may take that has to come.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Sets up an informer of raw objects before it is built.
+pub type Watcher<T> = Builder<Recorded<T>, Raw>;
+
+/// A running informer with a handler that keeps its history. It ends when it is dropped.
+pub struct Subject {
+    /// Its handle.
+    pub informer: Informer<RawJson>,
+    /// What it asked.
+    pub log: Log,
+    /// What its handler was told.
+    pub history: History,
+    reports: Arc<Mutex<Vec<(&'static str, String)>>>,
+    driver: JoinHandle<()>,
+}
+
+impl Subject {
+    /// Starts an informer of a table.
+    pub fn start<T>(
+        transport: Recorded<T>,
+        table: &Table,
+        set: impl FnOnce(Watcher<T>) -> Watcher<T>,
+    ) -> Self
+    where
+        T: Transport<Body: Send> + Send + 'static,
+        Recorded<T>: Transport,
+        informer_tokio::Driver<Recorded<T>, Raw>: Run,
+        Raw: Decode<Value = RawJson>,
+    {
+        let log = transport.log();
+        let reports: Arc<Mutex<Vec<(&'static str, String)>>> = Arc::default();
+        let heard = Arc::clone(&reports);
+        let builder =
+            Informer::builder(transport, table.resource().as_ref(), Raw).on_report(move |report| {
+                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                // Enough for every test, and an end to it where something goes round in circles.
+                if heard.len() < 10_000 {
+                    heard.push((report.class(), report.to_string()));
+                }
+            });
+        let (informer, driver) = set(builder).build();
+        let history = History::default();
+        // The handler joins before anything happens.
+        let _ = informer.add_handler(history.clone());
+        Self {
+            informer,
+            log,
+            history,
+            reports,
+            driver: driver.spawn(),
+        }
+    }
+
+    /// How many reports there were of a class.
+    #[must_use]
+    pub fn reports(&self, class: &str) -> usize {
+        let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.iter().filter(|(other, _)| *other == class).count()
+    }
+
+    /// Adds how many reports there were of each class.
+    pub fn count_reports(&self, counts: &mut BTreeMap<&'static str, usize>) {
+        let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        for (class, _) in heard.iter() {
+            *counts.entry(class).or_default() += 1;
+        }
+    }
+
+    /// Waits until it is synced.
+    ///
+    /// # Errors
+    /// Fails where that takes too long.
+    pub async fn synced(&self) -> Outcome {
+        self.informer
+            .synced_within(PATIENCE)
+            .await
+            .map_err(|error| format!("{error}\n{self}"))?;
+        Ok(())
+    }
+
+    /// Waits until the cache shows an object in this version.
+    ///
+    /// # Errors
+    /// Fails where that takes too long.
+    pub async fn shows(&self, name: &str, version: &str) -> Outcome {
+        let lister = self.informer.lister();
+        let shows = || {
+            let entry = lister.get("default", name);
+            entry.is_some_and(|entry| entry.resource_version().to_string() == version)
+        };
+        until(
+            PATIENCE,
+            format_args!("the cache shows {name} at {version}"),
+            shows,
+        )
+        .await
+        .map_err(|error| format!("{error}\n{self}").into())
+    }
+
+    /// Waits until the cache and the handler's history are what a fresh LIST says.
+    ///
+    /// # Errors
+    /// Fails where that takes too long, where a deletion was told twice, or where the history contradicts itself.
+    pub async fn agrees(&self, table: &Table) -> Outcome {
+        let (truth, version) = table.list().await?;
+        let cache = || state_of(&self.informer.lister().list());
+        let mut differences = Vec::new();
+        let agrees = || {
+            differences = compare("cached", &cache(), "there is", &truth);
+            differences.extend(self.history.with(|book| book.differences(&truth)));
+            differences.is_empty()
+        };
+        let agreed = until(
+            PATIENCE,
+            format_args!("all is as a list at {version} says"),
+            agrees,
+        )
+        .await;
+        differences.truncate(10);
+        agreed.map_err(|error| format!("{error}\n{}\n{self}", differences.join("\n")).into())
+    }
+}
+
+/// Shows what was asked and reported.
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.log)?;
+        let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        for (class, message) in heard.iter().rev().take(20).rev() {
+            writeln!(f, "! [{class}] {message}")?;
+        }
+        let [adds, updates, deletes, unseen] = self.history.with(|book| book.counts);
+        writeln!(
+            f,
+            "told {adds} adds, {updates} updates, {deletes} deletions ({unseen} of them unseen)"
+        )
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Spawns a driver: whether its future can be sent is known for each transport alone.
+pub trait Run {
+    /// Spawns it.
+    fn spawn(self) -> JoinHandle<()>;
+}
+
+impl Run for informer_tokio::Driver<Recorded<informer_hyper::HyperTransport>, Raw> {
+    fn spawn(self) -> JoinHandle<()> {
+        tokio::spawn(self.run())
+    }
+}

@@ -1,0 +1,62 @@
+//! Who may do what, and when that changes.
+
+use core::time::Duration;
+
+use informer_tests::proxy::{Cut, FaultProxy};
+use informer_tests::real::{Identity, Outcome, Subject, ensure, until};
+
+use crate::Context;
+
+/// The server's webhook caches keep an answer for a second.
+pub(crate) const FORGOTTEN: Duration = Duration::from_millis(1500);
+
+/// Access is withdrawn, which bites at the next request, and given back.
+pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outcome {
+    let reviews = context.server()?.reviews().await?;
+    let user = format!("user-{:?}", context.protocol);
+    let token = format!("token-{user}");
+    reviews.accept(&token, &user).await?;
+    reviews.allow(&user, &["list", "watch"]).await?;
+    let table = context.table("access").await?;
+    table.create_many("item", 10).await?;
+    let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
+    let identity = Identity::Token(token.clone());
+    let transport =
+        context
+            .cluster
+            .transport(context.protocol, &identity, Some(proxy.address()))?;
+    let subject = Subject::start(transport, &table, |builder| builder);
+    subject.synced().await?;
+
+    reviews.allow(&user, &[]).await?;
+    tokio::time::sleep(FORGOTTEN).await;
+    // What runs goes on.
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    proxy.cut(Cut::Close);
+    let told = || subject.reports("forbidden") >= 1;
+    until(Duration::from_secs(30), "it is told that it may not", told).await?;
+    table.delete("item-00002").await?;
+    ensure(
+        subject.informer.lister().len() == 10,
+        format_args!("the cache is empty\n{subject}"),
+    )?;
+    reviews.allow(&user, &["list", "watch"]).await?;
+    subject.agrees(&table).await?;
+
+    reviews.revoke(&token).await?;
+    tokio::time::sleep(FORGOTTEN).await;
+    proxy.cut(Cut::Close);
+    let told = || subject.reports("unauthorized") >= 1;
+    until(
+        Duration::from_secs(30),
+        "it is told that nobody knows it",
+        told,
+    )
+    .await?;
+    reviews.accept(&token, &user).await?;
+    let version = table.update("item-00003", 1).await?;
+    subject.shows("item-00003", &version).await?;
+    subject.agrees(&table).await?;
+    table.drop_all().await
+}

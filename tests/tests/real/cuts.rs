@@ -1,0 +1,70 @@
+//! Watches that are cut go on where they were, without a list.
+
+use core::time::Duration;
+
+use informer_tests::proxy::{Cut, FaultProxy};
+use informer_tests::real::{Outcome, Subject, ensure, until};
+
+use crate::Context;
+
+/// What is done to the connection.
+type Harm = fn(&FaultProxy);
+
+/// The kinds of a cut, one after another on the same informer.
+const CUTS: [(&str, Harm); 7] = [
+    ("closed", |proxy| proxy.cut(Cut::Close)),
+    ("reset", |proxy| proxy.cut(Cut::Reset)),
+    ("closed at the next byte", |proxy| {
+        proxy.cut_after(1, Cut::Close);
+    }),
+    ("reset at the next byte", |proxy| {
+        proxy.cut_after(1, Cut::Reset);
+    }),
+    ("closed in the middle of an event", |proxy| {
+        proxy.cut_after(300, Cut::Close);
+    }),
+    ("reset in the middle of an event", |proxy| {
+        proxy.cut_after(300, Cut::Reset);
+    }),
+    ("reset, and no server for a while", |proxy| {
+        proxy.refuse(true);
+        proxy.cut(Cut::Reset);
+    }),
+];
+
+/// A watch that brought an event and is cut is resumed at its version: no list, nothing lost, nothing twice.
+pub(crate) async fn every_cut_is_resumed(context: Context) -> Outcome {
+    let table = context.table("cuts").await?;
+    table.create_many("cut", 30).await?;
+    let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
+    let subject = Subject::start(context.through(&proxy)?, &table, |builder| builder);
+    subject.synced().await?;
+    for (round, (kind, cut)) in CUTS.into_iter().enumerate() {
+        // It lives a second and more, and brings an event.
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let version = table.update("cut-00001", 100 + round as u64).await?;
+        subject.shows("cut-00001", &version).await?;
+        let opened = subject.log.answered_watches();
+        cut(&proxy);
+        // What happens while there is no connection, or on the piece of it that is cut.
+        let version = table.update("cut-00002", 100 + round as u64).await?;
+        table.delete(&format!("cut-000{}", 10 + round)).await?;
+        if round + 1 == CUTS.len() {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            proxy.refuse(false);
+        }
+        subject
+            .shows("cut-00002", &version)
+            .await
+            .map_err(|error| format!("{kind}: {error}"))?;
+        let resumed = || subject.log.answered_watches() > opened;
+        until(Duration::from_secs(60), kind, resumed).await?;
+    }
+    subject.agrees(&table).await?;
+    ensure(
+        subject.log.lists() == 1,
+        format_args!("it listed again\n{subject}"),
+    )?;
+    ensure(subject.history.with(|book| book.counts[3]) == 0, &subject)?;
+    table.drop_all().await
+}

@@ -1,0 +1,113 @@
+//! Versions that the server has forgotten: one list, and no more than one.
+
+use core::time::Duration;
+
+use informer_tests::proxy::{Cut, FaultProxy};
+use informer_tests::real::{Asked, Outcome, Subject, ensure};
+use informer_tokio::Initial;
+
+use crate::Context;
+
+/// A server without a watch cache, so that pages and watches come from etcd, which forgets all by a compaction.
+pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outcome {
+    let table = context.table("compacted").await?;
+    table.create_many("item", 45).await?;
+    let shared = context.server()?;
+    let name = format!("compaction-{:?}", context.protocol);
+    let server = shared.beside(&name, &["--watch-cache=false"]).await?;
+    let cluster = server.cluster().await?;
+    cluster.serves(&table).await?;
+    let proxy = FaultProxy::start(None, cluster.address().await?).await?;
+    let transport = context.through(&proxy)?;
+    let subject = Subject::start(transport, &table, |builder| {
+        builder.initial(Initial::List).page_size(10)
+    });
+    subject.synced().await?;
+    subject.agrees(&table).await?;
+    let pages = subject
+        .log
+        .all()
+        .iter()
+        .filter(|asked| asked.is_list())
+        .count();
+    ensure(pages == 5, format_args!("these are not 5 pages\n{subject}"))?;
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+
+    proxy.refuse(true);
+    proxy.cut(Cut::Reset);
+    table.delete("item-00002").await?;
+    table.create("item-new", 1).await?;
+    let version = table.update("item-00003", 1).await?;
+    server.compact(&version).await?;
+    proxy.refuse(false);
+
+    subject.shows("item-00003", &version).await?;
+    subject.agrees(&table).await?;
+    ensure(
+        subject.reports("expired") >= 1,
+        format_args!("nothing expired\n{subject}"),
+    )?;
+    // The list at the version that was compacted may be refused, and asked again for the newest state.
+    ensure(
+        subject.log.answered_lists() == 2,
+        format_args!("not one relist\n{subject}"),
+    )?;
+    let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
+    ensure((adds, updates, deletes, unseen) == (46, 2, 1, 1), &subject)?;
+    drop(server);
+    table.drop_all().await
+}
+
+/// A watch that comes back after more than the watch cache keeps.
+pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outcome {
+    let table = context.table("window").await?;
+    table.create_many("item", 20).await?;
+    let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
+    let subject = Subject::start(context.through(&proxy)?, &table, |builder| {
+        builder.initial(Initial::List).page_size(5)
+    });
+    subject.synced().await?;
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+
+    proxy.refuse(true);
+    proxy.cut(Cut::Close);
+    table.delete("item-00002").await?;
+    // The cache keeps what is younger than 75 s, and of the older as much as there is room for.
+    for value in 0..150 {
+        table.update("item-00003", value).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(77)).await;
+    let mut version = String::new();
+    for value in 0..250 {
+        version = table.update("item-00004", value + 1000).await?;
+    }
+    proxy.refuse(false);
+
+    subject.shows("item-00004", &version).await?;
+    subject.agrees(&table).await?;
+    ensure(
+        subject.reports("expired") >= 1,
+        format_args!("nothing expired\n{subject}"),
+    )?;
+    ensure(
+        subject.log.answered_lists() == 2,
+        format_args!("not one relist\n{subject}"),
+    )?;
+    let told = subject.history.with(|book| book.counts);
+    ensure(told[2..] == [1, 1], &subject)?;
+    // The newest state comes in pages: there are 19 objects.
+    let follows = |asked: &&Asked| asked.query("continue").is_some();
+    let pages = subject.log.all().iter().filter(follows).count();
+    ensure(
+        pages == 3,
+        format_args!(
+            "not 3 pages after the first
+{subject}"
+        ),
+    )?;
+    table.drop_all().await
+}

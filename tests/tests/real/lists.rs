@@ -1,0 +1,75 @@
+//! The first state: pages, streams, and the versions that follow.
+
+use core::time::Duration;
+
+use informer_tests::real::{Outcome, Subject, ensure, until};
+use informer_tokio::Initial;
+
+use crate::Context;
+
+/// A list, and a watch from its version. The first list takes any version, which comes from the watch cache: whole,
+/// whatever page size is asked. Lists in pages are in `expiry`.
+pub(crate) async fn as_a_list(context: Context) -> Outcome {
+    let table = context.table("lists").await?;
+    table.create_many("item", 95).await?;
+    let subject = Subject::start(context.direct()?, &table, |builder| {
+        builder.initial(Initial::List).page_size(10)
+    });
+    subject.synced().await?;
+    subject.agrees(&table).await?;
+    let asked = subject.log.all();
+    let first = asked.first().ok_or("nothing was asked")?;
+    ensure(first.query("resourceVersion") == Some("0"), &subject)?;
+    let version = table.create("item-later", 1).await?;
+    subject.shows("item-later", &version).await?;
+    ensure(
+        subject.log.lists() == 1 && subject.log.watches() == 1,
+        &subject,
+    )?;
+    table.drop_all().await
+}
+
+/// A streaming list brings the state, and the same stream goes on as the watch.
+pub(crate) async fn as_a_stream(context: Context) -> Outcome {
+    let table = context.table("streams").await?;
+    table.create_many("stream", 120).await?;
+    let subject = Subject::start(context.direct()?, &table, |builder| builder);
+    subject.synced().await?;
+    subject.agrees(&table).await?;
+    let version = table.update("stream-00007", 1000).await?;
+    subject.shows("stream-00007", &version).await?;
+    table.delete("stream-00008").await?;
+    subject.agrees(&table).await?;
+    let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
+    ensure((adds, updates, deletes, unseen) == (120, 1, 1, 0), &subject)?;
+    // One request did all of it.
+    ensure(
+        subject.log.all().len() == 1 && subject.log.lists() == 1,
+        &subject,
+    )?;
+    table.drop_all().await
+}
+
+/// Bookmarks move the version while nothing happens to the resource, and touch nothing else.
+pub(crate) async fn bookmarks_move_the_version(context: Context) -> Outcome {
+    let (table, other) = (context.table("quiet").await?, context.table("busy").await?);
+    let quiet = table.create("quiet", 1).await?;
+    let subject = Subject::start(context.direct()?, &table, |builder| builder);
+    subject.synced().await?;
+    let before = subject.informer.resource_version();
+    ensure(before.len() > quiet.len() || before >= quiet, &subject)?;
+    for value in 0..20 {
+        other.create(&format!("busy-{value}"), value).await?;
+    }
+    // The server sends one every minute or so.
+    let moved = || subject.informer.resource_version() != before;
+    until(Duration::from_secs(120), "a bookmark", moved).await?;
+    subject.agrees(&table).await?;
+    ensure(
+        subject.history.with(|book| book.counts) == [1, 0, 0, 0],
+        &subject,
+    )?;
+    ensure(subject.log.all().len() == 1, &subject)?;
+    other.drop_all().await?;
+    table.drop_all().await
+}

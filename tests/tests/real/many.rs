@@ -1,0 +1,69 @@
+//! Many watches on few connections.
+
+use informer_core::{Body as _, Get, Transport as _};
+use informer_tests::proxy::FaultProxy;
+use informer_tests::real::{Outcome, Subject, ensure};
+use informer_tests::say;
+
+use crate::Context;
+
+/// How many informers there are.
+const WATCHES: usize = 200;
+
+/// A server that sends one request in 50 away, under 200 watches of one transport: what runs goes on, and what is new
+/// goes to another connection.
+pub(crate) async fn goaway_drains(context: Context) -> Outcome {
+    let table = context.table("goaway").await?;
+    table.create_many("item", 10).await?;
+    let server = context
+        .server()?
+        .beside("goaway", &["--goaway-chance=0.02"])
+        .await?;
+    let cluster = server.cluster().await?;
+    cluster.serves(&table).await?;
+    let proxy = FaultProxy::start(None, cluster.address().await?).await?;
+    let transport = context.through(&proxy)?;
+    let mut subjects = Vec::new();
+    for _ in 0..WATCHES {
+        subjects.push(Subject::start(transport.anew(), &table, |builder| builder));
+    }
+    for subject in &subjects {
+        subject.synced().await?;
+    }
+    // Requests that come and go, of which some are sent away with all that runs beside them.
+    let path = format!("{}?limit=1", table.path());
+    let mut asking = transport.anew();
+    for _ in 0..400 {
+        let (head, mut body) = asking
+            .send(Get::new(&path))
+            .await
+            .map_err(|error| error.to_string())?;
+        ensure(head.status == 200, format_args!("{head:?}"))?;
+        while body
+            .chunk()
+            .await
+            .map_err(|error| error.to_string())?
+            .is_some()
+        {}
+    }
+    let version = table.update("item-00001", 1).await?;
+    table.delete("item-00002").await?;
+    let mut asked = 0;
+    for subject in &subjects {
+        subject.shows("item-00001", &version).await?;
+        subject.agrees(&table).await?;
+        ensure(
+            subject.log.lists() == 1,
+            format_args!("it listed again\n{subject}"),
+        )?;
+        asked += subject.log.all().len();
+    }
+    say(&format!(
+        "{WATCHES} watches and 400 lists went over {} connections, {} of which are left; the watches asked {asked} times",
+        proxy.accepted(),
+        proxy.connections()
+    ));
+    ensure(proxy.accepted() > 1, "no connection was sent away")?;
+    drop(server);
+    table.drop_all().await
+}

@@ -1,0 +1,100 @@
+//! Servers that die and come back.
+
+use core::time::Duration;
+
+use informer_tests::proxy::{Cut, FaultProxy};
+use informer_tests::real::{Identity, Outcome, Subject, ensure, until};
+
+use crate::Context;
+
+/// An API server is killed and started again. Where nothing happened meanwhile the watch goes on; where something did,
+/// its new watch cache does not know of it, and one list follows.
+pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> Outcome {
+    let name = format!("killed-{:?}", context.protocol);
+    let server = context.server()?.apart(&name, &[]).await?;
+    let cluster = server.cluster().await?;
+    let table = cluster.table("killed").await?;
+    table.create_many("item", 20).await?;
+    let proxy = FaultProxy::start(None, cluster.address().await?).await?;
+    let transport = cluster.transport(context.protocol, &Identity::Admin, Some(proxy.address()))?;
+    let subject = Subject::start(transport, &table, |builder| builder);
+    subject.synced().await?;
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+
+    server.signal("apiserver", "-KILL").await?;
+    // This server answers 404 before it has read the definitions, which is for a load balancer to hide: a resource
+    // that is not there is a reason to list.
+    proxy.refuse(true);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    server.restart().await?;
+    cluster.serves(&table).await?;
+    proxy.refuse(false);
+    let version = table.update("item-00001", 2).await?;
+    subject.shows("item-00001", &version).await?;
+    ensure(
+        subject.log.lists() == 1,
+        format_args!("it listed again\n{subject}"),
+    )?;
+
+    let other = server.beside(&format!("{name}-other"), &[]).await?;
+    let elsewhere = other.cluster().await?;
+    elsewhere.serves(&table).await?;
+    let writer = elsewhere.view(&table);
+    server.signal("apiserver", "-KILL").await?;
+    proxy.refuse(true);
+    writer.delete("item-00002").await?;
+    writer.create("item-new", 1).await?;
+    let version = writer.update("item-00003", 1).await?;
+    server.restart().await?;
+    cluster.serves(&table).await?;
+    proxy.refuse(false);
+    subject.shows("item-00003", &version).await?;
+    subject.agrees(&writer).await?;
+    ensure(
+        subject.log.answered_lists() == 2,
+        format_args!("not one relist\n{subject}"),
+    )?;
+    ensure(
+        subject.history.with(|book| book.counts[2..] == [1, 1]),
+        &subject,
+    )
+}
+
+/// etcd stops answering, and goes on: the cache serves what it has, the watch goes on, and so does one that is opened
+/// meanwhile.
+pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
+    let name = format!("etcd-{:?}", context.protocol);
+    let server = context.server()?.apart(&name, &[]).await?;
+    let cluster = server.cluster().await?;
+    let table = cluster.table("etcd").await?;
+    table.create_many("item", 20).await?;
+    let proxy = FaultProxy::start(None, cluster.address().await?).await?;
+    let transport = cluster.transport(context.protocol, &Identity::Admin, Some(proxy.address()))?;
+    let subject = Subject::start(transport, &table, |builder| builder);
+    subject.synced().await?;
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+
+    server.signal("etcd", "-STOP").await?;
+    let (updating, waiting) = (table.clone(), subject.log.answered_watches());
+    let update = tokio::spawn(async move { updating.update("item-00001", 2).await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    proxy.cut(Cut::Reset);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    ensure(subject.informer.lister().len() == 20, &subject)?;
+    server.signal("etcd", "-CONT").await?;
+    // It may have been too late for the server, and may have come to pass all the same.
+    let _ = update.await?;
+    let version = table.update("item-00002", 3).await?;
+    subject.shows("item-00002", &version).await?;
+    let opened = || subject.log.answered_watches() > waiting;
+    until(Duration::from_secs(60), "another watch", opened).await?;
+    subject.agrees(&table).await?;
+    ensure(
+        subject.log.lists() == 1,
+        format_args!("it listed again\n{subject}"),
+    )
+}

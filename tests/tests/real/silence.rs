@@ -1,0 +1,73 @@
+//! Connections that die without a word.
+
+use core::time::Duration;
+
+use informer_tests::proxy::FaultProxy;
+use informer_tests::real::{Outcome, Protocol, Subject, ensure, until};
+use informer_tests::say;
+
+use crate::Context;
+
+/// The bytes of a watch stop, and nothing is closed. It is noticed by pings over HTTP/2, by missing bookmarks over
+/// HTTP/1.1, and the watch goes on without a list.
+pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
+    let limit = match context.protocol {
+        Protocol::Http1 => Duration::from_secs(90),
+        Protocol::Http2 => Duration::from_secs(30),
+    };
+    let table = context.table("silent").await?;
+    table.create_many("item", 10).await?;
+    let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
+    let subject = Subject::start(context.through(&proxy)?, &table, |builder| builder);
+    subject.synced().await?;
+    let version = table.update("item-00001", 1).await?;
+    subject.shows("item-00001", &version).await?;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+
+    proxy.freeze();
+    let frozen = std::time::Instant::now();
+    table.delete("item-00002").await?;
+    let version = table.update("item-00001", 2).await?;
+    let lister = subject.informer.lister();
+    let shows = || {
+        let entry = lister.get("default", "item-00001");
+        entry.is_some_and(|entry| entry.resource_version().to_string() == version)
+    };
+    let noticed = until(limit, "the death of the connection is noticed", shows).await;
+    noticed.map_err(|error| format!("{error}\n{subject}"))?;
+    let after = frozen.elapsed().as_secs_f32();
+    say(&format!(
+        "{:?}: a connection that died in silence was noticed after {after:.1} s",
+        context.protocol
+    ));
+    subject.agrees(&table).await?;
+    ensure(
+        subject.log.lists() == 1,
+        format_args!("it listed again\n{subject}"),
+    )?;
+    ensure(subject.history.with(|book| book.counts[3]) == 0, &subject)?;
+    table.drop_all().await
+}
+
+/// The bytes stop and go on, for less than it takes to be taken for dead: nothing happens.
+pub(crate) async fn a_pause_is_no_death(context: Context) -> Outcome {
+    let table = context.table("pause").await?;
+    table.create_many("item", 10).await?;
+    let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
+    let subject = Subject::start(context.through(&proxy)?, &table, |builder| builder);
+    subject.synced().await?;
+    proxy.stall(true);
+    let version = table.update("item-00001", 2).await?;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    proxy.stall(false);
+    subject.shows("item-00001", &version).await?;
+    proxy.delay(Duration::from_millis(200));
+    proxy.bandwidth(Some(2000));
+    table.create_many("more", 20).await?;
+    subject.agrees(&table).await?;
+    ensure(
+        subject.log.all().len() == 1,
+        format_args!("it asked again\n{subject}"),
+    )?;
+    table.drop_all().await
+}
