@@ -22,8 +22,8 @@ use crate::transport::head;
 /// get it so. Connections, deadlines and what a failure is are the service's.
 ///
 /// # Examples
-/// `kube::Client` is such a service; the example `kube_client` shares one between an informer and writes. In a test a
-/// function is one:
+/// `kube::Client` is one by its `send`: the example `kube_client` shares one between an informer and writes. Any function
+/// is:
 ///
 /// ```
 /// use std::convert::Infallible;

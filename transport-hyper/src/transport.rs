@@ -72,6 +72,19 @@ impl HyperTransport {
         HyperBuilder::new(url.into())
     }
 
+    /// Returns the server's URL, with its port.
+    ///
+    /// # Examples
+    /// ```
+    /// let transport = informer_hyper::HyperTransport::builder("https://10.0.0.1").build()?;
+    /// assert_eq!(transport.url(), "https://10.0.0.1:443");
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.settings.address.url()
+    }
+
     pub(crate) fn new(settings: Settings, connector: Connector) -> Self {
         Self {
             settings: Arc::new(settings),

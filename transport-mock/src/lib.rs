@@ -7,6 +7,7 @@
 //! - [`Mock`] shares a server and its clock; [`MockTransport`] is a [`Transport`] to it.
 //! - [`VirtualClock`] and [`Simulation`] run futures with no real time and in a fixed order.
 //! - [`RequestLog`] says what was asked: "it did not list again" is one line.
+//! - `conformance` (feature `tokio`) checks a transport of your own.
 //! - [`demo`] fills a server with a cluster that changes all the time.
 //! - `serve` (feature `serve`) opens a real port for a server.
 //!
@@ -51,7 +52,7 @@
 //! # Features
 //! - `std` (default): the clock, the simulation, `Mock` and its transport. Without it, the servers, faults, log and demo are
 //!   `no_std` with `alloc`.
-//! - `tokio`: `TokioClock`.
+//! - `tokio`: `TokioClock` and `conformance`.
 //! - `serve`: `serve` and `Serving`, HTTP/1.1 on a port, on tokio.
 //!
 //! # What it does not do
@@ -71,6 +72,8 @@ mod backend;
 #[cfg(feature = "std")]
 mod clock;
 mod config;
+#[cfg(feature = "tokio")]
+pub mod conformance;
 pub mod demo;
 mod fault;
 mod filter;

@@ -121,6 +121,13 @@ impl Kubeconfig {
         }
     }
 
+    /// Tells whether the files say which context is used where none is chosen.
+    #[must_use]
+    pub fn has_current_context(&self) -> bool {
+        let current = self.files.current_context.as_ref();
+        current.is_some_and(|name| !name.is_empty())
+    }
+
     /// Returns the namespace of the context, where it names one.
     ///
     /// # Errors

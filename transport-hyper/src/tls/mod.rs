@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::time::Instant;
@@ -287,7 +288,7 @@ fn made(
     let builder = if insecure {
         builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(insecure::Anyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(insecure::Anyone(Arc::clone(&provider))))
     } else {
         builder.with_root_certificates(root_store(&material.roots)?)
     };
@@ -299,9 +300,19 @@ fn made(
         return Ok(builder.with_no_client_auth());
     };
     let chain = certificates("client certificate", &chain.0)?;
-    builder
-        .with_client_auth_cert(chain, private_key(&key.0)?)
-        .map_err(|error| BuildError(format!("client certificate and key: {error}")))
+    let wrong = |error| BuildError(format!("client certificate and key: {error}"));
+    let key = private_key(&key.0)?;
+    let key = provider.key_provider.load_private_key(key).map_err(wrong)?;
+    let certified = CertifiedKey::new(chain, key);
+    // Whether they belong together cannot be seen of a certificate of X.509 version 1, which openssl makes where it is
+    // told of no extensions. Servers take these, so they are taken here.
+    if let Err(error @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
+        certified.keys_match()
+    {
+        return Err(wrong(error));
+    }
+    let resolver = Arc::new(SingleCertAndKey::from(certified));
+    Ok(builder.with_client_cert_resolver(resolver))
 }
 
 fn root_store(roots: &[Secret]) -> Result<RootCertStore, BuildError> {

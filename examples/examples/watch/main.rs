@@ -1,18 +1,22 @@
 //! Watches a resource and shows what happens: `cargo run --release --example watch`.
 //!
-//! Where no server is named it starts one of its own, whose Pods change all the time.
+//! Where no server is named it takes the one that `kubectl` would, and where there is none it starts one of its own,
+//! whose Pods change all the time.
+
+mod cluster;
+mod discovery;
 
 use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use informer_core::{FailureKind, OwnedResource};
-use informer_hyper::HyperTransport;
-use informer_mock::demo::Demo;
-use informer_mock::{FakeServer, Mock, TokioClock, serve};
+use cluster::{Choice, Cluster};
+use informer_core::wire::ErrorClass;
+use informer_core::{FailureKind, OwnedResource, ResourceError};
 use informer_tokio::{Entry, Event, Informer, Initial, Level, Problem, Raw, RawJson, Report};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -21,13 +25,22 @@ use tokio::sync::mpsc;
 #[derive(Parser)]
 #[command(name = "watch")]
 struct Options {
-    /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`
-    #[arg(default_value = "pods", value_parser = parse_resource)]
-    resource: OwnedResource,
+    /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`; other names, short ones and kinds
+    /// are looked up at the server
+    #[arg(default_value = "pods")]
+    resource: String,
 
-    /// The API server's URL; left out, a demo server is started
+    /// The API server's URL; left out, what `kubectl` would take, and a demo server where there is nothing
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     server: Option<String>,
+
+    /// The kubeconfig file; left out, those that KUBECONFIG names, or ~/.kube/config
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["demo", "server"])]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig file; left out, the current one
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["demo", "server"])]
+    context: Option<String>,
 
     /// Starts a demo server on this machine, whose objects change all the time
     #[arg(long)]
@@ -82,11 +95,6 @@ enum Output {
     Json,
 }
 
-fn parse_resource(text: &str) -> Result<OwnedResource, String> {
-    text.parse()
-        .map_err(|error: informer_core::ResourceError| error.to_string())
-}
-
 fn parse_selector(text: &str) -> Result<String, String> {
     informer_core::Selector::parse(text)
         .map(|_| text.to_owned())
@@ -96,8 +104,8 @@ fn parse_selector(text: &str) -> Result<String, String> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
-    let filter =
-        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| "off,informer_hyper=warn".into());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -113,47 +121,42 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<(), String> {
-    let server = match &options.server {
-        Some(server) => server.clone(),
-        None => start_demo().await?,
+    // What no server knows either is said before one is asked.
+    let known = options.resource.parse::<OwnedResource>();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    match &known {
+        Ok(_) | Err(ResourceError::Unknown { .. } | ResourceError::NoVersion) => {}
+        Err(ResourceError::InvalidName) if options.resource.chars().all(is_name) => {}
+        Err(error) => return Err(format!("'{}': {error}", options.resource)),
+    }
+    let mut cluster = Cluster::choose(Choice {
+        demo: options.demo,
+        server: options.server.as_deref(),
+        kubeconfig: options.kubeconfig.as_deref(),
+        context: options.context.as_deref(),
+    })
+    .await?;
+    let resource = match known {
+        Ok(resource) if resource.as_ref().kind.is_some() || cluster.is_demo => resource,
+        // It may still be a short name or a kind that stands before a version and a group.
+        Ok(resource) => discovery::find(&mut cluster.transport, &options.resource)
+            .await
+            .unwrap_or(resource),
+        Err(error) if cluster.is_demo => return Err(format!("'{}': {error}", options.resource)),
+        Err(_) => discovery::find(&mut cluster.transport, &options.resource).await?,
     };
-    let transport = HyperTransport::builder(&server)
-        .build()
-        .map_err(|error| error.to_string())?;
-    watch(options, transport, &server).await
+    watch(options, resource, cluster).await
 }
 
-/// Starts a server of some hundred Pods that change, are deleted, and whose history is cut now and then.
-async fn start_demo() -> Result<String, String> {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    let failed = |error| format!("the demo server cannot open a port on this machine: {error}");
-    let serving = serve(mock.clone(), "127.0.0.1:0").await.map_err(failed)?;
-    let url = format!("http://{}", serving.local_addr());
-    let (cuts, compactions) = (Duration::from_secs(20), Duration::from_secs(60));
-    let demo = Demo::new(1)
-        .rate(4)
-        .cut_every(Some(cuts))
-        .compact_every(Some(compactions));
-    tokio::spawn(demo.run(mock));
-    tokio::spawn(serving.run());
-    let _ = writeln!(
-        io::stderr(),
-        "No server was named: a demo server is at {url}. Its Pods change all the time; it cuts connections every \
-         {} s and forgets history every {} s. Ctrl-C ends it.",
-        cuts.as_secs(),
-        compactions.as_secs()
-    );
-    Ok(url)
-}
-
-async fn watch(options: Options, transport: HyperTransport, server: &str) -> Result<(), String> {
-    let resource = options.resource.as_ref();
+async fn watch(options: Options, resource: OwnedResource, cluster: Cluster) -> Result<(), String> {
+    let server = cluster.transport.url();
+    let resource = resource.as_ref();
     let screen = Arc::new(Mutex::new(Screen::new(
         options.output,
         resource.plural == "pods",
     )));
     let (fatal, mut failures) = mpsc::unbounded_channel();
-    let mut builder = Informer::builder(transport, resource, Raw)
+    let mut builder = Informer::builder(cluster.transport, resource, Raw)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
             First::List => Initial::List,
@@ -162,9 +165,11 @@ async fn watch(options: Options, transport: HyperTransport, server: &str) -> Res
         .on_report({
             let (screen, client_go) = (Arc::clone(&screen), options.client_go);
             move |report| {
-                if cannot_work(report) && lock(&screen).is_new() {
+                if let Some(advice) = cannot_work(report, client_go, &server)
+                    && lock(&screen).is_new()
+                {
                     // The receiver lives until the end of `watch`.
-                    let _ = fatal.send(report.to_string());
+                    let _ = fatal.send(format!("{report}{advice}"));
                 } else if !client_go || report.level > Level::Debug {
                     lock(&screen).report(report);
                 }
@@ -202,7 +207,7 @@ async fn watch(options: Options, transport: HyperTransport, server: &str) -> Res
             () = &mut end => break,
             _ = tokio::signal::ctrl_c() => break,
             Some(message) = failures.recv() => {
-                return Err(format!("{message}. Is {server} the right address, and does the server run?"));
+                return Err(message);
             }
             event = events.recv() => {
                 let Some(event) = event else { break };
@@ -219,12 +224,26 @@ async fn watch(options: Options, transport: HyperTransport, server: &str) -> Res
     Ok(())
 }
 
-/// Tells whether a failure is of a kind that does not mend itself when it is the first thing that happens.
-fn cannot_work(report: &Report<'_>) -> bool {
-    matches!(
-        report.problem,
-        Problem::Transport(FailureKind::Refused | FailureKind::Dns | FailureKind::Tls)
-    )
+/// Says what to do about a failure of a kind that does not mend itself when it is the first thing that happens.
+fn cannot_work(report: &Report<'_>, client_go: bool, server: &str) -> Option<String> {
+    match report.problem {
+        Problem::Transport(FailureKind::Refused | FailureKind::Dns) => Some(format!(
+            ". Is {server} the right address, and does the server run?"
+        )),
+        // These say by themselves what is wrong.
+        Problem::Transport(FailureKind::Tls | FailureKind::Other) => Some(String::new()),
+        // client-go goes on here, for somebody may give access, and so does a controller.
+        Problem::Answer { class, .. } if !client_go => match class {
+            ErrorClass::Unauthorized => Some(format!(
+                ". {server} does not take the credentials: is the token or the certificate of this cluster, and \
+                 still good?"
+            )),
+            ErrorClass::Forbidden => Some(". Who may list and watch may see it.".to_owned()),
+            ErrorClass::NotFound => Some(format!(". {server} has no such resource.")),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn lock(screen: &Mutex<Screen>) -> std::sync::MutexGuard<'_, Screen> {

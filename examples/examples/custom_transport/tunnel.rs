@@ -1,0 +1,163 @@
+//! A transport through a Unix socket, with a protocol of its own: what comes out at the other end is sent on.
+//!
+//! Each request has a connection. There go the length of the rest (4 bytes, big-endian), the target, a line break and the
+//! `Accept` header; back come the status (2 bytes), the `Retry-After` in seconds and 1, or 0 (4 bytes), and pieces of the
+//! body, each after its length. An empty piece is the end; a connection that closes before it was cut.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::{JoinHandle, JoinSet, spawn_local};
+
+/// Reaches the API server through the tunnel at this path.
+#[derive(Clone, Debug)]
+pub(crate) struct Tunnel(pub(crate) PathBuf);
+
+/// The body of a response.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    stream: UnixStream,
+    /// What has come and was not lent yet, after `lent` bytes that were.
+    received: Vec<u8>,
+    lent: usize,
+}
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug)]
+pub(crate) struct Lost(io::Error);
+
+impl Transport for Tunnel {
+    type Body = Pieces;
+    type Error = Lost;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Pieces), Lost> {
+        let mut stream = UnixStream::connect(&self.0).await?;
+        let request = format!("{}\n{}", get.target, get.accept);
+        let length = u32::try_from(request.len()).map_err(io::Error::other)?;
+        stream
+            .write_all(&[&length.to_be_bytes(), request.as_bytes()].concat())
+            .await?;
+        let head = Head::new(stream.read_u16().await?);
+        let head = match stream.read_u32().await? {
+            0 => head,
+            seconds => head.with_retry_after(&(seconds - 1).to_string()),
+        };
+        let (received, lent) = (Vec::new(), 0);
+        Ok((
+            head,
+            Pieces {
+                stream,
+                received,
+                lent,
+            },
+        ))
+    }
+}
+
+impl Body for Pieces {
+    type Error = Lost;
+
+    /// What is read stays here until it is lent, so nothing is lost where the future is dropped.
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
+        self.received.drain(..self.lent);
+        self.lent = 0;
+        loop {
+            if let Some((length, rest)) = self.received.split_first_chunk() {
+                let length = u32::from_be_bytes(*length) as usize;
+                if length == 0 {
+                    return Ok(None);
+                }
+                if length > LONGEST {
+                    return Err(io::Error::other("a piece is too long").into());
+                }
+                if rest.len() >= length {
+                    self.lent = 4 + length;
+                    return Ok(Some(&self.received[4..self.lent]));
+                }
+            }
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        }
+    }
+}
+
+/// A wrong length must not fill the memory.
+const LONGEST: usize = 1 << 20;
+
+impl TransportError for Lost {
+    fn kind(&self) -> FailureKind {
+        match self.0.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => FailureKind::Refused,
+            _ => FailureKind::Reset,
+        }
+    }
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the tunnel: {}", self.0)
+    }
+}
+
+// That was the transport. What follows is the other end, which has another one to the API server.
+
+/// Opens the other end of a tunnel on this thread; it asks by the transports that `transport` makes.
+pub(crate) fn open<T: Transport + 'static>(
+    path: &Path,
+    transport: impl Fn() -> T + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let listener = UnixListener::bind(path)?;
+    Ok(spawn_local(async move {
+        let mut running = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let transport = transport();
+            running.spawn_local(async move {
+                // Where it failed, the client sees a connection that closes too early.
+                let _ = answer(stream, transport).await;
+            });
+        }
+    }))
+}
+
+/// Answers one request by what `transport` says.
+async fn answer<T: Transport>(mut stream: UnixStream, mut transport: T) -> io::Result<()> {
+    let length = stream.read_u32().await? as usize;
+    let mut request = vec![0; length.min(LONGEST)];
+    stream.read_exact(&mut request).await?;
+    let request = String::from_utf8_lossy(&request);
+    let (target, accept) = request
+        .split_once('\n')
+        .unwrap_or((&request, "application/json"));
+    let (mut reader, mut writer) = stream.into_split();
+    // Whoever closes its end wants no answer any more.
+    let mut end = [0; 1];
+    tokio::select! {
+        _ = reader.read(&mut end) => Ok(()),
+        done = async {
+            let lost = |error: T::Error| io::Error::other(error.to_string());
+            let (head, mut body) = transport.send(Get::new(target).accept(accept)).await.map_err(lost)?;
+            writer.write_u16(head.status).await?;
+            let seconds = |after: Duration| after.as_secs().min(3_600) as u32 + 1;
+            writer.write_u32(head.retry_after.map_or(0, seconds)).await?;
+            while let Some(piece) = body.chunk().await.map_err(lost)? {
+                for piece in piece.chunks(LONGEST) {
+                    writer.write_u32(piece.len() as u32).await?;
+                    writer.write_all(piece).await?;
+                }
+            }
+            writer.write_u32(0).await
+        } => done,
+    }
+}
