@@ -3,7 +3,7 @@
 //! `cargo run --release --example kube_client` shows the ConfigMaps of a namespace (`default`, or the first argument) in
 //! the cluster that `kubectl` would take, creates one, waits until the informer has it, and deletes it again.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use informer_hyper::TowerTransport;
 use informer_tokio::{Informer, Raw, Resource};
@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::{Api, Client, client::Body};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let namespace = std::env::args().nth(1).unwrap_or_else(|| "default".into());
     let client = Client::try_default().await?;
 

@@ -34,3 +34,8 @@ pub mod memory {}
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/HEALTH.md")]
 pub mod health {}
+
+/// The code in `docs/TRANSPORTS.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/TRANSPORTS.md")]
+pub mod transports {}

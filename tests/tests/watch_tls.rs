@@ -14,9 +14,10 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
 fn program() -> PathBuf {
@@ -65,25 +66,28 @@ async fn start(ca: &Ca, name: &str, expired: bool) -> u16 {
         while let Ok((tcp, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                let Ok(mut stream) = acceptor.accept(tcp).await else {
-                    return;
-                };
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await?);
+                if let Ok(stream) = acceptor.accept(tcp).await {
+                    // The client may have gone.
+                    let _ = refuse(stream).await;
                 }
-                let body = r#"{"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
-                let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-                );
-                stream.write_all(answer.as_bytes()).await?;
-                stream.shutdown().await
             });
         }
-        std::io::Result::Ok(())
     });
     port
+}
+
+async fn refuse(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    let body = r#"{"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await
 }
 
 /// Writes a kubeconfig and runs `watch` by it; returns the one line of its error.

@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_core,
+    clippy::wildcard_enum_match_arm,
     reason = "a test may"
 )]
 

@@ -7,15 +7,15 @@ mod tunnel;
 
 #[cfg(unix)]
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
     tokio::task::LocalSet::new().run_until(run()).await
 }
 
 #[cfg(unix)]
-async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    use std::cell::Cell;
+async fn run() -> Result<(), Box<dyn core::error::Error>> {
+    use core::cell::Cell;
+    use core::time::Duration;
     use std::io::Write;
-    use std::time::Duration;
 
     use informer_mock::{FakeServer, Mock, TokioClock, conformance, json};
     use informer_tokio::{Informer, Raw, Resource};

@@ -4,10 +4,10 @@
 //! `Accept` header; back come the status (2 bytes), the `Retry-After` in seconds and 1, or 0 (4 bytes), and pieces of the
 //! body, each after its length. An empty piece is the end; a connection that closes before it was cut.
 
-use std::fmt;
+use core::fmt;
+use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -91,6 +91,7 @@ impl Body for Pieces {
 const LONGEST: usize = 1 << 20;
 
 impl TransportError for Lost {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the kinds are many")]
     fn kind(&self) -> FailureKind {
         match self.0.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => FailureKind::Refused,

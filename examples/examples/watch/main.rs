@@ -225,6 +225,10 @@ async fn watch(options: Options, resource: OwnedResource, cluster: Cluster) -> R
 }
 
 /// Says what to do about a failure of a kind that does not mend itself when it is the first thing that happens.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what mends itself is the rest"
+)]
 fn cannot_work(report: &Report<'_>, client_go: bool, server: &str) -> Option<String> {
     match report.problem {
         Problem::Transport(FailureKind::Refused | FailureKind::Dns) => Some(format!(
