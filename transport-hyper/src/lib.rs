@@ -49,7 +49,7 @@
 //!
 //! # Features
 //! None is on where none is asked for, and then neither `kube-client` nor `k8s-openapi` is compiled.
-//! - `kubeconfig`: `Kubeconfig`, by what `kube-client` reads. It needs Rust 1.89, and as with `kube` itself the program
+//! - `kubeconfig`: `Kubeconfig`, by what `kube-client` reads. As with `kube` itself the program
 //!   has to choose a version of Kubernetes, by a dependency such as `k8s-openapi = { version = "0.29", features =
 //!   ["latest"] }`.
 //! - `tower`: `TowerTransport`, any service over HTTP requests as a transport, `kube::Client` among them.
