@@ -79,7 +79,9 @@ impl Backoff {
         }
         let cap = cap.max(self.config.cap);
         let delay = self.next.min(cap);
-        self.next = scale(delay, self.config.factor).min(cap);
+        if !planted!(NoGrowth) {
+            self.next = scale(delay, self.config.factor).min(cap);
+        }
         delay + rng_part(rng, scale(delay, self.config.jitter))
     }
 }

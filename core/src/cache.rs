@@ -343,7 +343,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             }
         });
         if let Some(slot) = self.table.get_mut(id) {
-            slot.epoch = epoch;
+            if !planted!(StaleSwept) {
+                slot.epoch = epoch;
+            }
             if let (Some(held), false) = (&mut slot.object, is_queued) {
                 held.stale = true;
             }
@@ -371,8 +373,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let idle = self.is_idle();
         if let Some(source) = self.source_mut(source) {
-            if idle {
+            if idle || planted!(VersionTooEarly) {
                 source.version = version;
+                // One that was to be reached when all is applied is no news any more.
+                if !planted!(VersionGoesBack) {
+                    source.arriving = None;
+                }
             } else {
                 source.arriving = Some(version);
             }
@@ -495,9 +501,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the objects that were told, with their keys: those with which somebody who joins now has to begin.
     pub fn told(&self) -> impl Iterator<Item = (&S::Text, &T)> {
+        // Between the two halves of a deletion and an addition the second one is still to be told.
+        let follows = match self.follows {
+            Some(Tell::Added { id, .. }) => Some(id),
+            _ => None,
+        };
         self.table
             .objects()
-            .filter(|(_, _, held)| held.told)
+            .filter(move |(id, _, held)| {
+                held.told && (Some(*id) != follows || planted!(JoinBetweenHalves))
+            })
             .map(|(_, key, held)| (key, &held.object))
     }
 
@@ -597,7 +610,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// One step: a delta of the queue, or, where that is empty, one slot of a walk.
     fn step(&mut self) -> Step {
-        if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
+        if !(planted!(ResyncOverPending) && self.last_resync().is_some())
+            && let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table)
+        {
             // Merged deltas can come to nothing.
             let step = deltas
                 .pop_oldest()
@@ -684,7 +699,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .and_then(|slot| slot.object.as_ref())
             .is_some_and(|held| held.object.is_another(&old));
         self.stash.object = Some(old);
-        if recreated && self.config.tell_recreated {
+        if recreated && self.config.tell_recreated && !planted!(RecreationUnseen) {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
             self.follows = Some(Tell::Added { id, initial: false });
             return Step::Tell(Tell::Deleted { unknown: true });
@@ -700,6 +715,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.len -= 1;
         self.bytes = self.bytes.saturating_sub(held.object.bytes());
         self.made_room();
+        // Where deltas were merged or lost, the one that was deleted may be one that nobody was told of.
+        let is_another = last
+            .as_ref()
+            .is_some_and(|last| last.is_another(&held.object));
+        let (last, unknown) = if is_another && self.config.tell_recreated {
+            (None, true)
+        } else {
+            (last, unknown)
+        };
         self.stash.object = Some(last.unwrap_or(held.object));
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
         if held.told {

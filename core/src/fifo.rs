@@ -689,7 +689,7 @@ fn merge_deletion<T, S: Storage>(deltas: &mut S::Deltas<T>, delta: Delta<T>, sto
         .as_slice()
         .last()
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
-    if deletes_already || !stored {
+    if deletes_already || !stored || planted!(MergedDeletionLost) {
         return;
     }
     // The tombstone's last state was the change that is dropped here, and not what the store has.

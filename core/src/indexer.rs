@@ -437,15 +437,19 @@ impl<T, S: Storage> Store<T, S> {
         values: Values<S>,
     ) -> Option<Held<T>> {
         let slot = table.get_mut(id)?;
-        self.postings
-            .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
+        if slot.object.is_none() || !planted!(UnindexedChange) {
+            self.postings
+                .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
+        }
         slot.object.replace(held)
     }
 
     /// Takes the object out of a slot; the slot itself stays.
     pub(crate) fn remove(&mut self, table: &mut Table<Held<T>, S>, id: SlotId) -> Option<Held<T>> {
         let held = table.get_mut(id)?.object.take()?;
-        self.postings.remove(id);
+        if !planted!(StaleIndex) {
+            self.postings.remove(id);
+        }
         Some(held)
     }
 

@@ -63,8 +63,13 @@
 
 #[cfg(any(feature = "alloc", test))]
 extern crate alloc;
-#[cfg(any(feature = "std", test))]
+#[cfg(any(feature = "std", test, informer_planted))]
 extern crate std;
+
+// First, for its macro.
+#[doc(hidden)]
+#[macro_use]
+pub mod planted;
 
 mod backoff;
 mod cache;

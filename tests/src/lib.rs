@@ -1,56 +1,19 @@
 //! What the tests in `tests/` share.
 
+#[cfg(feature = "runtime")]
 pub mod conformance;
+#[cfg(feature = "runtime")]
+mod events;
+pub mod fuzzing;
 pub mod memory;
+#[cfg(feature = "runtime")]
 pub mod proxy;
+#[cfg(feature = "runtime")]
 pub mod real;
+pub mod sim;
 
-use core::time::Duration;
-
-use informer_tokio::{Event, Subscription};
-
-/// How long a test waits for what has to come, before it says that it does not. It is no measure of speed.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Waits for the next event of a subscription.
-///
-/// # Panics
-/// Where none comes, or the informer has ended.
-pub async fn next<V>(events: &mut Subscription<V>) -> Event<V> {
-    let event = tokio::time::timeout(PATIENCE, events.recv()).await;
-    let Ok(Some(event)) = event else {
-        panic!(
-            "there is no next event: {event:?}",
-            event = event.map(|_| "the informer ended")
-        );
-    };
-    event
-}
-
-/// Writes an event in short: `++key@version` is an add of the first state, `+`, `~`, `-` an add, an update and a
-/// deletion after it, `-?` one that nobody saw, `=` a replay.
-#[must_use]
-pub fn shown<V>(event: &Event<V>) -> String {
-    let at = |sign, entry: &informer_tokio::Entry<V>| {
-        format!("{sign}{}@{}", entry.key(), entry.resource_version())
-    };
-    match event {
-        Event::Added {
-            entry,
-            is_in_initial_list: true,
-        } => at("++", entry),
-        Event::Added { entry, .. } => at("+", entry),
-        Event::Updated { new, .. } => at("~", new),
-        Event::Replayed { entry } => at("=", entry),
-        Event::Deleted {
-            entry,
-            final_state_unknown: true,
-        } => at("-?", entry),
-        Event::Deleted { entry, .. } => at("-", entry),
-        Event::Synced => "synced".to_owned(),
-        _ => "?".to_owned(),
-    }
-}
+#[cfg(feature = "runtime")]
+pub use events::{PATIENCE, next, shown};
 
 /// Shows a line, also where the test passes.
 pub fn say(line: &str) {

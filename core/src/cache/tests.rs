@@ -983,3 +983,50 @@ fn random_runs_in_fixed_storage() {
         random_run::<Inline<8, 16, 64>>(seed, config, 1 + (seed % 3) as u16);
     }
 }
+
+/// A version that was to be reached later does not come back over one that was reached since.
+#[test]
+fn a_version_that_was_reached_does_not_go_back() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    pods.advance(0, ResourceVersion::new("5"));
+    while !pods.is_synced() {
+        pods.0.pop();
+    }
+    assert!(pods.is_idle());
+    pods.advance(0, ResourceVersion::new("6"));
+    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.version(0).unwrap().to_string(), "6");
+}
+
+/// Deltas were merged, or lost by a server: the object that was deleted is one that nobody was told of.
+#[test]
+fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    assert_eq!(pods.told(), ["add* a@1", "synced"]);
+    pods.0.delete(0, "a", Some(item("another", 7)));
+    assert_eq!(pods.told(), ["delete? a@1"]);
+
+    let mut pods = self::pods(CacheConfig::client_go(), 1);
+    pods.list(0, 5, &[("a", 1)]);
+    pods.told();
+    pods.0.delete(0, "a", Some(item("another", 7)));
+    assert_eq!(pods.told(), ["delete a@7"]);
+}
+
+/// Who joins between the two halves of a deletion and an addition gets the object once.
+#[test]
+fn between_a_deletion_and_an_addition_the_new_object_is_not_told_yet() {
+    let mut pods = default_pods();
+    pods.list(0, 5, &[("a", 1)]);
+    pods.told();
+    let values = Values::<Heap>::default();
+    pods.0
+        .upsert(0, Change::Listed, "a", item("another", 7), values)
+        .unwrap();
+    assert!(matches!(pods.0.pop(), Some(Notification::Deleted { .. })));
+    assert_eq!(pods.0.told().count(), 0);
+    assert!(matches!(pods.0.pop(), Some(Notification::Added { .. })));
+    assert_eq!(pods.0.told().count(), 1);
+}

@@ -112,12 +112,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let Some(held) = &mut slot.object else {
             return Step::Again;
         };
-        if held.source != source {
+        if held.source != source && !planted!(SweepAcrossSources) {
             return Step::Again;
         }
         // A newer list may have begun meanwhile; what it named is there.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
-            if held.told {
+            if held.told && !planted!(LostTombstone) {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
                 // A list that was begun again brought it and lost it.
@@ -132,6 +132,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         if !held.told {
             held.told = true;
+            if planted!(UntoldInitial) {
+                return Step::Again;
+            }
             return Step::Tell(Tell::Added {
                 id,
                 initial: !is_late,
@@ -150,7 +153,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source.missing = source.refused;
             source.wants_relist &= source.missing == Lack::Room;
         }
-        if !self.synced && self.sources.as_slice().iter().all(|source| source.told) {
+        let told = |source: &super::Source<S::Text>| source.told || planted!(SyncedByOne);
+        if !self.synced && self.sources.as_slice().iter().all(told) {
             self.synced = true;
             return Step::Tell(Tell::Synced);
         }
@@ -160,7 +164,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Whether what a source brings into a slot is told at once: the source has told a complete list, or the sweep that
     /// does so is past the slot.
     pub(super) fn shows(&self, id: SlotId, source: u16) -> bool {
-        self.source(source).is_some_and(|source| source.told)
+        planted!(ToldTooEarly)
+            || self.source(source).is_some_and(|source| source.told)
             || self
                 .walks
                 .as_slice()

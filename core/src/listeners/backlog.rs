@@ -178,13 +178,20 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
                 is_in_initial_list,
             }),
             (Some(Event::Added { .. }), Event::Deleted { .. }) => None,
+            (Some(Event::Updated { .. }), event @ Event::Updated { .. })
+                if planted!(OldestStateLost) =>
+            {
+                Some(event)
+            }
             (Some(Event::Updated { key, old, .. }), Event::Updated { object, .. }) => {
                 Some(Event::Updated { key, old, object })
             }
             (Some(waits), Event::Replayed { .. }) => Some(waits),
             (_, event @ Event::Deleted { .. }) => {
                 // The listener has the object: this is what takes it away.
-                self.deleted.get_or_insert(event);
+                if !planted!(CoalescedDeletionLost) {
+                    self.deleted.get_or_insert(event);
+                }
                 None
             }
             (_, event) => Some(event),

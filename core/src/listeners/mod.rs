@@ -210,10 +210,14 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
                 ..config
             },
             initial: initial.into_iter().collect(),
-            sync_due: synced,
+            sync_due: synced && !planted!(NeverSynced),
             backlog: Backlog::default(),
             merged: 0,
-            next: self.first + self.log.len() as u64,
+            next: if planted!(JoinSeesOld) {
+                self.first
+            } else {
+                self.first + self.log.len() as u64
+            },
             next_resync: None,
             passes: Vec::new(),
         };
@@ -408,7 +412,11 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             .listeners
             .values()
             .map(|listener| listener.next)
-            .min()
+            .reduce(if planted!(ForgetsUnseen) {
+                u64::max
+            } else {
+                u64::min
+            })
             .unwrap_or(end);
         let count = usize::try_from(seen - self.first)
             .unwrap_or(usize::MAX)
@@ -435,7 +443,7 @@ impl<K, T> Listener<K, T> {
         match to {
             To::All => true,
             To::Unchanged => self.config.unchanged,
-            To::Pass(pass) => self.passes.contains(&pass),
+            To::Pass(pass) => self.passes.contains(&pass) || planted!(PassForAll),
         }
     }
 

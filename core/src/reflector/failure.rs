@@ -68,7 +68,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
-            Verb::Watch if class == ErrorClass::TooManyRequests => {
+            Verb::Watch if class == ErrorClass::TooManyRequests && !planted!(OverloadLists) => {
                 self.open_later(now, call, problem);
             }
             Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
@@ -81,6 +81,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         match call.verb {
             Verb::List => {
                 let problem = match end {
+                    End::Clean if planted!(TruncatedListIsWhole) => return self.page_done(now),
                     End::Clean => StoredProblem::Truncated,
                     End::Failed(failure) => StoredProblem::Transport(failure.kind),
                 };
@@ -167,6 +168,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             class.filter(|class| matches!(class, ErrorClass::Unauthorized | ErrorClass::Forbidden));
         let patient = auth.is_some() && auth == self.auth_failure && !self.config.client_go;
         self.auth_failure = auth;
+        // A list in pages shows the very version that it asks for, as long as the etcd has it, which may be longer than
+        // watches can go on from it.
+        let was_exact = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
+        self.version_unavailable |= was_exact
+            && class == Some(ErrorClass::Expired)
+            && !self.config.client_go
+            && !planted!(ExactForEver);
         let delay = self.run_backoff.step(
             now,
             &mut self.rng,
@@ -215,6 +223,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             retry_in,
             level,
         };
+        if level == Level::Info && planted!(SilentRefusal) {
+            return;
+        }
         // Reports are taken after each step, and no step makes as many as there is room for.
         if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
             *free = Some(stored);
@@ -224,7 +235,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
         let retries = call.retries.saturating_add(1);
         self.state = State::Calling(Call {
-            phase: Phase::Retry { at: now + wait },
+            phase: Phase::Retry {
+                at: if planted!(RetryAtOnce) {
+                    now
+                } else {
+                    now + wait
+                },
+            },
             retries,
             ..call
         });
@@ -320,7 +337,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn watch_ended(&mut self, now: Instant, call: Call) {
         self.note_health(now, &call);
-        if is_very_short(now, &call) {
+        if is_very_short(now, &call) || planted!(CutWatchLists) {
             self.fail_in_stream(now, StoredProblem::VeryShortWatch, None);
         } else {
             self.reopen(now, call, Next::Watch);
@@ -329,7 +346,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Watches on at once, but not for ever without a pause.
     fn reopen(&mut self, now: Instant, call: Call, next: Next) {
-        if !self.config.client_go && !self.reopens.allow(now) {
+        if !self.config.client_go && !self.reopens.allow(now) && !planted!(NoPauses) {
             let verb = if next == Next::Stream {
                 Verb::Stream
             } else {

@@ -423,7 +423,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn current(&mut self, id: RequestId) -> Option<&mut Call> {
         match &mut self.state {
-            State::Calling(call) if call.id == id => Some(call),
+            State::Calling(call) if call.id == id || planted!(AnswerOfAnother) => Some(call),
             State::Calling(_) | State::Idle | State::Paused { .. } | State::Stopped => None,
         }
     }
@@ -452,7 +452,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.run.began = now;
         self.run.from = if self.version_unavailable {
             From::Newest
-        } else if self.version.is_command() {
+        } else if self.version.is_command() || planted!(RelistFromAny) {
             From::Any
         } else {
             From::Last
@@ -572,7 +572,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// When the silence of the current call has lasted too long.
     fn silence_deadline(&self, call: &Call) -> Option<Instant> {
-        if self.config.client_go {
+        if self.config.client_go || planted!(NoSilence) {
             return None;
         }
         match call.verb {
@@ -614,6 +614,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn abandon(&mut self) {
         if let State::Calling(call) = &self.state
             && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })
+            && !planted!(TwoRequests)
         {
             self.cancel = Some(call.id);
         }

@@ -103,8 +103,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 if version.compare(&self.version) == Some(Ordering::Less) {
                     self.went_back = Some(ReportPhase::List);
                 }
-                self.version = version;
-                self.version_unavailable = false;
+                if !planted!(ListWithoutVersion) {
+                    self.version = version;
+                }
+                self.version_unavailable &= planted!(RefusalForEver);
                 // The watch cache does not page: a server that paged a list from it has none.
                 self.paginated |=
                     self.run.from == From::Any && self.run.paged && self.run.limit > 0;
@@ -140,7 +142,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         // At no version the server first sends the present state, in no order.
                         call.initial &= call.verb == Verb::Stream || change == Change::Listed;
                         note(call, now);
-                        move_on(&mut self.version, call, head.resource_version);
+                        if change != Change::Modified || !planted!(UnnoticedChange) {
+                            move_on(&mut self.version, call, head.resource_version);
+                        }
                     }
                     return Some(frame);
                 }
@@ -160,7 +164,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         if complete && reached.compare(&self.version) == Some(Ordering::Less) {
                             self.went_back = Some(ReportPhase::Stream);
                         }
-                        move_on(&mut self.version, call, head.resource_version);
+                        if complete || !planted!(SkippedBookmark) {
+                            move_on(&mut self.version, call, head.resource_version);
+                        }
                         if complete {
                             self.version_unavailable = false;
                             return Some(Frame::Complete {
@@ -352,7 +358,7 @@ fn move_on<X: crate::storage::Text>(
     call: &Call,
     reached: JsonStr<'_>,
 ) {
-    if !call.initial && !reached.is_empty() {
+    if (!call.initial || planted!(InitialMovesVersion)) && !reached.is_empty() {
         *version = ResourceVersion::from_json(reached);
     }
 }

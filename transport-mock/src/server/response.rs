@@ -305,6 +305,10 @@ impl Response {
         let Some(Mark::Bytes(bytes)) = self.effects.cut else {
             return;
         };
+        if out.is_empty() && self.ending.is_some() {
+            // It has ended already, perhaps in another way since.
+            return;
+        }
         let left = usize::try_from(bytes.saturating_sub(self.sent)).unwrap_or(usize::MAX);
         if out.len() >= left {
             out.truncate(left);

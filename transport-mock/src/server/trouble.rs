@@ -90,6 +90,11 @@ impl FakeServer {
         replica.lagging = true;
     }
 
+    /// Has a watch cache that stands still move on to a version, and stand still there.
+    pub fn show_up_to(&mut self, version: u64) {
+        self.catch_up_to(self.routed, version);
+    }
+
     /// Ends [`lag_at`](Self::lag_at).
     pub fn catch_up(&mut self) {
         self.replica_mut().lagging = false;

@@ -120,7 +120,10 @@ impl WatchBody {
 
     /// Moves on to a version with nothing in it for this watch.
     pub(super) fn pass(&mut self, version: u64) {
-        self.seen = self.seen.max(version);
+        // One that ends takes no more events, so it does not pass them either.
+        if self.ending.is_none() {
+            self.seen = self.seen.max(version);
+        }
     }
 
     /// Lets it end once what it has is sent.

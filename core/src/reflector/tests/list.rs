@@ -98,6 +98,34 @@ fn r40_a_page_size_of_ones_own_is_always_used() {
     w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
 }
 
+/// A list in pages shows the very version that it asks for. Where no watch can go on from that one, asking again would
+/// bring the same, for as long as the etcd keeps it.
+#[test]
+fn a_watch_that_expired_after_a_list_in_pages_leads_to_a_list_at_the_newest_version() {
+    for client_go in [false, true] {
+        let mut w = World::new(ReflectorConfig {
+            page_size: Some(4),
+            client_go,
+            ..ReflectorConfig::list()
+        });
+        w.expect("LIST limit=4 resourceVersion=0");
+        w.answer(200, &list("10", &[]));
+        w.expect("WATCH resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        // The first one was not exact: the server may have meant another version.
+        w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
+        w.answer(200, &list("10", &[]));
+        w.expect("WATCH resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        let newest = if client_go {
+            "LIST limit=4 resourceVersion=10"
+        } else {
+            "LIST limit=4"
+        };
+        w.expect_after(ms(1600), newest);
+    }
+}
+
 impl World {
     fn of_three_pages(mut self, first: &str) -> Self {
         self.expect(first);

@@ -1,0 +1,110 @@
+//! Bugs that are planted on purpose, to see that the simulation finds them.
+//!
+//! Each is a change of one line in the engine, behind `planted!(..)`. Without `--cfg informer_planted` that is `false`,
+//! and nothing of it is compiled. With it a thread chooses the one that it wants. See `docs/TESTING.md`.
+
+/// Tells whether a bug is planted.
+#[cfg(informer_planted)]
+macro_rules! planted {
+    ($bug:ident) => {
+        crate::planted::is(crate::planted::Bug::$bug)
+    };
+}
+
+/// Tells whether a bug is planted, which none is.
+#[cfg(not(informer_planted))]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
+#[cfg(informer_planted)]
+pub use chosen::{Bug, choose, is};
+
+#[cfg(informer_planted)]
+mod chosen {
+    use core::cell::Cell;
+
+    macro_rules! bugs {
+        ($($bug:ident $place:literal $what:literal,)*) => {
+            /// A bug that can be planted.
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub enum Bug {
+                $(#[doc = $what] $bug,)*
+            }
+
+            impl Bug {
+                /// All of them.
+                pub const ALL: &[Self] = &[$(Self::$bug,)*];
+
+                /// Returns the function that it is in.
+                #[must_use]
+                pub const fn place(self) -> &'static str {
+                    match self { $(Self::$bug => $place,)* }
+                }
+
+                /// Says what is wrong.
+                #[must_use]
+                pub const fn what(self) -> &'static str {
+                    match self { $(Self::$bug => $what,)* }
+                }
+            }
+        };
+    }
+
+    bugs! {
+        SkippedBookmark "Reflector::next_frame" "a bookmark does not move the version",
+        UnnoticedChange "Reflector::next_frame" "a change does not move the version",
+        InitialMovesVersion "read::move_on" "the first state moves the version before its end",
+        ListWithoutVersion "Reflector::next_frame" "a complete list does not set the version",
+        RefusalForEver "Reflector::next_frame" "a refused version stays refused after a list",
+        TruncatedListIsWhole "Reflector::body_ended" "a list that ends too early counts as whole",
+        RelistFromAny "Reflector::begin_list" "a later list takes any version",
+        CutWatchLists "Reflector::watch_ended" "a watch that is cut leads to a list",
+        OverloadLists "Reflector::refused" "429 to a watch leads to a list",
+        NoPauses "Reflector::reopen" "watches are reopened at once for ever",
+        NoGrowth "Backoff::step" "delays do not grow",
+        RetryAtOnce "Reflector::retry_at" "Retry-After is not waited for",
+        AnswerOfAnother "Reflector::current" "an answer to an abandoned request is taken",
+        NoSilence "Reflector::silence_deadline" "a connection that is half open is waited for",
+        SilentRefusal "Reflector::report_at" "some failures are not reported",
+        TwoRequests "Reflector::abandon" "a request is given up without a word to the transport",
+        ExactForEver "Reflector::pause_run" "a list in pages asks again for the version that no watch can go on from",
+        LostTombstone "Cache::sweep" "what a list did not name goes untold",
+        SweepAcrossSources "Cache::sweep" "the list of one source sweeps what another brought",
+        UntoldInitial "Cache::sweep" "the first state is marked as told, and is not",
+        SyncedByOne "Cache::finish_sweep" "one source that is complete is enough",
+        ToldTooEarly "Cache::shows" "objects are told before the first list is complete",
+        RecreationUnseen "Cache::tell_change" "another object under the same name is told as a change",
+        JoinBetweenHalves "Cache::told" "a handler joined between a deletion and an addition gets the object twice",
+        VersionTooEarly "Cache::advance" "a version is shown before its changes are popped",
+        VersionGoesBack "Cache::advance" "a version that was to be reached comes after one that was reached",
+        StaleSwept "Cache::keep" "an object that cannot be decoded is swept by the list that names it",
+        ResyncOverPending "Cache::step" "a resync goes before what waits",
+        MergedDeletionLost "fifo::merge_deletion" "a deletion that meets a waiting change is lost",
+        StaleIndex "Store::remove" "a deleted object stays in the indexes",
+        UnindexedChange "Store::put" "a change does not reach the indexes",
+        JoinSeesOld "Listeners::join" "a late handler is told what is in the log already",
+        ForgetsUnseen "Listeners::forget" "what the fastest handler has heard is dropped",
+        NeverSynced "Listeners::join" "a late handler does not hear that all is synced",
+        PassForAll "Listener::wants" "a resync reaches all handlers",
+        CoalescedDeletionLost "Waiting::coalesce" "a slow handler does not hear of a deletion",
+        OldestStateLost "Waiting::coalesce" "two changes become one from the state in between",
+    }
+
+    std::thread_local! {
+        static CHOSEN: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Chooses the bug of this thread.
+    pub fn choose(bug: Option<Bug>) {
+        CHOSEN.set(bug);
+    }
+
+    /// Tells whether this is the bug of this thread.
+    #[must_use]
+    pub fn is(bug: Bug) -> bool {
+        CHOSEN.get() == Some(bug)
+    }
+}

@@ -1,0 +1,89 @@
+//! Runs the simulation for as many seeds as one likes: see `docs/TESTING.md`.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use informer_tests::sim::runner::{explore, report};
+
+const HELP: &str = "\
+simulate [--seeds N] [--from N] [--threads N] [--table]   runs seeds
+simulate --seed N                                          runs one, and shows its trace where it fails
+simulate --planted                                         hunts planted bugs; built with --cfg informer_planted
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
+    let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
+        let known = match argument.as_str() {
+            "--seeds" => number().map(|number| seeds = number),
+            "--from" => number().map(|number| from = number),
+            "--threads" => number().map(|number| threads = usize::try_from(number).unwrap_or(1)),
+            "--seed" => number().map(|number| one = Some(number)),
+            "--table" => {
+                table = true;
+                Some(())
+            }
+            "--planted" => {
+                planted = true;
+                Some(())
+            }
+            _ => None,
+        };
+        if known.is_none() {
+            say(HELP);
+            return ExitCode::from(2);
+        }
+    }
+    // A violation is told by the report. What a panic says is in it.
+    std::panic::set_hook(Box::new(|_| {}));
+    if planted {
+        return hunt(threads);
+    }
+    if let Some(seed) = one {
+        say(&report(seed));
+        return ExitCode::SUCCESS;
+    }
+    let start = Instant::now();
+    let summary = explore(from..from + seeds, threads, 8, &|| {});
+    if table {
+        say(&summary.coverage.table());
+    }
+    say(&format!(
+        "{} seeds, {} steps, {:.1} s, {} failed\n",
+        summary.seeds,
+        summary.steps,
+        start.elapsed().as_secs_f64(),
+        summary.failed.len()
+    ));
+    // One of each kind is enough.
+    let mut shown = Vec::new();
+    for (seed, violation) in &summary.failed {
+        if !shown.contains(&violation.invariant) {
+            shown.push(violation.invariant);
+            say(&report(*seed));
+        }
+    }
+    ExitCode::from(u8::from(!shown.is_empty()))
+}
+
+#[cfg(informer_planted)]
+fn hunt(threads: usize) -> ExitCode {
+    use informer_tests::sim::planted;
+    let hunts = planted::hunt(threads, true, &|hunt| say(&planted::line(hunt)));
+    ExitCode::from(u8::from(!planted::is_good(&hunts)))
+}
+
+#[cfg(not(informer_planted))]
+fn hunt(_threads: usize) -> ExitCode {
+    say("no bug is planted here: build it with RUSTFLAGS=\"--cfg informer_planted\"\n");
+    ExitCode::from(2)
+}
+
+fn say(text: &str) {
+    // Where nobody reads there is nobody to tell.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

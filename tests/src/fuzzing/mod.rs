@@ -1,0 +1,63 @@
+//! What is fuzzed: functions of bytes that panic where something is wrong.
+//!
+//! `fuzz/` calls them with what libFuzzer makes up; a test replays what it has kept.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "enums of the engine may grow"
+)]
+
+mod queues;
+mod scanner;
+mod wire;
+
+pub use queues::queues;
+pub use scanner::scanner;
+pub use wire::wire;
+
+use crate::sim::Plan;
+use crate::sim::runner::run_plan;
+
+/// A target: its name, and its function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 4] = [
+    ("scanner", scanner),
+    ("wire", wire),
+    ("queues", queues),
+    ("simulation", simulation),
+];
+
+/// The whole simulation, with the bytes as its entropy.
+///
+/// # Panics
+/// Where an invariant is violated.
+pub fn simulation(data: &[u8]) {
+    let plan = Plan::of_bytes(data);
+    if let Err(violation) = run_plan(&plan, false) {
+        let trace = run_plan(&plan, true).map_or_else(|violation| violation.trace, |_| Vec::new());
+        panic!("{violation}\n{:?}\n{}", plan.world, trace.join("\n"));
+    }
+}
+
+/// Cuts bytes into pieces whose sizes are given in turn; a size of 0 counts as 1.
+fn pieces<'a>(mut data: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while !data.is_empty() {
+        let size = sizes
+            .get(at % sizes.len().max(1))
+            .map_or(usize::MAX, |size| usize::from(*size).max(1));
+        let (piece, rest) = data.split_at(size.min(data.len()));
+        pieces.push(piece);
+        data = rest;
+        at += 1;
+    }
+    pieces
+}
+
+/// Takes the sizes of pieces off the front.
+fn sizes(data: &[u8]) -> (&[u8], &[u8]) {
+    data.split_at(4.min(data.len()))
+}

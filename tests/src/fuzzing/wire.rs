@@ -1,0 +1,181 @@
+//! Frames are the same however their bytes are split, and a reflector takes whatever comes without a panic and without
+//! a loop.
+
+use core::time::Duration;
+
+use informer_core::storage::Storage;
+use informer_core::wire::{FrameBuffer, Framer, FramerMode, ObjectHead, Piece, WatchEvent};
+use informer_core::{
+    End, Failure, FailureKind, Frame, Head, Heap, Inline, Instant, Output, Reflector,
+    ReflectorConfig, Resource,
+};
+
+use super::{pieces, sizes};
+
+/// Reads a list or a watch whole and in pieces, and gives it to a reflector.
+///
+/// # Panics
+/// Where that gives something else, or the reflector loops.
+pub fn wire(data: &[u8]) {
+    let (&[first, ref rest @ ..], _) = (data, ()) else {
+        return;
+    };
+    let (sizes, body) = sizes(rest);
+    let mode = if first & 1 == 0 {
+        FramerMode::List
+    } else {
+        FramerMode::Watch
+    };
+    let limit = [64, 256, 4096][usize::from(first >> 1) % 3];
+    let whole = frames::<<Heap as Storage>::Frame>(mode, limit, &[body]);
+    assert_eq!(
+        frames::<<Heap as Storage>::Frame>(mode, limit, &pieces(body, sizes)),
+        whole,
+        "split by {sizes:?}"
+    );
+    assert_eq!(
+        frames::<<Heap as Storage>::Frame>(mode, limit, &pieces(body, &[1])),
+        whole,
+        "split at every byte"
+    );
+    if limit == 256 {
+        type Small = <Inline<4, 32, 256> as Storage>::Frame;
+        assert_eq!(
+            frames::<Small>(mode, limit, &pieces(body, sizes)),
+            whole,
+            "in a buffer of a fixed size"
+        );
+    }
+    reflect::<Heap>(first, &pieces(body, sizes));
+    reflect::<Inline<4, 32, 256>>(first, &pieces(body, sizes));
+}
+
+/// All that is found in a body, and at last whether it failed.
+fn frames<B: FrameBuffer>(mode: FramerMode, limit: usize, pieces: &[&[u8]]) -> Vec<String> {
+    let mut framer: Framer<B> = Framer::new(mode, limit);
+    let mut found = Vec::new();
+    for piece in pieces {
+        let mut input = *piece;
+        loop {
+            match framer.next(&mut input) {
+                Ok(None) => {
+                    assert!(input.is_empty(), "all of it is read");
+                    break;
+                }
+                Ok(Some(piece)) => found.push(shown(&piece)),
+                Err(error) => {
+                    found.push(format!("{error:?}"));
+                    return found;
+                }
+            }
+        }
+    }
+    found.push(format!("midway {}", framer.is_midway()));
+    found
+}
+
+fn shown(piece: &Piece<'_>) -> String {
+    match piece {
+        Piece::Item { json, problem } => {
+            let head = ObjectHead::parse(json, true);
+            format!(
+                "item {:?} {problem:?} {}",
+                String::from_utf8_lossy(json),
+                head.name
+            )
+        }
+        Piece::Member { name, json } => format!("{name:?} {:?}", String::from_utf8_lossy(json)),
+        Piece::Event { json, problem } => {
+            let event = WatchEvent::parse(json);
+            let head = event.map(|event| ObjectHead::parse(event.object, true));
+            let version = head.map(|head| head.resource_version.to_string());
+            format!(
+                "event {:?} {problem:?} {version:?}",
+                String::from_utf8_lossy(json)
+            )
+        }
+        Piece::End => "end".to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+/// Gives the bytes to a reflector, whatever it asks for, again and again.
+fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
+    let config = if first & 8 == 0 {
+        ReflectorConfig::list()
+    } else {
+        ReflectorConfig::default()
+    };
+    let config = ReflectorConfig {
+        client_go: first & 16 != 0,
+        frame_limit: 256,
+        ..config
+    };
+    let pods = Resource::new("", "v1", "pods").kind("Pod");
+    let mut reflector: Reflector<_, S> = Reflector::new(pods, config, first.into());
+    let status = [200, 200, 410, 429, 504, 422, 500, 403][usize::from(first >> 5)];
+    let mut now = Instant::from_micros(1_000_000);
+    let mut id = None;
+    for round in 0..6 {
+        let deadline = settle(&mut reflector, now, &mut id);
+        let Some(id) = id else {
+            now = deadline.unwrap_or(now + Duration::from_secs(1));
+            continue;
+        };
+        // An error is what is read first, and the way on is that of a server that is well.
+        reflector.handle_head(now, id, Head::new(if round == 0 { status } else { 200 }));
+        for piece in pieces {
+            let mut input = *piece;
+            let mut frames = 0;
+            while let Some(frame) = reflector.next_frame(now, id, &mut input) {
+                if let Frame::Object(object) = &frame {
+                    let mut key = String::new();
+                    // Writing into a `String` does not fail.
+                    let _ = object.raw.write_key(&mut key);
+                    assert!(!key.is_empty(), "an object has a key");
+                }
+                frames += 1;
+                assert!(frames < 10_000, "it does not come to an end");
+            }
+            now = now + Duration::from_millis(1);
+            settle(&mut reflector, now, &mut None);
+        }
+        let end = if first & 4 == 0 {
+            End::Clean
+        } else {
+            End::Failed(Failure::new(FailureKind::Reset))
+        };
+        reflector.handle_end(now, id, end);
+        now = now + Duration::from_secs(40);
+    }
+}
+
+/// Drains the reflector's outputs; returns when it wants to go on.
+fn settle<S: Storage>(
+    reflector: &mut Reflector<Resource<'_>, S>,
+    now: Instant,
+    id: &mut Option<informer_core::RequestId>,
+) -> Option<Instant> {
+    for _ in 0..16 {
+        match reflector.poll_output(now) {
+            Output::Send(request) => {
+                let mut target = String::new();
+                assert!(
+                    request.write_target(&mut target).is_ok(),
+                    "a request can be written"
+                );
+                *id = Some(request.id());
+            }
+            Output::Report(report) => drop(report.to_string()),
+            Output::Wait(deadline) => {
+                assert!(
+                    deadline.is_none_or(|deadline| deadline > now),
+                    "a deadline ahead"
+                );
+                return deadline;
+            }
+            _ => {}
+        }
+    }
+    panic!("it never waits");
+}

@@ -1,0 +1,491 @@
+//! The servers, and beside them the reference: every state that there ever was.
+//!
+//! Two API servers stand before one etcd. Each can lag behind it, go down, restart; the etcd can be compacted, or
+//! restored from a backup. The reference knows nothing of how the fake server keeps its objects: it is a list of
+//! writes, and the state at a version is what they come to.
+
+use core::time::Duration;
+
+use informer_mock::{
+    Backend, Chunk, Config, FakeServer, Fault, HeadPoll, Instant, ResponseId, json,
+};
+
+use super::plan::{KEYS, Scope};
+
+/// One state of one object. `n` is different for every write that ever was, so it says which one it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct State {
+    /// The number of the write.
+    pub n: u32,
+    /// Which object it is: another one where it was deleted and created again.
+    pub uid: u32,
+    /// Its resourceVersion.
+    pub version: u64,
+    /// The number in its label.
+    pub label: u8,
+}
+
+/// Why an object is of no use to the informer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Poison {
+    /// The decoder refuses it.
+    Undecodable,
+    /// It is larger than a frame may be.
+    Large,
+}
+
+/// A change of one key.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// Its version.
+    pub version: u64,
+    /// The key.
+    pub slot: u8,
+    /// The state from then on; `None` where it was deleted.
+    pub state: Option<State>,
+    /// Whether the state is of no use.
+    pub poison: Option<Poison>,
+}
+
+/// What etcd held between two restores from a backup.
+#[derive(Clone, Debug, Default)]
+pub struct Era {
+    writes: Vec<Write>,
+    /// The version at its end.
+    pub version: u64,
+}
+
+impl Era {
+    /// Returns the last write of a key up to a version.
+    #[must_use]
+    pub fn at(&self, slot: u8, version: u64) -> Option<&Write> {
+        let writes = self.writes.iter().rev();
+        writes
+            .skip_while(|write| write.version > version)
+            .find(|write| write.slot == slot)
+    }
+
+    /// Returns the writes of a key, newest first.
+    pub fn of(&self, slot: u8) -> impl Iterator<Item = &Write> {
+        self.writes
+            .iter()
+            .rev()
+            .filter(move |write| write.slot == slot)
+    }
+
+    /// Returns all writes.
+    #[must_use]
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
+    }
+}
+
+/// One of the two API servers.
+#[derive(Debug)]
+struct Server {
+    fake: FakeServer,
+    lagging: bool,
+    visible: u64,
+}
+
+/// The API servers and their etcd.
+#[derive(Debug)]
+pub struct Cluster {
+    config: Config,
+    seed: u64,
+    servers: [Server; 2],
+    /// Which one answers new connections.
+    pub route: usize,
+    eras: Vec<Era>,
+    /// By `n`.
+    states: Vec<(u8, State)>,
+    next_uid: u32,
+    /// The highest version that there ever was.
+    high: u64,
+    /// A backup was restored without moving its version beyond what clients have seen.
+    pub raw_restore: bool,
+}
+
+/// Names a response of one of the servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Open {
+    server: usize,
+    id: ResponseId,
+}
+
+impl Cluster {
+    /// Makes the servers.
+    #[must_use]
+    pub fn new(seed: u64, config: &Config) -> Self {
+        let server = || Server {
+            fake: FakeServer::with_config(seed, config.clone()),
+            lagging: false,
+            visible: 1,
+        };
+        Self {
+            config: config.clone(),
+            seed,
+            servers: [server(), server()],
+            route: 0,
+            eras: vec![Era {
+                writes: Vec::new(),
+                version: 1,
+            }],
+            states: Vec::new(),
+            next_uid: 1,
+            high: 1,
+            raw_restore: false,
+        }
+    }
+
+    /// Creates an object, or changes it.
+    pub fn put(&mut self, slot: u8, label: u8, poison: Option<Poison>) {
+        let uid = self
+            .now()
+            .at(slot, u64::MAX)
+            .and_then(|write| write.state)
+            .map(|state| state.uid);
+        let uid = uid.unwrap_or_else(|| {
+            self.next_uid += 1;
+            self.next_uid
+        });
+        let version = self.era().version + 1;
+        let n = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
+        let state = State {
+            n,
+            uid,
+            version,
+            label,
+        };
+        self.states.push((slot, state));
+        self.write(Write {
+            version,
+            slot,
+            state: Some(state),
+            poison,
+        });
+    }
+
+    /// Deletes an object, if it is there; tells whether it was.
+    pub fn delete(&mut self, slot: u8) -> bool {
+        let is_there = self
+            .now()
+            .at(slot, u64::MAX)
+            .is_some_and(|write| write.state.is_some());
+        if is_there {
+            let version = self.era().version + 1;
+            self.write(Write {
+                version,
+                slot,
+                state: None,
+                poison: None,
+            });
+        }
+        is_there
+    }
+
+    fn write(&mut self, write: Write) {
+        for server in &mut self.servers {
+            apply(&mut server.fake, &write);
+        }
+        let era = self.era_mut();
+        era.writes.push(write);
+        era.version = write.version;
+        self.high = self.high.max(write.version);
+    }
+
+    /// Takes a version for something else.
+    pub fn bump(&mut self) {
+        let version = self.era().version + 1;
+        self.bump_to(version);
+    }
+
+    fn bump_to(&mut self, version: u64) {
+        for server in &mut self.servers {
+            server.fake.set_version(version);
+        }
+        let era = self.era_mut();
+        era.version = era.version.max(version);
+        self.high = self.high.max(version);
+    }
+
+    /// Compacts the etcd up to so many versions ago.
+    pub fn compact(&mut self, back: u64) {
+        let version = self.era().version.saturating_sub(back);
+        for server in &mut self.servers {
+            server.fake.compact(version.max(1));
+        }
+    }
+
+    /// Has the watch caches forget their events, while the etcd keeps its history.
+    pub fn forget_events(&mut self) {
+        let version = self.era().version;
+        for server in &mut self.servers {
+            server.fake.forget_events(version);
+        }
+    }
+
+    /// Has a server lag behind the etcd from now on, by so many versions at its beginning.
+    pub fn lag(&mut self, server: usize, back: u64) {
+        let version = self.era().version.saturating_sub(back).max(1);
+        let server = &mut self.servers[server];
+        server.lagging = true;
+        server.visible = version;
+        server.fake.lag_at(version);
+    }
+
+    /// Has a server that lags see one version more, or all of them.
+    pub fn catch_up(&mut self, server: usize, all: bool) {
+        let version = self.era().version;
+        let server = &mut self.servers[server];
+        if !server.lagging {
+            return;
+        }
+        if all {
+            server.lagging = false;
+            server.fake.catch_up();
+        } else {
+            server.visible = (server.visible + 1).min(version);
+            server.fake.show_up_to(server.visible);
+        }
+    }
+
+    /// Takes a server down.
+    pub fn go_down(&mut self, server: usize) {
+        self.servers[server].fake.go_down();
+    }
+
+    /// Brings it up.
+    pub fn come_up(&mut self, server: usize) {
+        self.servers[server].fake.come_up();
+    }
+
+    /// Starts a server anew.
+    pub fn restart(&mut self, server: usize, unready: Duration) {
+        self.servers[server].fake.restart(unready);
+    }
+
+    /// Restores the etcd from a backup that has not seen the last `back` writes. A restore as it should be done moves
+    /// the version beyond all that clients have seen, and compacts; one as it is often done does not.
+    pub fn restore(&mut self, now: Instant, back: usize, properly: bool) {
+        let old = self.era().clone();
+        let kept = old.writes.len().saturating_sub(back);
+        let mut era = Era {
+            version: 1,
+            writes: old.writes[..kept].to_vec(),
+        };
+        self.raw_restore |= !properly;
+        for server in &mut self.servers {
+            server.fake.go_down();
+            server.fake = FakeServer::with_config(self.seed, self.config.clone());
+            server.fake.tick(now);
+            server.lagging = false;
+            for write in &era.writes {
+                server.fake.set_version(write.version - 1);
+                apply(&mut server.fake, write);
+            }
+        }
+        era.version = era.writes.last().map_or(1, |write| write.version);
+        self.eras.push(era);
+        if properly {
+            self.bump_to(self.high + 1000);
+            self.compact(0);
+        }
+    }
+
+    /// Loses an object without a word: the server has a bug. Tells whether there was one.
+    pub fn lose(&mut self, slot: u8) -> bool {
+        let newest = self.now().at(slot, u64::MAX);
+        if newest.is_none_or(|write| write.state.is_none()) {
+            return false;
+        }
+        let (namespace, name) = KEYS[usize::from(slot)];
+        let mut lost = false;
+        for server in &mut self.servers {
+            lost |= server.fake.forget("pods", namespace, name).is_ok();
+        }
+        if lost {
+            // For the reference it is gone from the next version on, which it is to whoever lists.
+            self.bump();
+            let version = self.era().version;
+            self.era_mut().writes.push(Write {
+                version,
+                slot,
+                state: None,
+                poison: None,
+            });
+        }
+        lost
+    }
+
+    /// Adds a fault for the next request.
+    pub fn inject(&mut self, fault: &Fault) {
+        for server in &mut self.servers {
+            server.fake.clear_faults();
+            server.fake.inject(fault.clone());
+        }
+    }
+
+    /// Resets, ends or stalls all watches.
+    pub fn disturb_watches(&mut self, how: fn(&mut FakeServer)) {
+        for server in &mut self.servers {
+            how(&mut server.fake);
+        }
+    }
+
+    /// Ends everything that is wrong. Where clients may believe in versions that are not there, these come true.
+    pub fn heal(&mut self) {
+        for server in 0..2 {
+            self.catch_up(server, true);
+            self.come_up(server);
+            let fake = &mut self.servers[server].fake;
+            fake.clear_faults();
+            let config = fake.config_mut();
+            config.bookmarks = true;
+            config.latency = Duration::ZERO;
+        }
+        self.route = 0;
+        if self.raw_restore {
+            self.bump_to(self.high + 1);
+            self.compact(0);
+        }
+    }
+
+    /// Lets a request come to one of the servers.
+    pub fn ask(&mut self, now: Instant, target: &str, accept: &str) -> Open {
+        let server = self.route;
+        let id = self.servers[server]
+            .fake
+            .handle_request(now, target, accept);
+        // A fault hits one request, whichever server it comes to.
+        if !self.servers[server].fake.has_faults() {
+            self.servers[1 - server].fake.clear_faults();
+        }
+        Open { server, id }
+    }
+
+    /// Tells whether a fault waits for a request.
+    #[must_use]
+    pub fn has_faults(&self) -> bool {
+        self.servers[self.route].fake.has_faults()
+    }
+
+    /// Asks for the head of an answer.
+    pub fn head(&mut self, now: Instant, open: Open) -> HeadPoll {
+        self.servers[open.server].fake.poll_head(now, open.id)
+    }
+
+    /// Asks for more of an answer.
+    pub fn chunk(&mut self, now: Instant, open: Open) -> Chunk {
+        self.servers[open.server].fake.poll_chunk(now, open.id)
+    }
+
+    /// Drops an answer.
+    pub fn close(&mut self, open: Open) {
+        self.servers[open.server].fake.close(open.id);
+    }
+
+    /// Tells the servers what time it is.
+    pub fn tick(&mut self, now: Instant) {
+        for server in &mut self.servers {
+            server.fake.tick(now);
+        }
+    }
+
+    /// Returns the servers' configuration, to be changed on both.
+    pub fn configure(&mut self, change: impl Fn(&mut Config)) {
+        for server in &mut self.servers {
+            change(server.fake.config_mut());
+        }
+    }
+
+    /// Returns what the etcd holds now.
+    #[must_use]
+    pub fn now(&self) -> &Era {
+        self.era()
+    }
+
+    fn era(&self) -> &Era {
+        // There is always one.
+        &self.eras[self.eras.len() - 1]
+    }
+
+    fn era_mut(&mut self) -> &mut Era {
+        let last = self.eras.len() - 1;
+        &mut self.eras[last]
+    }
+
+    /// Returns the number of the present era.
+    #[must_use]
+    pub const fn era_number(&self) -> usize {
+        self.eras.len() - 1
+    }
+
+    /// Returns what the etcd held in an era.
+    #[must_use]
+    pub fn in_era(&self, era: usize) -> &Era {
+        &self.eras[era]
+    }
+
+    /// Returns the state that the write with this number made, and of which key.
+    #[must_use]
+    pub fn written(&self, n: u32) -> Option<(u8, State)> {
+        self.states.get(n as usize).copied()
+    }
+
+    /// Returns the state that an informer with this scope should have of a key at a version.
+    #[must_use]
+    pub fn expected(&self, era: usize, scope: Scope, slot: u8, version: u64) -> Expected {
+        let era = self.in_era(era);
+        let chosen = era
+            .at(slot, version)
+            .and_then(|write| Some((write, write.state?)));
+        let Some((write, state)) = chosen.filter(|(_, state)| scope.takes(slot, *state)) else {
+            return Expected::Nothing;
+        };
+        match write.poison {
+            None => Expected::State(state),
+            Some(_) => Expected::OlderThan(state),
+        }
+    }
+}
+
+/// What an informer should have of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// The key is not there.
+    Nothing,
+    /// This state.
+    State(State),
+    /// The latest state is of no use: an older one, if there is any, or none.
+    OlderThan(State),
+}
+
+fn apply(server: &mut FakeServer, write: &Write) {
+    let (namespace, name) = KEYS[usize::from(write.slot)];
+    let Some(state) = write.state else {
+        // It is there: the reference has said so.
+        let _ = server.delete("pods", namespace, name);
+        return;
+    };
+    let filler = match write.poison {
+        Some(Poison::Large) => "x".repeat(5000),
+        _ => String::new(),
+    };
+    let data = json!({
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": format!("u{}", state.uid),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "app": format!("l{}", state.label) },
+        },
+        // Bytes of every length of UTF-8, for cuts in the middle of them.
+        "note": "ü€𝄞\\\"\u{1}",
+        "n": if write.poison == Some(Poison::Undecodable) { json!("?") } else { json!(state.n) },
+        "filler": filler,
+        // No two writes say the same.
+        "write": state.n,
+    });
+    let _ = server.apply("pods", data);
+}

@@ -1,0 +1,640 @@
+//! The engine under test, in words that do not depend on its storage.
+
+use core::fmt;
+
+use informer_core::json::{as_str, as_u64, value_at};
+use informer_core::{
+    Cache, CacheConfig, Change, End, Frame, Head, Heap, Informer, Initial, Inline, Instant,
+    KeyError, Mode, Notification, Object, Output, OwnedResource, Phase, Problem, RawObject,
+    Reflector, ReflectorConfig, Report, RequestId, Resource, Storage, Verb, decode_object,
+};
+
+use super::cluster::State;
+use super::plan::{KEY_NAMES, Scope, World};
+
+/// What the decoder keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Value {
+    n: u32,
+    label: u8,
+}
+
+/// Why the decoder refuses an object.
+#[derive(Clone, Copy, Debug)]
+pub struct NoNumber;
+
+impl fmt::Display for NoNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no number")
+    }
+}
+
+type Decoder = fn(&RawObject<'_>) -> Result<Value, NoNumber>;
+type Held<S> = Object<Value, <S as Storage>::Text>;
+
+fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
+    let n = value_at(raw.json(), &["n"])
+        .and_then(as_u64)
+        .ok_or(NoNumber)?;
+    let label = value_at(raw.json(), &["metadata", "labels", "app"]).and_then(as_str);
+    let label = label.and_then(|label| label.as_plain()?.strip_prefix('l')?.parse().ok());
+    Ok(Value {
+        n: u32::try_from(n).map_err(|_| NoNumber)?,
+        label: label.ok_or(NoNumber)?,
+    })
+}
+
+/// A notification that lends nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// The key; of no meaning where everything is synced.
+    pub slot: u8,
+    /// What happened.
+    pub kind: NoteKind,
+    /// The object.
+    pub state: State,
+}
+
+/// What a notification says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoteKind {
+    /// A new object, in the first state or not.
+    Added(bool),
+    /// A change, from this state.
+    Updated(State),
+    /// The same again, for a resync pass or since a server sent it again.
+    Replayed(Option<u32>),
+    /// It is gone; whether nobody saw it go.
+    Deleted(bool),
+    /// The first state is complete.
+    Synced,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = KEY_NAMES[usize::from(self.slot)];
+        let State {
+            n, uid, version, ..
+        } = self.state;
+        match self.kind {
+            NoteKind::Added(true) => write!(f, "add* {key}@{version} (u{uid} n{n})"),
+            NoteKind::Added(false) => write!(f, "add {key}@{version} (u{uid} n{n})"),
+            NoteKind::Updated(old) => {
+                write!(f, "update {key}@{}->{version} (u{uid} n{n})", old.version)
+            }
+            NoteKind::Replayed(_) => write!(f, "replay {key}@{version} (u{uid} n{n})"),
+            NoteKind::Deleted(unknown) => {
+                let sign = if unknown { "?" } else { "" };
+                write!(f, "delete{sign} {key}@{version} (u{uid} n{n})")
+            }
+            NoteKind::Synced => f.write_str("synced"),
+        }
+    }
+}
+
+/// What the engine asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Out {
+    /// A request.
+    Send {
+        /// Its name.
+        id: RequestId,
+        /// What it asks for.
+        verb: Verb,
+        /// Path and query.
+        target: String,
+        /// The `Accept` header.
+        accept: &'static str,
+    },
+    /// A request is abandoned.
+    Cancel(RequestId),
+    /// A report.
+    Report(&'static str),
+    /// Nothing until then.
+    Wait(Option<Instant>),
+}
+
+/// What the cache has of one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cached {
+    /// The object.
+    pub state: State,
+    /// Whether it was told.
+    pub told: bool,
+    /// Whether a newer state could not be used.
+    pub stale: bool,
+}
+
+/// What the cache has of all keys.
+pub type Snapshot = [Option<Cached>; KEY_NAMES.len()];
+
+/// An informer of any storage, with one reflector or more.
+pub trait Engine {
+    /// Returns how many sources there are.
+    fn sources(&self) -> usize;
+    /// Says what a source wants next.
+    fn poll(&mut self, source: usize, now: Instant) -> Out;
+    /// Takes the head of an answer.
+    fn head(&mut self, source: usize, now: Instant, id: RequestId, head: Head);
+    /// Takes bytes of an answer; returns how many, and writes reports.
+    fn data(
+        &mut self,
+        source: usize,
+        now: Instant,
+        id: RequestId,
+        data: &[u8],
+        reports: &mut Vec<&'static str>,
+    ) -> usize;
+    /// Takes the end of an answer.
+    fn end(&mut self, source: usize, now: Instant, id: RequestId, end: End);
+    /// Pops the next notification.
+    fn pop(&mut self) -> Option<Note>;
+    /// Begins a resync; returns its pass.
+    fn resync(&mut self) -> u32;
+    /// The user wants a list.
+    fn relist(&mut self, source: usize, now: Instant);
+    /// The user wants an end.
+    fn stop(&mut self);
+    /// Tells whether everything that came was popped.
+    fn is_idle(&self) -> bool;
+    /// Tells whether the first state is complete.
+    fn is_synced(&self) -> bool;
+    /// Tells whether something was refused for want of room.
+    fn is_incomplete(&self) -> bool;
+    /// Returns the version that the cache shows.
+    fn version(&self, source: usize) -> Option<u64>;
+    /// Returns the version that the reflector has reached.
+    fn reached(&self, source: usize) -> Option<u64>;
+    /// Returns what the cache has.
+    fn snapshot(&self) -> Snapshot;
+    /// Returns the objects that were told, with which a handler that joins now begins.
+    fn told(&self) -> Vec<(u8, State)>;
+    /// Returns which keys are in an index, as bits.
+    fn indexed(&self, index: &str, value: &str) -> u32;
+    /// Returns how many objects the cache says it has.
+    fn len(&self) -> usize;
+    /// Tells whether it says it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A storage that the simulation runs on.
+pub trait SimStorage: Storage<Text: PartialEq> {
+    /// Returns the function of the index by label.
+    fn by_label() -> Self::IndexFn<Held<Self>>
+    where
+        Self: Sized;
+}
+
+impl SimStorage for Heap {
+    fn by_label() -> Self::IndexFn<Held<Self>> {
+        Box::new(|object, value| value(LABELS[usize::from(object.value().label % 4)]))
+    }
+}
+
+impl<const N: usize, const K: usize, const F: usize> SimStorage for Inline<N, K, F> {
+    fn by_label() -> Self::IndexFn<Held<Self>> {
+        |object, value| value(LABELS[usize::from(object.value().label % 4)])
+    }
+}
+
+/// The values of the index by label.
+pub const LABELS: [&str; 4] = ["l0", "l1", "l2", "l3"];
+
+/// Makes the engine of a world.
+#[must_use]
+pub fn engine<S: SimStorage + 'static>(world: &World, seed: u64) -> Box<dyn Engine> {
+    let config = ReflectorConfig {
+        initial: if world.stream {
+            Initial::Stream
+        } else {
+            Initial::List
+        },
+        page_size: (world.page > 0).then_some(world.page.into()),
+        frame_limit: 4096,
+        remember_stream_refusal: world.remember_refusal,
+        client_go: world.client_go,
+        ..ReflectorConfig::default()
+    };
+    if world.needs_parts() {
+        return Box::new(Parts::<S>::new(world, &config, seed));
+    }
+    let mut informer = Informer::new(resource(world.scopes[0]), decode as Decoder, config, seed);
+    let added = informer.cache_mut().add_index("app", S::by_label());
+    assert!(added.is_ok(), "there is room for an index");
+    Box::new(One::<S>(informer))
+}
+
+fn resource(scope: Scope) -> OwnedResource {
+    let pods = Resource::new("", "v1", "pods").kind("Pod");
+    match scope {
+        Scope::All => pods.into(),
+        Scope::Namespace(namespace) => pods.namespace(namespace).into(),
+        Scope::Label(label) => {
+            let selector = format!("app=l{label}");
+            pods.labels(&selector).into()
+        }
+    }
+}
+
+/// An `Informer`.
+struct One<S: Storage<Text: PartialEq>>(Informer<OwnedResource, Decoder, S>);
+
+/// Reflectors and a cache that are joined by hand, as runtimes do.
+struct Parts<S: Storage<Text: PartialEq>> {
+    reflectors: Vec<Reflector<OwnedResource, S>>,
+    cache: Cache<Held<S>, S>,
+}
+
+impl<S: SimStorage> Engine for One<S> {
+    fn sources(&self) -> usize {
+        1
+    }
+
+    fn poll(&mut self, _source: usize, now: Instant) -> Out {
+        out(self.0.poll_output(now))
+    }
+
+    fn head(&mut self, _source: usize, now: Instant, id: RequestId, head: Head) {
+        self.0.handle_head(now, id, head);
+    }
+
+    fn data(
+        &mut self,
+        _source: usize,
+        now: Instant,
+        id: RequestId,
+        data: &[u8],
+        reports: &mut Vec<&'static str>,
+    ) -> usize {
+        self.0
+            .handle_data(now, id, data, &mut |report| reports.push(shown(&report)))
+    }
+
+    fn end(&mut self, _source: usize, now: Instant, id: RequestId, end: End) {
+        self.0.handle_end(now, id, end);
+    }
+
+    fn pop(&mut self) -> Option<Note> {
+        self.0.pop().as_ref().map(note::<S>)
+    }
+
+    fn resync(&mut self) -> u32 {
+        self.0.cache_mut().resync()
+    }
+
+    fn relist(&mut self, _source: usize, now: Instant) {
+        self.0.relist(now);
+    }
+
+    fn stop(&mut self) {
+        self.0.stop();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.cache().is_idle()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.0.cache().is_synced()
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.0.cache().is_incomplete()
+    }
+
+    fn version(&self, source: usize) -> Option<u64> {
+        version(self.0.cache(), source)
+    }
+
+    fn reached(&self, _source: usize) -> Option<u64> {
+        number(self.0.reflector().version())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        snapshot(self.0.cache())
+    }
+
+    fn told(&self) -> Vec<(u8, State)> {
+        told(self.0.cache())
+    }
+
+    fn indexed(&self, index: &str, value: &str) -> u32 {
+        indexed(self.0.cache(), index, value)
+    }
+
+    fn len(&self) -> usize {
+        self.0.cache().len()
+    }
+}
+
+impl<S: SimStorage> Parts<S> {
+    fn new(world: &World, config: &ReflectorConfig, seed: u64) -> Self {
+        let mut cache_config = if world.client_go {
+            CacheConfig::client_go()
+        } else {
+            CacheConfig::default()
+        };
+        if world.merged {
+            cache_config.mode = Mode::Merged;
+        }
+        let sources = u16::try_from(world.scopes.len()).unwrap_or(1);
+        let mut cache = Cache::new(cache_config, sources, seed);
+        let added = cache.add_index("app", S::by_label());
+        assert!(added.is_ok(), "there is room for an index");
+        let reflector = |(index, scope): (usize, &Scope)| {
+            Reflector::new(
+                resource(*scope),
+                config.clone(),
+                seed.wrapping_add(index as u64),
+            )
+        };
+        Self {
+            reflectors: world.scopes.iter().enumerate().map(reflector).collect(),
+            cache,
+        }
+    }
+}
+
+impl<S: SimStorage> Engine for Parts<S> {
+    fn sources(&self) -> usize {
+        self.reflectors.len()
+    }
+
+    fn poll(&mut self, source: usize, now: Instant) -> Out {
+        if self.cache.take_wants_relist(small(source)) {
+            self.reflectors[source].relist(now);
+        }
+        if !self.cache.wants_read() {
+            self.reflectors[source].excuse_silence(now);
+        }
+        out(self.reflectors[source].poll_output(now))
+    }
+
+    fn head(&mut self, source: usize, now: Instant, id: RequestId, head: Head) {
+        self.reflectors[source].handle_head(now, id, head);
+    }
+
+    fn data(
+        &mut self,
+        source: usize,
+        now: Instant,
+        id: RequestId,
+        data: &[u8],
+        reports: &mut Vec<&'static str>,
+    ) -> usize {
+        let mut rest = data;
+        while self.cache.wants_read() {
+            let Some(frame) = self.reflectors[source].next_frame(now, id, &mut rest) else {
+                break;
+            };
+            take(&mut self.cache, small(source), frame, reports);
+        }
+        let reached = self.reflectors[source].version();
+        if rest.is_empty() && reached.is_known() {
+            self.cache.advance(small(source), reached.clone());
+        }
+        data.len() - rest.len()
+    }
+
+    fn end(&mut self, source: usize, now: Instant, id: RequestId, end: End) {
+        self.reflectors[source].handle_end(now, id, end);
+    }
+
+    fn pop(&mut self) -> Option<Note> {
+        self.cache.pop().as_ref().map(note::<S>)
+    }
+
+    fn resync(&mut self) -> u32 {
+        self.cache.resync()
+    }
+
+    fn relist(&mut self, source: usize, now: Instant) {
+        self.reflectors[source].relist(now);
+    }
+
+    fn stop(&mut self) {
+        self.reflectors.iter_mut().for_each(Reflector::stop);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.cache.is_idle()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.cache.is_synced()
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.cache.is_incomplete()
+    }
+
+    fn version(&self, source: usize) -> Option<u64> {
+        version(&self.cache, source)
+    }
+
+    fn reached(&self, source: usize) -> Option<u64> {
+        number(self.reflectors[source].version())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        snapshot(&self.cache)
+    }
+
+    fn told(&self) -> Vec<(u8, State)> {
+        told(&self.cache)
+    }
+
+    fn indexed(&self, index: &str, value: &str) -> u32 {
+        indexed(&self.cache, index, value)
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
+}
+
+/// Takes a frame as `docs/RUN-LOOP.md` shows it.
+fn take<S: SimStorage>(
+    cache: &mut Cache<Held<S>, S>,
+    source: u16,
+    frame: Frame<'_, S::Text>,
+    reports: &mut Vec<&'static str>,
+) {
+    match frame {
+        Frame::Begin => cache.begin(source),
+        Frame::Complete { version } => cache.complete(source, version.clone()),
+        Frame::Report(report) => reports.push(shown(&report)),
+        Frame::Object(object) => {
+            let mut key = String::new();
+            // Writing into a `String` does not fail.
+            let _ = object.raw.write_key(&mut key);
+            let decoder = decode as Decoder;
+            let decoded = decode_object(&decoder, &object, &key, &mut |report| {
+                reports.push(shown(&report));
+            });
+            match (object.change, decoded) {
+                (Change::Deleted, decoded) => cache.delete(source, &key, decoded),
+                (_, None) => cache.keep(source, &key),
+                (change, Some(decoded)) => {
+                    let values = cache.index_values_of(&key, &decoded);
+                    if let Err(why) = cache.upsert(source, change, &key, decoded, values) {
+                        let problem = match why {
+                            KeyError::TooLong => Problem::KeyTooLong { key: &key },
+                            _ => Problem::NoRoom { key: &key },
+                        };
+                        reports.push(shown(&Report::about(Phase::Cache, problem)));
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn out(output: Output<'_>) -> Out {
+    match output {
+        Output::Send(request) => {
+            let mut target = String::new();
+            // Writing into a `String` does not fail.
+            let _ = request.write_target(&mut target);
+            Out::Send {
+                id: request.id(),
+                verb: request.verb(),
+                target,
+                accept: request.accept(),
+            }
+        }
+        Output::Cancel(id) => Out::Cancel(id),
+        Output::Report(report) => Out::Report(shown(&report)),
+        Output::Wait(deadline) => Out::Wait(deadline),
+        _ => Out::Wait(None),
+    }
+}
+
+fn shown(report: &Report<'_>) -> &'static str {
+    report.class()
+}
+
+fn small(source: usize) -> u16 {
+    u16::try_from(source).unwrap_or(u16::MAX)
+}
+
+fn state<X: informer_core::storage::Text>(object: &Object<Value, X>) -> State {
+    State {
+        n: object.value().n,
+        uid: digits(object.uid())
+            .and_then(|uid| u32::try_from(uid).ok())
+            .unwrap_or(0),
+        version: number(object.resource_version()).unwrap_or(0),
+        label: object.value().label,
+    }
+}
+
+fn number<X: informer_core::storage::Text>(
+    version: &informer_core::ResourceVersion<X>,
+) -> Option<u64> {
+    if version.is_known() {
+        digits(version)
+    } else {
+        None
+    }
+}
+
+/// Reads the number in a short text, without the letter that a uid has before it.
+fn digits(text: &dyn fmt::Display) -> Option<u64> {
+    struct Digits(Option<u64>);
+    impl fmt::Write for Digits {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for digit in text.bytes().filter(u8::is_ascii_digit) {
+                self.0 = Some(self.0.unwrap_or(0) * 10 + u64::from(digit - b'0'));
+            }
+            Ok(())
+        }
+    }
+    let mut digits = Digits(None);
+    // Reading does not fail.
+    let _ = fmt::write(&mut digits, format_args!("{text}"));
+    digits.0
+}
+
+fn slot(key: &str) -> u8 {
+    let found = KEY_NAMES.iter().position(|own| *own == key);
+    // A key that nobody made would be told as one that is not there, which an invariant sees.
+    found.and_then(|slot| u8::try_from(slot).ok()).unwrap_or(0)
+}
+
+fn note<S: SimStorage>(told: &Notification<'_, Held<S>, S::Text>) -> Note {
+    let at = |kind, key: &S::Text, object: &Held<S>| Note {
+        slot: slot(key.as_ref()),
+        kind,
+        state: state(object),
+    };
+    match told {
+        Notification::Added {
+            key,
+            object,
+            is_in_initial_list,
+        } => at(NoteKind::Added(*is_in_initial_list), key, object),
+        Notification::Updated { key, old, object } => {
+            at(NoteKind::Updated(state(old)), key, object)
+        }
+        Notification::Replayed { key, object, pass } => at(NoteKind::Replayed(*pass), key, object),
+        Notification::Deleted {
+            key,
+            object,
+            final_state_unknown,
+        } => at(NoteKind::Deleted(*final_state_unknown), key, object),
+        _ => Note {
+            slot: 0,
+            kind: NoteKind::Synced,
+            state: State {
+                n: 0,
+                uid: 0,
+                version: 0,
+                label: 0,
+            },
+        },
+    }
+}
+
+fn version<S: SimStorage>(cache: &Cache<Held<S>, S>, source: usize) -> Option<u64> {
+    cache.version(small(source)).and_then(number)
+}
+
+fn snapshot<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Snapshot {
+    let mut all = Snapshot::default();
+    for (key, object) in cache.iter() {
+        all[usize::from(slot(key.as_ref()))] = Some(Cached {
+            state: state(object),
+            told: false,
+            stale: false,
+        });
+    }
+    let mut mark = |key: &S::Text, f: fn(&mut Cached)| {
+        if let Some(cached) = &mut all[usize::from(slot(key.as_ref()))] {
+            f(cached);
+        }
+    };
+    cache
+        .told()
+        .for_each(|(key, _)| mark(key, |cached| cached.told = true));
+    cache
+        .stale_keys()
+        .for_each(|key| mark(key, |cached| cached.stale = true));
+    all
+}
+
+fn indexed<S: SimStorage>(cache: &Cache<Held<S>, S>, index: &str, value: &str) -> u32 {
+    cache.by_index(index, value).map_or(0, |found| {
+        found.fold(0, |bits, (key, _)| bits | 1 << slot(key.as_ref()))
+    })
+}
+
+fn told<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Vec<(u8, State)> {
+    cache
+        .told()
+        .map(|(key, object)| (slot(key.as_ref()), state(object)))
+        .collect()
+}

@@ -1,0 +1,66 @@
+//! Where the choices come from: a seed, or the bytes of a fuzzer.
+
+/// A source of choices that is the same each time.
+#[derive(Clone, Debug)]
+pub enum Entropy<'a> {
+    /// splitmix64 from a seed; it never ends.
+    Seed(u64),
+    /// Bytes; where they end every choice is the first one.
+    Bytes(&'a [u8]),
+}
+
+impl Entropy<'_> {
+    /// Returns a number below `bound`, which counts as 1 where it is 0.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        let bound = bound.max(1);
+        match self {
+            Self::Seed(state) => {
+                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                // The rest is below the bound.
+                u32::try_from((z ^ z >> 31) % u64::from(bound)).unwrap_or(0)
+            }
+            Self::Bytes(bytes) => {
+                let width = if bound <= 256 { 1 } else { 4 };
+                let (taken, rest) = bytes.split_at(width.min(bytes.len()));
+                *bytes = rest;
+                taken.iter().fold(0_u32, |n, b| n << 8 | u32::from(*b)) % bound
+            }
+        }
+    }
+
+    /// Tells whether something comes true that does so once in `n` times.
+    pub fn one_in(&mut self, n: u32) -> bool {
+        // The first choice is the tame one: bytes that have ended make no more trouble.
+        self.below(n) == n.saturating_sub(1)
+    }
+
+    /// Returns one of these.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(u32::try_from(of.len()).unwrap_or(u32::MAX)) as usize]
+    }
+
+    /// Tells whether the bytes have ended.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        matches!(self, Self::Bytes([]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_and_bytes_come_to_an_end() {
+        let numbers =
+            |mut entropy: Entropy<'_>| (0..8).map(|_| entropy.below(100)).collect::<Vec<_>>();
+        assert_eq!(numbers(Entropy::Seed(4)), numbers(Entropy::Seed(4)));
+        assert_ne!(numbers(Entropy::Seed(4)), numbers(Entropy::Seed(5)));
+        assert_eq!(
+            numbers(Entropy::Bytes(&[1, 2, 203])),
+            [1, 2, 3, 0, 0, 0, 0, 0]
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! What can go wrong with the answer to a request.
+
+use core::fmt;
+use core::time::Duration;
+
+use informer_mock::{FailureKind, Fault};
+
+/// What goes wrong with the answer to the next request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FaultKind {
+    /// Nobody listens.
+    Refuse,
+    /// The connection is reset before there is an answer.
+    Reset,
+    /// A kept connection turns out to be closed.
+    StaleConnection,
+    /// The handshake fails.
+    Tls,
+    /// No answer came in time.
+    TimedOut,
+    /// There is no answer, and no end either.
+    NoAnswer,
+    /// The answer comes late.
+    Late,
+    /// The head comes with the first byte of the body.
+    LateHead,
+    /// 401.
+    Unauthorized,
+    /// 403.
+    Forbidden,
+    /// 404: the resource is gone.
+    NotFound,
+    /// 410 as an answer.
+    Gone,
+    /// 410 as an event.
+    GoneEvent,
+    /// 422: no streaming lists here.
+    Invalid,
+    /// 429 in plain text, without Retry-After.
+    Overloaded,
+    /// 429 with Retry-After.
+    OverloadedRetryAfter,
+    /// 429 as an event.
+    OverloadedEvent,
+    /// 500.
+    Internal,
+    /// 503 with Retry-After.
+    Unavailable,
+    /// 504: the version asked for is not there yet.
+    TooLarge,
+    /// A page of HTML with status 200.
+    Html,
+    /// Half an answer that ends as if it were whole.
+    HalfClean,
+    /// Half an answer, then a reset.
+    Half,
+    /// Half an answer, then silence.
+    HalfSilent,
+    /// A cut in the middle of an object.
+    CutInObject,
+    /// An end as soon as the head is there.
+    Empty,
+    /// A cut behind an object.
+    CutBehindObject,
+    /// Silence behind an object: the connection is half open.
+    StallBehindObject,
+    /// An object comes twice.
+    Duplicate,
+    /// An object never comes: the server has a bug.
+    Drop,
+    /// Garbage before an object.
+    Garbage,
+    /// An event of a type that nobody knows, and one of another kind, before an object.
+    Strange,
+    /// The end of a streaming list never comes.
+    NoEnd,
+    /// Bytes behind the end.
+    Trailing,
+    /// One byte at a time.
+    Dribble,
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 35] = [
+        Self::Refuse,
+        Self::Reset,
+        Self::StaleConnection,
+        Self::Tls,
+        Self::TimedOut,
+        Self::NoAnswer,
+        Self::Late,
+        Self::LateHead,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::Gone,
+        Self::GoneEvent,
+        Self::Invalid,
+        Self::Overloaded,
+        Self::OverloadedRetryAfter,
+        Self::OverloadedEvent,
+        Self::Internal,
+        Self::Unavailable,
+        Self::TooLarge,
+        Self::Html,
+        Self::HalfClean,
+        Self::Half,
+        Self::HalfSilent,
+        Self::CutInObject,
+        Self::Empty,
+        Self::CutBehindObject,
+        Self::StallBehindObject,
+        Self::Duplicate,
+        Self::Drop,
+        Self::Garbage,
+        Self::Strange,
+        Self::NoEnd,
+        Self::Trailing,
+        Self::Dribble,
+    ];
+
+    /// Tells whether a server that does so lies: what it has told need not be the truth.
+    #[must_use]
+    pub const fn lies(self) -> bool {
+        matches!(self, Self::Drop | Self::NoEnd)
+    }
+
+    /// Tells whether bytes come that are no answer of a server: nothing can be said about what a client makes of them.
+    #[must_use]
+    pub const fn garbles(self) -> bool {
+        matches!(
+            self,
+            Self::Html | Self::Garbage | Self::Strange | Self::Trailing
+        )
+    }
+
+    /// Makes the fault. `at` chooses a place: an object, a byte, a number of seconds.
+    #[must_use]
+    pub fn fault(self, at: u8) -> Fault {
+        let index = usize::from(at % 3);
+        let bytes = u64::from(at) * 3 + 1;
+        let seconds = u32::from(at % 4) + 1;
+        match self {
+            Self::Refuse => Fault::refuse().times(1 + index),
+            Self::Reset | Self::StaleConnection => Fault::reset().times(1 + index * 5),
+            Self::Tls => Fault::fail(FailureKind::Tls),
+            Self::TimedOut => Fault::fail(FailureKind::TimedOut),
+            Self::NoAnswer => Fault::stall(),
+            Self::Late => Fault::delay(Duration::from_secs(u64::from(at % 90))),
+            Self::LateHead => Fault::nothing().late_head(),
+            Self::Unauthorized => {
+                Fault::api_status(401, "Unauthorized", "Unauthorized").times(1 + index)
+            }
+            Self::Forbidden => Fault::api_status(403, "Forbidden", "pods is forbidden").times(1 + index),
+            Self::NotFound => Fault::status(404, "404 page not found\n"),
+            Self::Gone => Fault::expired(),
+            Self::GoneEvent => Fault::raw(
+                "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
+                 \"status\":\"Failure\",\"message\":\"too old resource version: 1 (2)\",\"reason\":\"Expired\",\
+                 \"code\":410}}\n",
+            ),
+            Self::Invalid => Fault::api_status(422, "Invalid", "sendInitialEvents is forbidden for watch"),
+            Self::Overloaded => Fault::overloaded(None).times(1 + index),
+            Self::OverloadedRetryAfter => Fault::overloaded(Some(seconds)).times(1 + index),
+            Self::OverloadedEvent => Fault::raw(
+                "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
+                 \"status\":\"Failure\",\"message\":\"slow down\",\"reason\":\"TooManyRequests\",\"code\":429}}\n",
+            ),
+            Self::Internal => Fault::api_status(500, "InternalError", "etcdserver: request timed out"),
+            Self::Unavailable => Fault::status(503, "apiserver is shutting down\n")
+                .header("Retry-After", &seconds.to_string()),
+            Self::TooLarge => Fault::status(504, TOO_LARGE),
+            Self::Html => Fault::html(),
+            Self::HalfClean => Fault::nothing().cut_after_bytes(bytes).cleanly(),
+            Self::Half => Fault::nothing().cut_after_bytes(bytes),
+            Self::HalfSilent => Fault::nothing().cut_after_bytes(bytes).silently(),
+            Self::CutInObject => Fault::nothing().cut_inside_event(index),
+            Self::Empty => Fault::nothing().cut_after_bytes(0).cleanly(),
+            Self::CutBehindObject => Fault::nothing().cut_after_events(index + 1),
+            Self::StallBehindObject => Fault::nothing().cut_after_events(index + 1).silently(),
+            Self::Duplicate => Fault::nothing().duplicate_event(index),
+            Self::Drop => Fault::nothing().drop_event(index),
+            Self::Garbage => Fault::nothing().inject_before(index, "\u{0}garbage\n"),
+            Self::Strange => Fault::nothing().inject_before(
+                index,
+                "{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n\
+                 {\"type\":\"ADDED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"q\"}}}\n",
+            ),
+            Self::NoEnd => Fault::nothing().drop_event(usize::from(at % 6)),
+            Self::Trailing => Fault::nothing().append("}}}"),
+            Self::Dribble => Fault::nothing().split(&[1]),
+        }
+    }
+}
+
+const TOO_LARGE: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
+    \"message\":\"Timeout: Too large resource version: 9, current: 8\",\"reason\":\"Timeout\",\"details\":{\
+    \"causes\":[{\"reason\":\"ResourceVersionTooLarge\",\"message\":\"Too large resource version\"}],\
+    \"retryAfterSeconds\":1},\"code\":504}\n";
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

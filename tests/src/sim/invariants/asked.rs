@@ -1,0 +1,78 @@
+//! Each request asks for the version that it should: a watch goes on exactly from what was read, so that nothing is
+//! missed and nothing comes twice; a list asks for `0` at first, for no older state than the one that is there
+//! later, and for the newest one only after the server has refused the last version.
+//!
+//! Source: etcd's robustness tests, "Resumable"; client-go's `relistResourceVersion` and `rewatchResourceVersion`.
+
+use informer_core::Verb;
+
+use super::super::client::{Asked as Request, Seen};
+use super::super::plan::World;
+use super::super::wire::Refused;
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Asked {
+    streams: bool,
+}
+
+impl Asked {
+    pub(super) const fn new(world: &World) -> Self {
+        Self {
+            streams: world.stream,
+        }
+    }
+}
+
+impl Invariant for Asked {
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: relistResourceVersion, rewatchResourceVersion"
+    }
+
+    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
+        let Seen::Asked(asked) = seen else {
+            return Ok(());
+        };
+        let version = parameter(&asked.target, "resourceVersion");
+        let known = |version: &str| {
+            version
+                .parse()
+                .is_ok_and(|version: u64| asked.versions.contains(&version))
+        };
+        let right = match asked.verb {
+            Verb::Watch => version.is_some_and(known),
+            Verb::List if asked.target.contains("continue=") => version.is_none(),
+            Verb::Stream if !self.streams => false,
+            Verb::List | Verb::Stream if version.is_none() => {
+                // A streaming list at first asks for the newest state by saying nothing.
+                asked.refused != Refused::No
+                    || asked.verb == Verb::Stream && asked.versions.is_empty()
+            }
+            Verb::List | Verb::Stream if asked.refused == Refused::Yes => false,
+            Verb::List if asked.versions.is_empty() => version == Some("0"),
+            Verb::List | Verb::Stream => version.is_some_and(known),
+        };
+        if right { Ok(()) } else { Err(wrong(asked)) }
+    }
+}
+
+fn wrong(asked: &Request) -> String {
+    let refused = if asked.refused == Refused::Yes {
+        ", which the server has refused"
+    } else {
+        ""
+    };
+    format!(
+        "{} is asked, and the version reached is {:?}{refused}",
+        asked.target, asked.versions
+    )
+}
+
+fn parameter<'a>(target: &'a str, name: &str) -> Option<&'a str> {
+    let query = target.split_once('?')?.1;
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(own, _)| *own == name).map(|(_, value)| value)
+}

@@ -1,0 +1,138 @@
+//! At a version the cache is what the server had at that version; while changes wait to be popped it is never older
+//! than the version that it shows.
+//!
+//! Source: etcd's robustness tests, "Bookmarkable", "Reliable" and "Atomic" (`tests/robustness/validate/watch.go`); the
+//! model is asked at every step, not at bookmarks alone.
+
+use super::super::cluster::{Cluster, Expected, State};
+use super::super::engine::{Cached, Snapshot};
+use super::super::plan::{KEY_NAMES, KEYS, Scope, World};
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Bookmarkable;
+
+impl Invariant for Bookmarkable {
+    fn name(&self) -> &'static str {
+        "bookmarkable"
+    }
+
+    fn source(&self) -> &'static str {
+        "etcd robustness: Bookmarkable, Reliable, Atomic"
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let client = context.client;
+        let shown = |source: usize| {
+            let wire = &client.wires[source];
+            let version = client.engine.version(source)?;
+            // A list that is told, but not swept: the version is still that of the picture before it.
+            let is_present = client.shows_last_list(source);
+            (wire.trusted && !wire.in_list && is_present).then_some((wire.era, version))
+        };
+        let found = if client.is_popped() && !client.engine.is_incomplete() {
+            difference(context.cluster, context.world, context.snapshot, shown)
+        } else if client.engine.is_incomplete() || context.cluster.era_number() > 0 {
+            // The version that is shown may be one of the era before.
+            None
+        } else {
+            older(context, shown)
+        };
+        found.map_or(Ok(()), Err)
+    }
+}
+
+/// Finds a key in which the cache is not what the server had, at the era and version that are given for each source.
+pub fn difference(
+    cluster: &Cluster,
+    world: &World,
+    snapshot: &Snapshot,
+    at: impl Fn(usize) -> Option<(usize, u64)>,
+) -> Option<String> {
+    each(world, at, |slot, scope, (era, version)| {
+        let expected = cluster.expected(era, scope, slot, version);
+        let cached = snapshot[usize::from(slot)];
+        let right = match (expected, cached) {
+            (Expected::Nothing | Expected::OlderThan(_), None) => true,
+            (Expected::Nothing, Some(_)) | (Expected::State(_), None) => false,
+            (Expected::State(state), Some(cached)) => {
+                same(cluster, state, cached)
+                    && (!cached.stale || is_spoilt_later(cluster, era, slot, state))
+            }
+            // It says that it is not the latest one. Which one it is depends on what came before.
+            (Expected::OlderThan(_), Some(cached)) => cached.stale,
+        };
+        (!right).then(|| {
+            let key = KEY_NAMES[usize::from(slot)];
+            format!(
+                "{key} at version {version}: the server had {expected:?}, the cache has {cached:?}"
+            )
+        })
+    })
+}
+
+/// Finds a key in which the cache is older than the version that it shows.
+fn older(context: &Context<'_>, at: impl Fn(usize) -> Option<(usize, u64)>) -> Option<String> {
+    let cluster = context.cluster;
+    each(context.world, at, |slot, scope, (era, version)| {
+        let expected = cluster.expected(era, scope, slot, version);
+        let cached = context.snapshot[usize::from(slot)];
+        let changed_later = cluster
+            .in_era(era)
+            .of(slot)
+            .any(|write| write.version > version);
+        let right = match (expected, cached) {
+            (Expected::State(state), Some(cached)) => cached.state.n >= state.n,
+            (Expected::State(_), None) => changed_later,
+            (Expected::Nothing, Some(cached)) => cached.state.version > version || changed_later,
+            (Expected::Nothing | Expected::OlderThan(_), _) => true,
+        };
+        (!right && !cluster.raw_restore).then(|| {
+            let key = KEY_NAMES[usize::from(slot)];
+            format!("{key}: version {version} is shown, but the server had {expected:?} there, and the cache still has {cached:?}")
+        })
+    })
+}
+
+fn each(
+    world: &World,
+    at: impl Fn(usize) -> Option<(usize, u64)>,
+    look: impl Fn(u8, Scope, (usize, u64)) -> Option<String>,
+) -> Option<String> {
+    let sources = if world.needs_parts() {
+        world.scopes.len()
+    } else {
+        1
+    };
+    for (source, scope) in world.scopes.iter().take(sources).enumerate() {
+        let Some(at) = at(source) else { continue };
+        for slot in 0..world.keys {
+            let belongs = match scope {
+                Scope::Namespace(namespace) => KEYS[usize::from(slot)].0 == *namespace,
+                Scope::All | Scope::Label(_) => true,
+            };
+            if !belongs {
+                continue;
+            }
+            if let Some(found) = look(slot, *scope, at) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// Where a backup was restored with its version as it was, versions come twice with other contents. Nobody can tell
+/// these apart.
+fn same(cluster: &Cluster, state: State, cached: Cached) -> bool {
+    state == cached.state
+        || cluster.raw_restore
+            && (state.uid, state.version) == (cached.state.uid, cached.state.version)
+}
+
+/// A later state was too large for a frame to say its version.
+fn is_spoilt_later(cluster: &Cluster, era: usize, slot: u8, state: State) -> bool {
+    cluster
+        .in_era(era)
+        .of(slot)
+        .any(|write| write.version > state.version && write.poison.is_some())
+}

@@ -1,0 +1,33 @@
+//! `poll_output` comes to its wait in a few steps, and what it waits for is ahead: there is no busy loop.
+//!
+//! Source: `docs/RUN-LOOP.md`; smoltcp and str0m both have had this fault.
+
+use super::super::client::Seen;
+use super::{Context, Invariant, Verdict};
+
+/// A request, a cancel and four reports are all there can be.
+const OUTPUTS: usize = 8;
+
+pub(super) struct Busy;
+
+impl Invariant for Busy {
+    fn name(&self) -> &'static str {
+        "busy"
+    }
+
+    fn source(&self) -> &'static str {
+        "docs/RUN-LOOP.md: Wait is the last output of a drain"
+    }
+
+    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
+        match seen {
+            Seen::Drained(_, outputs, _) if *outputs > OUTPUTS => {
+                Err(format!("{outputs} outputs before it waits"))
+            }
+            Seen::Drained(_, _, Some(wait)) if wait.is_zero() => {
+                Err("it waits for a time that has come".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! For each key the notifications follow `Added (Updated | Replayed)* Deleted`, and each carries the state before it.
+//!
+//! Source: etcd's robustness tests, "PrevKV" and "IsCreate"; client-go's `ResourceEventHandler`.
+
+use super::super::client::Seen;
+use super::super::cluster::State;
+use super::super::engine::{Note, NoteKind};
+use super::super::plan::KEY_NAMES;
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Grammar {
+    has: [Option<State>; KEY_NAMES.len()],
+}
+
+impl Invariant for Grammar {
+    fn name(&self) -> &'static str {
+        "grammar"
+    }
+
+    fn source(&self) -> &'static str {
+        "etcd robustness: PrevKV, IsCreate"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        let Seen::Told(note) = seen else {
+            return Ok(());
+        };
+        let told = Told::of(note);
+        told.map_or(Ok(()), |told| {
+            follow(&mut self.has, note.slot, told, context.world.client_go)
+        })
+        .map_err(|what| format!("{note}: {what}"))
+    }
+}
+
+/// Something that is told of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    Added(State),
+    Updated(State, State),
+    Replayed(State),
+    Deleted(State),
+}
+
+impl Told {
+    const fn of(note: &Note) -> Option<Self> {
+        Some(match note.kind {
+            NoteKind::Added(_) => Self::Added(note.state),
+            NoteKind::Updated(old) => Self::Updated(old, note.state),
+            NoteKind::Replayed(_) => Self::Replayed(note.state),
+            NoteKind::Deleted(_) => Self::Deleted(note.state),
+            NoteKind::Synced => return None,
+        })
+    }
+}
+
+/// Sees whether something may be told after what was told before.
+pub(super) fn follow(
+    has: &mut [Option<State>; KEY_NAMES.len()],
+    slot: u8,
+    told: Told,
+    client_go: bool,
+) -> Verdict {
+    let has = &mut has[usize::from(slot)];
+    match (told, *has) {
+        (Told::Added(state), None) => *has = Some(state),
+        (Told::Added(_), Some(had)) => return Err(format!("it is there already: {had:?}")),
+        (Told::Updated(..) | Told::Replayed(_) | Told::Deleted(_), None) => {
+            return Err("it is not there".to_owned());
+        }
+        (Told::Updated(old, state), Some(had)) => {
+            if old != had {
+                return Err(format!("the state before it was {had:?}, not {old:?}"));
+            }
+            if state == old {
+                return Err("nothing changed".to_owned());
+            }
+            if state.uid != old.uid && !client_go {
+                return Err("it is another object".to_owned());
+            }
+            *has = Some(state);
+        }
+        (Told::Replayed(state), Some(had)) => {
+            if state != had {
+                return Err(format!("it was {had:?}, so this is no replay"));
+            }
+        }
+        (Told::Deleted(state), Some(had)) => {
+            if state.uid != had.uid && !client_go {
+                return Err(format!("another object is there: {had:?}"));
+            }
+            *has = None;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Every handler, whenever it joined, however slow it is, hears a legal sequence for each key, is told once that the
+//! first state is complete, and in the end has what the cache has.
+//!
+//! Source: client-go's `SharedInformer`; DESIGN: the table of coalescing, "skipped initial adds count for HasSynced".
+
+use std::collections::BTreeMap;
+
+use informer_core::Event;
+
+use super::super::client::{Handler, Heard, Seen};
+use super::super::cluster::State;
+use super::super::plan::KEY_NAMES;
+use super::grammar::{Told, follow};
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Handlers {
+    all: BTreeMap<usize, One>,
+}
+
+struct One {
+    handler: Handler,
+    has: [Option<State>; KEY_NAMES.len()],
+    synced: bool,
+}
+
+impl Invariant for Handlers {
+    fn name(&self) -> &'static str {
+        "handlers"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: SharedInformer, and docs/DIFFERENCES.md D11"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        match seen {
+            Seen::Joined(handler) => {
+                self.all.insert(
+                    handler.number,
+                    One {
+                        handler: handler.clone(),
+                        has: [None; KEY_NAMES.len()],
+                        synced: false,
+                    },
+                );
+                Ok(())
+            }
+            Seen::Left(number) => {
+                self.all.remove(number);
+                Ok(())
+            }
+            Seen::Heard(number, event) => {
+                let Some(one) = self.all.get_mut(number) else {
+                    return Err(format!(
+                        "handler {number} is not there, and hears {event:?}"
+                    ));
+                };
+                one.hear(event, context.world.client_go)
+                    .map_err(|what| format!("handler {number} hears {event:?}: {what}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn settled(&mut self, context: &Context<'_>) -> Verdict {
+        for (number, one) in &self.all {
+            for (slot, has) in one.has.iter().enumerate() {
+                let cached = context.snapshot[slot].map(|cached| cached.state);
+                if *has != cached {
+                    let key = KEY_NAMES[slot];
+                    return Err(format!(
+                        "handler {number} has {has:?} of {key}, the cache has {cached:?}"
+                    ));
+                }
+            }
+            if !one.synced && !context.client.engine.is_incomplete() {
+                return Err(format!(
+                    "handler {number} was never told that all is synced"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl One {
+    fn hear(&mut self, event: &Heard, client_go: bool) -> Verdict {
+        let (key, told) = match event {
+            Event::Added {
+                key,
+                object,
+                is_in_initial_list,
+            } => {
+                if *is_in_initial_list && self.synced {
+                    return Err("the first state was complete".to_owned());
+                }
+                (key, Told::Added(*object))
+            }
+            Event::Updated { key, old, object } => (key, Told::Updated(*old, *object)),
+            Event::Replayed { key, object } => {
+                if self.handler.resync.is_none() && !self.handler.unchanged {
+                    return Err("it wants no replays".to_owned());
+                }
+                (key, Told::Replayed(*object))
+            }
+            Event::Deleted { key, object, .. } => (key, Told::Deleted(*object)),
+            Event::Synced => {
+                return if core::mem::replace(&mut self.synced, true) {
+                    Err("for the second time".to_owned())
+                } else {
+                    Ok(())
+                };
+            }
+            _ => return Err("what is this?".to_owned()),
+        };
+        follow(&mut self.has, key.0, told, client_go)
+    }
+}

@@ -1,0 +1,56 @@
+//! An index finds exactly those objects that have the value.
+//!
+//! Source: client-go's `ThreadSafeStore`, `updateSingleIndex`.
+
+use super::super::engine::LABELS;
+use super::super::plan::KEYS;
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Index;
+
+impl Invariant for Index {
+    fn name(&self) -> &'static str {
+        "index"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: ThreadSafeStore"
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let engine = &context.client.engine;
+        let cached = || {
+            (0_u8..)
+                .zip(context.snapshot)
+                .filter_map(|(slot, cached)| Some((slot, (*cached)?)))
+        };
+        if engine.len() != cached().count() {
+            return Err(format!(
+                "it says it has {} objects, and has {}",
+                engine.len(),
+                cached().count()
+            ));
+        }
+        for (number, label) in LABELS.iter().enumerate().take(2) {
+            let with = cached().filter(|(_, cached)| usize::from(cached.state.label) == number);
+            let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
+            let found = engine.indexed("app", label);
+            if found != right {
+                return Err(format!(
+                    "app={label}: the index has {found:b}, the cache {right:b}"
+                ));
+            }
+        }
+        for namespace in ["a", "b"] {
+            let with = cached().filter(|(slot, _)| KEYS[usize::from(*slot)].0 == namespace);
+            let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
+            let found = engine.indexed("namespace", namespace);
+            if found != right {
+                return Err(format!(
+                    "namespace {namespace}: the index has {found:b}, the cache {right:b}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

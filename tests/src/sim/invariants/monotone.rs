@@ -1,0 +1,52 @@
+//! The version that the cache shows does not go back, but by a complete list that answers the present request.
+//!
+//! Source: etcd's robustness tests, "Ordered"; `docs/DIFFERENCES.md` S8.
+
+use super::super::plan::World;
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Monotone {
+    /// For each source the version, and how many complete lists there were by then.
+    last: Vec<(u64, u32)>,
+}
+
+impl Monotone {
+    pub(super) fn new(world: &World) -> Self {
+        Self {
+            last: vec![(0, 0); world.scopes.len()],
+        }
+    }
+}
+
+impl Invariant for Monotone {
+    fn name(&self) -> &'static str {
+        "monotone"
+    }
+
+    fn source(&self) -> &'static str {
+        "etcd robustness: Ordered"
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let client = context.client;
+        for (source, last) in self.last.iter_mut().enumerate().take(client.sources()) {
+            let Some(version) = client.engine.version(source) else {
+                if last.0 > 0 {
+                    return Err(format!("source {source} has forgotten version {}", last.0));
+                }
+                continue;
+            };
+            let complete = client.wires[source].complete;
+            if version < last.0 && complete == last.1 {
+                return Err(format!(
+                    "source {source} goes from version {} back to {version}",
+                    last.0
+                ));
+            }
+            if version != last.0 {
+                *last = (version, complete);
+            }
+        }
+        Ok(())
+    }
+}

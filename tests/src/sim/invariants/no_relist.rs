@@ -1,0 +1,58 @@
+//! There is no list where a watch could have gone on: after a watch that lived and ended, was cut or fell silent, that
+//! found nobody listening, or that the server had no room for.
+//!
+//! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
+
+use informer_core::{FailureKind, Verb};
+
+use super::super::client::{Ended, Seen};
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct NoRelist;
+
+impl Invariant for NoRelist {
+    fn name(&self) -> &'static str {
+        "no_relist"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: Reflector.watch, etcd robustness: Resumable"
+    }
+
+    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
+        let Seen::Asked(asked) = seen else {
+            return Ok(());
+        };
+        let Some(before) = &asked.before else {
+            return Ok(());
+        };
+        if asked.verb != Verb::Watch && could_resume(before) {
+            return Err(format!("{} follows upon {before:?}", asked.target));
+        }
+        Ok(())
+    }
+}
+
+fn could_resume(before: &Ended) -> bool {
+    let watched = match before.verb {
+        Verb::Watch => true,
+        Verb::Stream => before.status == Some(200) && !before.answer.initial,
+        Verb::List => false,
+    };
+    if !watched || before.forced {
+        return false;
+    }
+    match before.status {
+        Some(200) if before.answer.error => before.answer.overloaded,
+        Some(200) => {
+            let very_short = before.answer.events == 0 && before.lived.as_secs() == 0;
+            !before.answer.broken && !very_short
+        }
+        Some(429) => true,
+        Some(_) => false,
+        None => matches!(
+            before.failure,
+            Some(FailureKind::Refused | FailureKind::Reset | FailureKind::TimedOut)
+        ),
+    }
+}

@@ -1,0 +1,53 @@
+//! Each state is told once, and so is the end of each object.
+//!
+//! Source: etcd's robustness tests, "Unique"; client-go's `dedupDeltas`.
+
+use std::collections::BTreeSet;
+
+use super::super::client::Seen;
+use super::super::engine::NoteKind;
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Once {
+    told: BTreeSet<u32>,
+    ended: BTreeSet<u32>,
+}
+
+impl Invariant for Once {
+    fn name(&self) -> &'static str {
+        "once"
+    }
+
+    fn source(&self) -> &'static str {
+        "etcd robustness: Unique"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        let Seen::Told(note) = seen else {
+            return Ok(());
+        };
+        match note.kind {
+            NoteKind::Added(_) | NoteKind::Updated(_) => {
+                // Who comes into a selector again, or back from a backup, or to a server that is behind, comes as it was.
+                let may_come_again = context.cluster.era_number() > 0
+                    || context
+                        .client
+                        .wires
+                        .iter()
+                        .any(|wire| wire.complete > 1 || wire.in_list || !wire.trusted);
+                if !self.told.insert(note.state.n) && !may_come_again {
+                    return Err(format!("{note}: told for the second time"));
+                }
+                self.ended.remove(&note.state.uid);
+            }
+            NoteKind::Deleted(_) => {
+                if !self.ended.insert(note.state.uid) {
+                    return Err(format!("{note}: its end is told for the second time"));
+                }
+            }
+            NoteKind::Replayed(_) | NoteKind::Synced => {}
+        }
+        Ok(())
+    }
+}

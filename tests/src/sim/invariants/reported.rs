@@ -1,0 +1,67 @@
+//! Nothing goes wrong in silence: before another request follows upon a failure, the user has heard of it.
+//!
+//! Source: `core/src/report.rs`: "nothing is lost in silence". What is repeated below the reflector, and a watch that ends as watches do, is no
+//! failure.
+
+use informer_core::Verb;
+
+use super::super::client::{Ended, Seen};
+use super::super::plan::World;
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Reported {
+    /// For each source, how many reports came since its last request.
+    reports: Vec<u32>,
+}
+
+impl Reported {
+    pub(super) fn new(world: &World) -> Self {
+        Self {
+            reports: vec![0; world.scopes.len()],
+        }
+    }
+}
+
+impl Invariant for Reported {
+    fn name(&self) -> &'static str {
+        "reported"
+    }
+
+    fn source(&self) -> &'static str {
+        "core/src/report.rs: nothing is lost in silence"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        match seen {
+            Seen::Reported(source, _) => self.reports[*source] += 1,
+            Seen::Asked(asked) => {
+                let reports = core::mem::take(&mut self.reports[asked.source]);
+                let Some(before) = &asked.before else {
+                    return Ok(());
+                };
+                let silent = reports == 0
+                    && failed(before)
+                    && !before.forced
+                    && before.target != asked.target;
+                // client-go takes a watch that cannot be opened ten times for one that has ended.
+                let excused = context.world.client_go && before.verb == Verb::Watch;
+                if silent && !excused {
+                    return Err(format!(
+                        "{} follows upon {before:?}, and nobody was told",
+                        asked.target
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn failed(ended: &Ended) -> bool {
+    let ordinary_end = ended.verb.is_watch() && ended.status == Some(200) && !ended.answer.error;
+    ended.status.is_some_and(|status| status != 200)
+        || ended.answer.error
+        || ended.status.is_none() && ended.failure.is_some()
+        || ended.failure.is_some() && !ordinary_end
+}

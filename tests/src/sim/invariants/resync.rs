@@ -1,0 +1,96 @@
+//! A resync tells every object that is there once, in the newest state that has come, and asks nobody. A handler is due
+//! when its own period says so.
+//!
+//! Source: client-go's `DeltaFIFO.Resync`: "skips a key that has deltas"; `docs/DIFFERENCES.md` S1.
+
+use std::collections::BTreeMap;
+
+use super::super::client::Seen;
+use super::super::engine::{Note, NoteKind};
+use super::super::plan::KEY_NAMES;
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Resync {
+    /// For each pass that is under way the keys that it has still to tell, as bits.
+    due: BTreeMap<u32, u32>,
+    /// What each pass has told.
+    told: BTreeMap<u32, u32>,
+    has: u32,
+}
+
+impl Invariant for Resync {
+    fn name(&self) -> &'static str {
+        "resync"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: DeltaFIFO.Resync"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        match seen {
+            Seen::Resync(pass, _) => {
+                self.due.insert(*pass, self.has);
+            }
+            Seen::Told(note) => self.told(note, context)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        if !context.client.is_popped() {
+            return Ok(());
+        }
+        let missed = self.due.iter().find(|(_, keys)| **keys != 0);
+        if let Some((pass, keys)) = missed {
+            return Err(format!(
+                "pass {pass} is over and has not told the keys {keys:b}"
+            ));
+        }
+        self.due.clear();
+        self.told.clear();
+        Ok(())
+    }
+}
+
+impl Resync {
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+        let bit = 1 << note.slot;
+        match note.kind {
+            NoteKind::Replayed(Some(pass)) => {
+                let Some(due) = self.due.get_mut(&pass) else {
+                    return Err(format!("{note}: nobody began pass {pass}"));
+                };
+                *due &= !bit;
+                let told = self.told.entry(pass).or_default();
+                if *told & bit != 0 {
+                    return Err(format!("{note}: pass {pass} tells it for the second time"));
+                }
+                *told |= bit;
+                let newest = context
+                    .client
+                    .wires
+                    .iter()
+                    .find_map(|wire| wire.newest[usize::from(note.slot)]);
+                if newest.is_some_and(|newest| newest != note.state.n)
+                    && !context.cluster.raw_restore
+                {
+                    let key = KEY_NAMES[usize::from(note.slot)];
+                    return Err(format!(
+                        "{note}: a newer state of {key} has come, n{}",
+                        newest.unwrap_or_default()
+                    ));
+                }
+            }
+            NoteKind::Added(_) => self.has |= bit,
+            NoteKind::Deleted(_) => {
+                self.has &= !bit;
+                self.due.values_mut().for_each(|due| *due &= !bit);
+            }
+            NoteKind::Updated(_) | NoteKind::Replayed(None) | NoteKind::Synced => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! The reflector has reached the version that the bytes say, as a second reading of them has it; and the cache shows it
+//! when all was popped.
+//!
+//! Source: client-go's `Reflector.LastSyncResourceVersion`; KEP-3157 and KEP-956 for bookmarks.
+
+use super::{Context, Invariant, Verdict};
+
+pub(super) struct Versions;
+
+impl Invariant for Versions {
+    fn name(&self) -> &'static str {
+        "versions"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: Reflector.LastSyncResourceVersion"
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let client = context.client;
+        for (source, wire) in client.wires.iter().enumerate() {
+            let reached = client.engine.reached(source);
+            let right = match reached {
+                None => wire.versions.is_empty(),
+                Some(reached) => wire.versions.contains(&reached),
+            };
+            if !right {
+                return Err(format!(
+                    "source {source} is at {reached:?}, the bytes say {:?}",
+                    wire.versions
+                ));
+            }
+            let shown = client.engine.version(source);
+            if client.is_popped() && shown != reached {
+                return Err(format!(
+                    "source {source} has reached {reached:?}, the cache shows {shown:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Before the first complete list nothing is told; when all sources have one it is told once that all is synced, after
+//! all of the first state.
+//!
+//! Source: client-go's `HasSynced`; `docs/DIFFERENCES.md` S5.
+
+use super::super::client::Seen;
+use super::super::engine::NoteKind;
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Visibility {
+    synced: bool,
+}
+
+impl Invariant for Visibility {
+    fn name(&self) -> &'static str {
+        "visibility"
+    }
+
+    fn source(&self) -> &'static str {
+        "client-go: HasSynced, docs/DIFFERENCES.md S5"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        let Seen::Told(note) = seen else {
+            return Ok(());
+        };
+        let wires = &context.client.wires;
+        match note.kind {
+            NoteKind::Synced => {
+                if wires.iter().any(|wire| wire.complete == 0) {
+                    return Err("synced, but not all sources have a complete list".to_owned());
+                }
+                if core::mem::replace(&mut self.synced, true) {
+                    return Err("synced for the second time".to_owned());
+                }
+            }
+            NoteKind::Added(true) if self.synced => {
+                return Err(format!("{note}: in the first state, after it was complete"));
+            }
+            _ => {
+                if wires.iter().all(|wire| wire.complete == 0) {
+                    return Err(format!("{note}: before any complete list"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let engine = &context.client.engine;
+        if engine.is_synced() && !self.synced {
+            return Err("it says that it is synced, and has not told it".to_owned());
+        }
+        let complete = context.client.wires.iter().all(|wire| wire.complete > 0);
+        if complete && context.client.is_popped() && !self.synced {
+            return Err("all lists are complete and popped, and it is not synced".to_owned());
+        }
+        if self.synced && context.client.is_popped() {
+            let untold = context
+                .snapshot
+                .iter()
+                .flatten()
+                .find(|cached| !cached.told);
+            if let Some(cached) = untold {
+                return Err(format!("{cached:?} is in the cache, and nobody was told"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! A deterministic simulation of an informer: one seed makes the changes, the faults and the schedule.
+//!
+//! A [`Plan`] is a world and a list of actions. [`run`] carries it out on the engine without I/O, against two fake API
+//! servers before one etcd, on virtual time. After every step all [`invariants`] are looked at; at its end all faults
+//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "an invariant looks at what concerns it, and enums of the engine may grow"
+)]
+
+pub mod client;
+pub mod cluster;
+pub mod coverage;
+pub mod engine;
+pub mod entropy;
+pub mod faults;
+pub mod invariants;
+pub mod plan;
+#[cfg(informer_planted)]
+pub mod planted;
+pub mod run;
+pub mod runner;
+pub mod shrink;
+pub mod wire;
+
+pub use plan::Plan;
+pub use run::{Outcome, Violation, run};

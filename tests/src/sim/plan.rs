@@ -1,0 +1,449 @@
+//! What happens in one run: the world and a list of actions. A seed makes it, and it can be made smaller.
+
+use core::fmt;
+
+use super::cluster::{Poison, State};
+use super::entropy::Entropy;
+use super::faults::FaultKind;
+
+/// The keys of all worlds: three in two namespaces are the usual ones.
+pub const KEYS: [(&str, &str); 6] = [
+    ("a", "x"),
+    ("b", "x"),
+    ("a", "y"),
+    ("a", "z"),
+    ("b", "y"),
+    ("b", "z"),
+];
+
+/// `namespace/name` of [`KEYS`].
+pub const KEY_NAMES: [&str; 6] = ["a/x", "b/x", "a/y", "a/z", "b/y", "b/z"];
+
+/// How many actions a plan from a seed has.
+pub const STEPS: usize = 220;
+
+/// Which objects an informer asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scope {
+    /// All.
+    All,
+    /// Those of one namespace.
+    Namespace(&'static str),
+    /// Those with one label, in all namespaces.
+    Label(u8),
+}
+
+impl Scope {
+    /// Tells whether an object in this state is asked for.
+    #[must_use]
+    pub fn takes(self, slot: u8, state: State) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(namespace) => KEYS[usize::from(slot)].0 == namespace,
+            Self::Label(label) => state.label == label,
+        }
+    }
+}
+
+/// How the world is.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The seed of jitter and hashes.
+    pub seed: u64,
+    /// How many of [`KEYS`] there are.
+    pub keys: u8,
+    /// What is asked for; two make a cache of two sources.
+    pub scopes: &'static [Scope],
+    /// Drives reflector and cache apart rather than an `Informer`.
+    pub parts: bool,
+    /// Deltas are merged as they wait.
+    pub merged: bool,
+    /// Behaves as client-go does.
+    pub client_go: bool,
+    /// Begins with a streaming list.
+    pub stream: bool,
+    /// Remembers that streaming lists are refused.
+    pub remember_refusal: bool,
+    /// The page size; 0 is none.
+    pub page: u8,
+    /// The server does stream lists.
+    pub watch_list: bool,
+    /// The server sends bookmarks.
+    pub bookmarks: bool,
+    /// The watch cache heeds `limit`.
+    pub cache_pages: bool,
+    /// 410 to a watch comes as an answer, not as an event.
+    pub gone_http: bool,
+    /// The server forgets events after 75 s and history after 5 minutes.
+    pub forgetful: bool,
+    /// Milliseconds until an answer begins.
+    pub latency: u16,
+}
+
+/// One thing that happens.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// An object is created or changed.
+    Put(u8, u8),
+    /// An object is made that is of no use.
+    Spoil(u8, bool),
+    /// An object is deleted.
+    Delete(u8),
+    /// An object is deleted and created again at once.
+    Recreate(u8),
+    /// The version moves on for something else.
+    Bump,
+    /// A fault for the next request.
+    Fault(FaultKind, u8),
+    /// The etcd is compacted up to so many versions ago.
+    Compact(u8),
+    /// The watch caches forget their events.
+    ForgetEvents,
+    /// A server lags from now on, by so much at first.
+    Lag(u8, u8),
+    /// A server that lags catches up: by one version, or altogether.
+    CatchUp(u8, bool),
+    /// New connections go to this server.
+    Route(u8),
+    /// A server goes down.
+    Down(u8),
+    /// A server comes up.
+    Up(u8),
+    /// A server starts anew and is not ready for so many seconds.
+    Restart(u8, u8),
+    /// The etcd is restored from a backup.
+    Restore(u8, bool),
+    /// An object is lost without a word.
+    Lose(u8),
+    /// The connections of watches are reset.
+    CutWatches,
+    /// Watches end cleanly.
+    CloseWatches,
+    /// Watches fall silent.
+    StallWatches,
+    /// Bookmarks are sent from now on, or not.
+    Bookmarks(bool),
+    /// The client reads up to so many bytes of what is there.
+    Read(u8, u8),
+    /// The client reads all that is there.
+    ReadAll(u8),
+    /// So many notifications are popped.
+    Pop(u8),
+    /// A handler hears up to so many events.
+    Hear(u8, u8),
+    /// Time passes, in milliseconds; whether what comes is read and popped meanwhile.
+    Pass(u32, bool),
+    /// Time jumps to the next deadline.
+    ToDeadline,
+    /// The clock goes back, in milliseconds.
+    ClockBack(u16),
+    /// A handler joins: its resync period in seconds, its backlog, whether it wants unchanged objects.
+    Join(u8, u8, bool),
+    /// A handler leaves.
+    Leave(u8),
+    /// The user wants a resync.
+    Resync,
+    /// The user wants a list.
+    Relist(u8),
+    /// The answer to an abandoned request comes all the same.
+    LateAnswer(u8),
+    /// The client's process ends and starts anew.
+    Reborn,
+    /// The user stops the informer, and starts another one.
+    Stop,
+}
+
+/// A world and what happens in it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How the world is.
+    pub world: World,
+    /// What happens.
+    pub actions: Vec<Action>,
+}
+
+impl Plan {
+    /// Makes the plan of a seed.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let mut entropy = Entropy::Seed(seed);
+        Self::generate(&mut entropy, seed, STEPS)
+    }
+
+    /// Makes a plan from bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let mut entropy = Entropy::Bytes(bytes);
+        let seed = u64::from(entropy.below(256));
+        Self::generate(&mut entropy, seed, STEPS)
+    }
+
+    fn generate(entropy: &mut Entropy<'_>, seed: u64, steps: usize) -> Self {
+        let world = World::generate(entropy, seed);
+        let temper = Temper::generate(entropy);
+        let mut actions = Vec::with_capacity(steps);
+        while actions.len() < steps && !entropy.is_spent() {
+            actions.push(temper.action(entropy, &world));
+        }
+        Self { world, actions }
+    }
+}
+
+impl World {
+    fn generate(entropy: &mut Entropy<'_>, seed: u64) -> Self {
+        const SCOPES: [&[Scope]; 6] = [
+            &[Scope::All],
+            &[Scope::All],
+            &[Scope::Namespace("a"), Scope::Namespace("b")],
+            &[Scope::Label(0)],
+            &[Scope::Namespace("a")],
+            &[Scope::Namespace("b"), Scope::Namespace("a")],
+        ];
+        let client_go = entropy.one_in(10);
+        Self {
+            seed,
+            keys: [3, 3, 2, 6][entropy.below(4) as usize],
+            scopes: entropy.pick(&SCOPES),
+            parts: entropy.one_in(3),
+            merged: entropy.one_in(3),
+            client_go,
+            stream: entropy.below(2) == 1,
+            remember_refusal: entropy.one_in(4),
+            page: [0, 1, 2, 0][entropy.below(4) as usize],
+            watch_list: !entropy.one_in(4),
+            bookmarks: !entropy.one_in(4),
+            cache_pages: entropy.one_in(3),
+            gone_http: entropy.one_in(3),
+            forgetful: entropy.one_in(4),
+            latency: [0, 0, 5, 400][entropy.below(4) as usize],
+        }
+    }
+
+    /// Tells whether reflector and cache have to be driven apart.
+    #[must_use]
+    pub const fn needs_parts(&self) -> bool {
+        self.parts || self.scopes.len() > 1 || self.merged
+    }
+}
+
+/// What a run likes: each has more of some things, so that few of them come together often.
+#[derive(Clone, Copy, Debug)]
+struct Temper {
+    changes: u32,
+    faults: u32,
+    servers: u32,
+    reading: u32,
+    time: u32,
+    client: u32,
+    favourite: FaultKind,
+    /// Lies make what can be checked less.
+    honest: bool,
+}
+
+impl Temper {
+    fn generate(entropy: &mut Entropy<'_>) -> Self {
+        let mut weight = |usual: u32| usual * [1, 1, 2, 4][entropy.below(4) as usize];
+        Self {
+            changes: weight(6),
+            faults: weight(2),
+            servers: weight(1),
+            reading: weight(6),
+            time: weight(3),
+            client: weight(1),
+            favourite: entropy.pick(&FaultKind::ALL),
+            honest: !entropy.one_in(3),
+        }
+    }
+
+    fn action(self, entropy: &mut Entropy<'_>, world: &World) -> Action {
+        let weights = [
+            self.changes,
+            self.faults,
+            self.servers,
+            self.reading,
+            self.time,
+            self.client,
+        ];
+        let mut at = entropy.below(weights.iter().sum());
+        let mut group = 0;
+        while at >= weights[group] {
+            at -= weights[group];
+            group += 1;
+        }
+        match group {
+            0 => Self::change(entropy, world),
+            1 => self.fault(entropy),
+            2 => self.server(entropy),
+            3 => Self::reading(entropy),
+            4 => Self::time(entropy),
+            _ => Self::client(entropy),
+        }
+    }
+
+    fn change(entropy: &mut Entropy<'_>, world: &World) -> Action {
+        let what = entropy.below(16);
+        let slot = small(entropy, world.keys.into());
+        match what {
+            0..8 => Action::Put(slot, small(entropy, 2)),
+            8..12 => Action::Delete(slot),
+            12..14 => Action::Recreate(slot),
+            14 => Action::Spoil(slot, entropy.below(2) == 1),
+            _ => Action::Bump,
+        }
+    }
+
+    fn fault(self, entropy: &mut Entropy<'_>) -> Action {
+        let kind = if entropy.below(2) == 1 {
+            self.favourite
+        } else {
+            entropy.pick(&FaultKind::ALL)
+        };
+        let kind = if self.honest && kind.lies() {
+            FaultKind::Half
+        } else {
+            kind
+        };
+        Action::Fault(kind, small(entropy, 256))
+    }
+
+    fn server(self, entropy: &mut Entropy<'_>) -> Action {
+        let what = entropy.below(26);
+        let server = small(entropy, 2);
+        match what {
+            0..5 => Action::CutWatches,
+            5..7 => Action::CloseWatches,
+            7 => Action::StallWatches,
+            8..11 => Action::Compact(small(entropy, 4)),
+            11 => Action::ForgetEvents,
+            12 => Action::Lag(server, small(entropy, 8)),
+            13..16 => Action::CatchUp(server, entropy.below(2) == 1),
+            16..18 => Action::Route(server),
+            18 => Action::Down(server),
+            19..21 => Action::Up(server),
+            21 => Action::Restart(server, small(entropy, 10)),
+            22 => Action::Bookmarks(entropy.below(2) == 1),
+            23 if !entropy.one_in(4) => Action::CutWatches,
+            23 => Action::Restore(small(entropy, 8), self.honest || entropy.below(2) == 1),
+            24 if !self.honest => Action::Lose(small(entropy, 6)),
+            _ => Action::Up(server),
+        }
+    }
+
+    fn reading(entropy: &mut Entropy<'_>) -> Action {
+        let source = small(entropy, 2);
+        match entropy.below(8) {
+            0..4 => Action::ReadAll(source),
+            4..6 => Action::Read(source, small(entropy, 250) + 1),
+            6 => Action::Pop(small(entropy, 6) + 1),
+            _ => Action::Hear(small(entropy, 4), small(entropy, 8) + 1),
+        }
+    }
+
+    fn time(entropy: &mut Entropy<'_>) -> Action {
+        match entropy.below(16) {
+            0..6 => Action::Pass(
+                [10, 900, 1_100, 2_000, 5_000, 31_000][entropy.below(6) as usize],
+                true,
+            ),
+            6 | 7 => Action::Pass([10, 900, 5_000, 61_000][entropy.below(4) as usize], false),
+            8..14 => Action::ToDeadline,
+            14 => Action::Pass(
+                [62_000, 80_000, 240_000, 3_600_000][entropy.below(4) as usize],
+                true,
+            ),
+            _ => Action::ClockBack(10 + 500 * u16::from(small(entropy, 4))),
+        }
+    }
+
+    fn client(entropy: &mut Entropy<'_>) -> Action {
+        match entropy.below(12) {
+            0..3 => {
+                let resync = [0, 0, 1, 7, 30][entropy.below(5) as usize];
+                let backlog = [255, 1, 2, 8][entropy.below(4) as usize];
+                Action::Join(resync, backlog, entropy.below(2) == 1)
+            }
+            3 => Action::Leave(small(entropy, 4)),
+            4..7 => Action::Resync,
+            7 => Action::Relist(small(entropy, 2)),
+            8..10 => Action::LateAnswer(small(entropy, 3)),
+            10 if entropy.one_in(3) => Action::Reborn,
+            11 if entropy.one_in(3) => Action::Stop,
+            _ => Action::Pop(small(entropy, 6) + 1),
+        }
+    }
+}
+
+fn small(entropy: &mut Entropy<'_>, bound: u32) -> u8 {
+    u8::try_from(entropy.below(bound)).unwrap_or(0)
+}
+
+impl Action {
+    /// Returns why the object that it makes is of no use.
+    #[must_use]
+    pub const fn poison(large: bool) -> Poison {
+        if large {
+            Poison::Large
+        } else {
+            Poison::Undecodable
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |slot: u8| KEY_NAMES[usize::from(slot) % KEY_NAMES.len()];
+        match *self {
+            Self::Put(slot, label) => write!(f, "put {} with label l{label}", key(slot)),
+            Self::Spoil(slot, true) => write!(f, "put {}, too large for a frame", key(slot)),
+            Self::Spoil(slot, false) => write!(f, "put {}, which cannot be decoded", key(slot)),
+            Self::Delete(slot) => write!(f, "delete {}", key(slot)),
+            Self::Recreate(slot) => write!(f, "delete {} and create it again", key(slot)),
+            Self::Bump => f.write_str("another resource changes"),
+            Self::Fault(kind, at) => write!(f, "fault for the next request: {kind} ({at})"),
+            Self::Compact(back) => write!(f, "compact up to {back} versions ago"),
+            Self::ForgetEvents => f.write_str("watch caches forget their events"),
+            Self::Lag(server, back) => write!(f, "server {server} lags, {back} versions behind"),
+            Self::CatchUp(server, true) => write!(f, "server {server} catches up"),
+            Self::CatchUp(server, false) => write!(f, "server {server} catches up by one version"),
+            Self::Route(server) => write!(f, "new connections go to server {server}"),
+            Self::Down(server) => write!(f, "server {server} goes down"),
+            Self::Up(server) => write!(f, "server {server} comes up"),
+            Self::Restart(server, unready) => {
+                write!(f, "server {server} restarts, ready after {unready} s")
+            }
+            Self::Restore(back, true) => write!(
+                f,
+                "restore a backup without the last {back} writes, version moved on"
+            ),
+            Self::Restore(back, false) => write!(
+                f,
+                "restore a backup without the last {back} writes, version as it was"
+            ),
+            Self::Lose(slot) => write!(f, "the server loses {}", key(slot)),
+            Self::CutWatches => f.write_str("watches are reset"),
+            Self::CloseWatches => f.write_str("watches end"),
+            Self::StallWatches => f.write_str("watches fall silent"),
+            Self::Bookmarks(on) => write!(f, "bookmarks {}", if on { "on" } else { "off" }),
+            Self::Read(source, bytes) => write!(f, "source {source} reads {bytes} bytes"),
+            Self::ReadAll(source) => write!(f, "source {source} reads all"),
+            Self::Pop(count) => write!(f, "pop {count}"),
+            Self::Hear(listener, count) => write!(f, "handler {listener} hears {count}"),
+            Self::Pass(ms, true) => write!(f, "{ms} ms pass"),
+            Self::Pass(ms, false) => write!(f, "{ms} ms pass, and nothing is read"),
+            Self::ToDeadline => f.write_str("time jumps to the next deadline"),
+            Self::ClockBack(ms) => write!(f, "the clock goes back by {ms} ms"),
+            Self::Join(resync, backlog, unchanged) => {
+                write!(
+                    f,
+                    "a handler joins: resync {resync} s, backlog {backlog}, unchanged {unchanged}"
+                )
+            }
+            Self::Leave(listener) => write!(f, "handler {listener} leaves"),
+            Self::Resync => f.write_str("resync"),
+            Self::Relist(source) => write!(f, "the user wants a list of source {source}"),
+            Self::LateAnswer(which) => write!(f, "an abandoned request is answered ({which})"),
+            Self::Reborn => f.write_str("the client's process starts anew"),
+            Self::Stop => f.write_str("the user stops the informer and starts another"),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Each planted bug against the simulation: it has to find every one of them.
+
+use core::ops::Range;
+
+use informer_core::planted::{Bug, choose};
+
+use super::runner::explore;
+
+/// Within so many seeds each bug has to be found, and without one none of these may fail.
+pub const SEEDS: Range<u64> = 0..2_000;
+
+/// What came of one bug.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// The bug; `None` is the engine as it is.
+    pub bug: Option<Bug>,
+    /// The seed that found it, and the invariant that was violated.
+    pub found: Option<(u64, &'static str)>,
+}
+
+/// Hunts all bugs.
+#[must_use]
+pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
+    let none = clean.then_some(None);
+    let bugs = Bug::ALL.iter().copied().map(Some);
+    let hunt = |bug| {
+        let summary = explore(SEEDS, threads, 1, &|| choose(bug));
+        let first = summary.failed.first();
+        let hunt = Hunt {
+            bug,
+            found: first.map(|(seed, violation)| (*seed, violation.invariant)),
+        };
+        say(&hunt);
+        hunt
+    };
+    none.into_iter().chain(bugs).map(hunt).collect()
+}
+
+/// Writes a line of the table.
+#[must_use]
+pub fn line(hunt: &Hunt) -> String {
+    let (name, place, what) = hunt.bug.map_or_else(
+        || ("(none)".to_owned(), "", "the engine as it is"),
+        |bug| (format!("{bug:?}"), bug.place(), bug.what()),
+    );
+    let found = match (hunt.bug, hunt.found) {
+        (_, Some((seed, invariant))) => format!("seed {seed}: {invariant}"),
+        (Some(_), None) => "NOT FOUND".to_owned(),
+        (None, None) => "clean".to_owned(),
+    };
+    format!("{name:<22} {place:<28} {found:<28} {what}\n")
+}
+
+/// Tells whether every bug was found, and nothing where there is none.
+#[must_use]
+pub fn is_good(hunts: &[Hunt]) -> bool {
+    hunts
+        .iter()
+        .all(|hunt| hunt.bug.is_some() == hunt.found.is_some())
+}

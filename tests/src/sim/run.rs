@@ -1,0 +1,599 @@
+//! One run: the plan is carried out, everything is looked at after every step, and at the end all must come right.
+
+use core::fmt;
+use core::time::Duration;
+
+use informer_core::Heap;
+use informer_mock::{Config, Gone, Instant};
+
+use super::client::{Client, Seen};
+use super::cluster::Cluster;
+use super::coverage::Coverage;
+use super::engine::{Engine, Snapshot, engine};
+use super::invariants::{self, Context, Invariant};
+use super::plan::{Action, Plan, World};
+
+/// How long it may take until all is right again when there are no more faults: the longest delay there is (a
+/// credential that was refused again and again, with its jitter), a watch that was asked for the longest time and
+/// has fallen silent, and some.
+pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Which fault met which state.
+    pub coverage: Coverage,
+    /// How many steps there were, those of the end included.
+    pub steps: usize,
+    /// What happened, one line each; empty where nobody wanted it.
+    pub trace: Vec<String>,
+    /// A hash of all that happened.
+    pub digest: u64,
+}
+
+/// An invariant was violated.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The invariant.
+    pub invariant: &'static str,
+    /// Where it is written down what should be.
+    pub source: &'static str,
+    /// What is wrong.
+    pub what: String,
+    /// After which step.
+    pub step: usize,
+    /// What happened up to there, where it was wanted.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({}), after step {}: {}",
+            self.invariant, self.source, self.step, self.what
+        )
+    }
+}
+
+/// Makes the engine of a process, whose number is given.
+pub type MakeEngine = dyn Fn(&World, u64) -> Box<dyn Engine>;
+
+/// Carries out a plan on growing storage.
+///
+/// # Errors
+/// The first violation of an invariant.
+pub fn run(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
+    run_with(plan, trace, &engine::<Heap>)
+}
+
+/// Carries out a plan on an engine that the caller makes.
+///
+/// # Errors
+/// The first violation of an invariant.
+pub fn run_with(plan: &Plan, trace: bool, make: &MakeEngine) -> Result<Outcome, Box<Violation>> {
+    let mut run = Run::new(plan, trace, make);
+    match run.go(plan, make) {
+        Ok(()) => Ok(Outcome {
+            coverage: run.coverage,
+            steps: run.step,
+            trace: run.trace,
+            digest: run.digest,
+        }),
+        Err((invariant, source, what)) => Err(Box::new(Violation {
+            invariant,
+            source,
+            what,
+            step: run.step,
+            trace: run.trace,
+        })),
+    }
+}
+
+type Failed = (&'static str, &'static str, String);
+
+struct Run {
+    cluster: Cluster,
+    client: Client,
+    invariants: Vec<Box<dyn Invariant>>,
+    world: World,
+    now: Instant,
+    step: usize,
+    processes: u64,
+    lost: bool,
+    coverage: Coverage,
+    wants_trace: bool,
+    trace: Vec<String>,
+    digest: u64,
+}
+
+impl Run {
+    fn new(plan: &Plan, trace: bool, make: &MakeEngine) -> Self {
+        let world = plan.world.clone();
+        let cluster = Cluster::new(world.seed, &config(&world));
+        let client = Client::new(make(&world, world.seed), &world);
+        Self {
+            cluster,
+            client,
+            invariants: invariants::all(&world),
+            world,
+            now: Instant::from_micros(10_000_000_000),
+            step: 0,
+            processes: 0,
+            lost: false,
+            coverage: Coverage::default(),
+            wants_trace: trace,
+            trace: Vec::new(),
+            digest: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+
+    fn go(&mut self, plan: &Plan, make: &MakeEngine) -> Result<(), Failed> {
+        self.cluster.tick(self.now);
+        self.client.join(0, 255, false);
+        self.poll();
+        self.check()?;
+        for action in &plan.actions {
+            self.step += 1;
+            self.note(|| format!("{action}"));
+            for source in 0..self.client.sources() {
+                self.coverage.act(self.client.phase(source), action);
+            }
+            self.act(action, make)?;
+            self.poll();
+            self.check()?;
+        }
+        self.come_right()
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.wants_trace {
+            let seconds = (self.now.as_micros() - 10_000_000_000) as f64 / 1e6;
+            self.trace
+                .push(format!("{:>4} {seconds:>10.3}s {}", self.step, line()));
+        }
+    }
+
+    fn poll(&mut self) {
+        self.client.resync_due(self.now);
+        self.client
+            .poll(&mut self.cluster, self.now, &mut self.coverage);
+    }
+
+    fn act(&mut self, action: &Action, make: &MakeEngine) -> Result<(), Failed> {
+        let keys = self.world.keys;
+        let sources = self.client.sources();
+        let cluster = &mut self.cluster;
+        match *action {
+            Action::Put(slot, label) => cluster.put(slot % keys, label, None),
+            Action::Spoil(slot, large) => cluster.put(slot % keys, 0, Some(Action::poison(large))),
+            Action::Delete(slot) => drop(cluster.delete(slot % keys)),
+            Action::Recreate(slot) => {
+                cluster.delete(slot % keys);
+                cluster.put(slot % keys, 0, None);
+            }
+            Action::Bump => cluster.bump(),
+            Action::Fault(kind, at) => {
+                cluster.inject(&kind.fault(at));
+                self.client.fault = Some(kind);
+            }
+            Action::Compact(back) => cluster.compact(back.into()),
+            Action::ForgetEvents => cluster.forget_events(),
+            Action::Lag(server, back) => cluster.lag(server.into(), back.into()),
+            Action::CatchUp(server, all) => cluster.catch_up(server.into(), all),
+            Action::Route(server) => cluster.route = server.into(),
+            Action::Down(server) => cluster.go_down(server.into()),
+            Action::Up(server) => cluster.come_up(server.into()),
+            Action::Restart(server, unready) => {
+                cluster.restart(server.into(), Duration::from_secs(unready.into()));
+            }
+            Action::Restore(back, properly) => {
+                cluster.restore(self.now, back.into(), properly);
+                if !properly {
+                    self.client
+                        .wires
+                        .iter_mut()
+                        .for_each(super::wire::Wire::distrust);
+                }
+            }
+            Action::Lose(slot) => {
+                if cluster.lose(slot % keys) {
+                    self.lost = true;
+                    self.client
+                        .wires
+                        .iter_mut()
+                        .for_each(super::wire::Wire::give_up);
+                }
+            }
+            Action::CutWatches => cluster.disturb_watches(informer_mock::FakeServer::cut_watches),
+            Action::CloseWatches => {
+                cluster.disturb_watches(informer_mock::FakeServer::close_watches);
+            }
+            Action::StallWatches => {
+                cluster.disturb_watches(informer_mock::FakeServer::stall_watches);
+            }
+            Action::Bookmarks(on) => cluster.configure(|config| config.bookmarks = on),
+            Action::Read(source, bytes) => {
+                self.read(usize::from(source) % sources, bytes.into());
+            }
+            Action::ReadAll(source) => {
+                let source = usize::from(source) % sources;
+                for _ in 0..1000 {
+                    if !self.read(source, usize::MAX) {
+                        break;
+                    }
+                    self.check()?;
+                }
+            }
+            Action::Pop(count) => self.pop(count.into())?,
+            Action::Hear(handler, count) => drop(self.client.hear(handler.into(), count.into())),
+            Action::Pass(ms, live) => self.pass(Duration::from_millis(ms.into()), live)?,
+            Action::ToDeadline => self.jump_to_deadline()?,
+            Action::ClockBack(ms) => self.client.clock_back(Duration::from_millis(ms.into())),
+            Action::Join(resync, backlog, unchanged) => {
+                self.client.join(resync, backlog, unchanged);
+            }
+            Action::Leave(handler) => self.client.leave(handler.into()),
+            Action::Resync => self.client.resync(),
+            Action::Relist(source) => self.client.relist(usize::from(source) % sources, self.now),
+            Action::LateAnswer(which) => self.client.late_answer(which.into(), self.now),
+            Action::Reborn => self.reborn(make),
+            Action::Stop => {
+                self.client
+                    .stop(&mut self.cluster, self.now, &mut self.coverage);
+                self.check()?;
+                self.reborn(make);
+            }
+        }
+        Ok(())
+    }
+
+    fn reborn(&mut self, make: &MakeEngine) {
+        self.client.abandon(&mut self.cluster);
+        self.processes += 1;
+        let seed = self.world.seed.wrapping_add(self.processes << 32);
+        let fault = self.client.fault;
+        self.client = Client::new(make(&self.world, seed), &self.world);
+        self.client.fault = fault;
+        if self.lost {
+            self.client
+                .wires
+                .iter_mut()
+                .for_each(super::wire::Wire::give_up);
+        }
+        self.invariants = invariants::all(&self.world);
+        self.client.join(0, 255, false);
+    }
+
+    fn read(&mut self, source: usize, bytes: usize) -> bool {
+        self.client.read(
+            source,
+            &mut self.cluster,
+            self.now,
+            bytes,
+            &mut self.coverage,
+        )
+    }
+
+    fn pop(&mut self, count: usize) -> Result<(), Failed> {
+        for _ in 0..count {
+            if self.client.pop(1) == 0 {
+                break;
+            }
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Reads, pops and hears all that there is.
+    fn drain(&mut self) -> Result<(), Failed> {
+        for _ in 0..10_000 {
+            let mut news = false;
+            for source in 0..self.client.sources() {
+                news |= self.read(source, usize::MAX);
+            }
+            self.check()?;
+            while self.client.pop(1) > 0 {
+                news = true;
+                self.check()?;
+            }
+            for handler in 0..self.client.handlers.len() {
+                news |= self.client.hear(handler, 100) > 0;
+            }
+            self.check()?;
+            self.poll();
+            if !news {
+                return Ok(());
+            }
+        }
+        Err((
+            "busy",
+            "reference",
+            "it does not come to rest while no time passes".to_owned(),
+        ))
+    }
+
+    fn next_event(&mut self) -> Option<Instant> {
+        let deadline = self.client.next_deadline(&mut self.cluster, self.now);
+        let news = self.client.next_news(&mut self.cluster, self.now);
+        deadline.into_iter().chain(news).min()
+    }
+
+    fn jump(&mut self, to: Instant) {
+        self.now = self.now.max(to);
+        self.cluster.tick(self.now);
+    }
+
+    fn pass(&mut self, time: Duration, live: bool) -> Result<(), Failed> {
+        let end = self.now + time;
+        if live {
+            self.drain()?;
+        }
+        for _ in 0..100_000 {
+            let next = if live {
+                self.next_event()
+            } else {
+                self.client.next_deadline(&mut self.cluster, self.now)
+            };
+            let Some(next) = next.filter(|next| *next <= end && (live || *next > self.now)) else {
+                self.jump(end);
+                self.poll();
+                if live {
+                    self.drain()?;
+                }
+                return Ok(());
+            };
+            self.jump(next);
+            self.poll();
+            if live {
+                self.drain()?;
+            }
+            self.check()?;
+        }
+        Err((
+            "busy",
+            "reference",
+            format!("time does not pass: it is still {:?}", self.now),
+        ))
+    }
+
+    fn jump_to_deadline(&mut self) -> Result<(), Failed> {
+        if let Some(next) = self.next_event() {
+            // Just before it nothing may happen that has to wait for it; it is one of the moments that are looked at.
+            self.jump(next);
+            self.poll();
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// All faults end, and what is told has to become true.
+    fn come_right(&mut self) -> Result<(), Failed> {
+        self.step += 1;
+        self.note(|| "all faults end".to_owned());
+        self.cluster.heal();
+        self.client.fault = None;
+        self.client.break_lies();
+        if self.world.client_go {
+            // It waits for a connection that is half open as long as TCP likes, which is not for ever.
+            self.client.break_connections();
+            // And a list in pages that shows a version from which no watch can go on does so until the etcd compacts.
+            self.cluster.compact(0);
+        }
+        if self.lost {
+            // What was lost would come back from the history.
+            self.cluster.compact(0);
+        }
+        self.poll();
+        self.drain()?;
+        for source in 0..self.client.sources() {
+            if !self.client.wires[source].trusted {
+                // Nobody can know that a server has lied. The user, or an audit, asks again.
+                self.client.relist(source, self.now);
+            }
+        }
+        self.poll();
+        self.drain()?;
+        self.wait_until_right()?;
+        self.settled()?;
+        // It is not right by chance: what happens now comes as well.
+        for slot in 0..self.world.keys {
+            self.cluster.put(slot, slot % 2, None);
+        }
+        self.drain()?;
+        self.cluster.delete(0);
+        self.drain()?;
+        self.wait_until_right()?;
+        self.settled()
+    }
+
+    fn wait_until_right(&mut self) -> Result<(), Failed> {
+        let start = self.now;
+        while !self.is_right() {
+            if self.now.saturating_duration_since(start) > PATIENCE {
+                return Err(("liveness", "simulation 5.8.2", self.what_is_missing()));
+            }
+            self.pass(Duration::from_secs(20), true)?;
+        }
+        let took = self.now.saturating_duration_since(start);
+        self.note(|| format!("all is right after {took:?}"));
+        Ok(())
+    }
+
+    fn is_right(&mut self) -> bool {
+        let quiet = self.client.is_quiet();
+        let synced = self.client.engine.is_synced() || self.client.engine.is_incomplete();
+        let heard = self
+            .client
+            .handlers
+            .iter()
+            .all(|handler| self.client.pending(handler) == 0);
+        quiet && synced && heard && self.missing().is_none()
+    }
+
+    fn missing(&self) -> Option<String> {
+        if self.client.engine.is_incomplete() {
+            return None;
+        }
+        let snapshot = self.client.snapshot();
+        let era = self.cluster.era_number();
+        invariants::bookmarkable::difference(&self.cluster, &self.world, &snapshot, |_| {
+            Some((era, u64::MAX))
+        })
+    }
+
+    fn what_is_missing(&self) -> String {
+        let phases: Vec<_> = (0..self.client.sources())
+            .map(|source| self.client.phase(source))
+            .collect();
+        format!(
+            "after {PATIENCE:?} without faults: synced {}, idle {}, states {phases:?}, {}",
+            self.client.engine.is_synced(),
+            self.client.engine.is_idle(),
+            self.missing()
+                .unwrap_or_else(|| "the cache is right".to_owned()),
+        )
+    }
+
+    fn settled(&mut self) -> Result<(), Failed> {
+        let snapshot = self.client.snapshot();
+        let context = context(
+            &self.cluster,
+            &self.world,
+            &self.client,
+            &snapshot,
+            self.now,
+        );
+        for invariant in &mut self.invariants {
+            let (name, source) = (invariant.name(), invariant.source());
+            invariant
+                .settled(&context)
+                .map_err(|what| (name, source, what))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at all that happened since the last time, and at the state.
+    fn check(&mut self) -> Result<(), Failed> {
+        let seen = core::mem::take(&mut self.client.seen);
+        for seen in &seen {
+            self.digest_of(seen);
+            if let Some(line) = shown(seen) {
+                self.note(|| format!("    {line}"));
+            }
+        }
+        let quiet = seen.iter().all(|seen| matches!(seen, Seen::Drained(..)));
+        let touched = core::mem::take(&mut self.client.touched) || !quiet;
+        // Where nothing happened the state is what it was.
+        let snapshot = if touched {
+            self.client.snapshot()
+        } else {
+            Snapshot::default()
+        };
+        let context = context(
+            &self.cluster,
+            &self.world,
+            &self.client,
+            &snapshot,
+            self.now,
+        );
+        for seen in &seen {
+            if let Seen::Wrong(what) = seen {
+                return Err(("rules", "docs/RUN-LOOP.md", what.clone()));
+            }
+            for invariant in &mut self.invariants {
+                let (name, source) = (invariant.name(), invariant.source());
+                invariant
+                    .seen(seen, &context)
+                    .map_err(|what| (name, source, what))?;
+            }
+        }
+        for invariant in self.invariants.iter_mut().filter(|_| touched) {
+            let (name, source) = (invariant.name(), invariant.source());
+            invariant
+                .step(&context)
+                .map_err(|what| (name, source, what))?;
+        }
+        Ok(())
+    }
+
+    fn digest_of(&mut self, seen: &Seen) {
+        use core::hash::{Hash, Hasher};
+        let mut hasher = Fnv(self.digest);
+        match seen {
+            Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(&mut hasher),
+            Seen::Reported(source, class) => (2, source, class).hash(&mut hasher),
+            Seen::Told(note) => (3, note.slot, note.state).hash(&mut hasher),
+            Seen::Heard(handler, event) => {
+                (4, handler, event.key().map(|key| key.0)).hash(&mut hasher);
+            }
+            Seen::Joined(handler) => (5, handler.number).hash(&mut hasher),
+            Seen::Left(handler) => (6, handler).hash(&mut hasher),
+            Seen::Resync(pass, _) => (7, pass).hash(&mut hasher),
+            Seen::Drained(source, outputs, wait) => (8, source, outputs, wait).hash(&mut hasher),
+            Seen::Wrong(what) => (9, what).hash(&mut hasher),
+        }
+        self.digest = hasher.finish();
+    }
+}
+
+struct Fnv(u64);
+
+impl core::hash::Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+const fn context<'a>(
+    cluster: &'a Cluster,
+    world: &'a World,
+    client: &'a Client,
+    snapshot: &'a Snapshot,
+    now: Instant,
+) -> Context<'a> {
+    Context {
+        cluster,
+        world,
+        client,
+        snapshot,
+        now,
+    }
+}
+
+fn shown(seen: &Seen) -> Option<String> {
+    Some(match seen {
+        Seen::Asked(asked) => format!("-> {} {}", asked.source, asked.target),
+        Seen::Reported(source, class) => format!("!  {source} {class}"),
+        Seen::Told(note) => format!("*  {note}"),
+        Seen::Heard(handler, event) => format!("   handler {handler} hears {event:?}"),
+        Seen::Joined(handler) => format!("   handler {} joined", handler.number),
+        Seen::Left(handler) => format!("   handler {handler} left"),
+        Seen::Resync(pass, _) => format!("   resync, pass {pass}"),
+        Seen::Drained(..) => return None,
+        Seen::Wrong(what) => format!("?? {what}"),
+    })
+}
+
+fn config(world: &World) -> Config {
+    let mut config = Config::default();
+    if world.forgetful {
+        config = config.forgetful();
+    }
+    config.watch_list = world.watch_list;
+    config.bookmarks = world.bookmarks;
+    config.cache_ignores_limit = !world.cache_pages;
+    config.gone = if world.gone_http {
+        Gone::Http
+    } else {
+        Gone::Event
+    };
+    config.latency = Duration::from_millis(world.latency.into());
+    config
+}
