@@ -118,34 +118,98 @@ impl<K: Ord + Clone + Send + 'static> Default for WorkQueue<K> {
 
 impl<K: Ord + Clone> WorkQueue<K> {
     /// Adds a key. One that waits already is not added again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// queue.add("web");
+    /// assert_eq!(queue.waiting(), 1);
+    /// # }
+    /// ```
     pub fn add(&self, key: K) {
         self.add_with_priority(key, 0);
     }
 
     /// Adds a key that goes before all of lower priority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("event");
+    /// queue.add_with_priority("urgent", 1);
+    /// assert_eq!(queue.next().await.map(|work| *work), Some("urgent"));
+    /// # }
+    /// ```
     pub fn add_with_priority(&self, key: K, priority: i32) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_with_priority(now, key, priority));
     }
 
     /// Adds a key after a delay; of several delays of a key the earliest counts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add_after("web", Duration::from_secs(60));
+    /// assert_eq!(queue.waiting(), 0);
+    /// assert_eq!(queue.next().await.map(|work| *work), Some("web"));
+    /// # }
+    /// ```
     pub fn add_after(&self, key: K, delay: Duration) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_after(now, key, delay));
     }
 
     /// Adds a key after the time that the rate limit says.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add_rate_limited("web");
+    /// assert_eq!(queue.requeues(&"web"), 1);
+    /// # }
+    /// ```
     pub fn add_rate_limited(&self, key: K) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_rate_limited(now, key));
     }
 
     /// Has the rate limit forget a key, for which all went well.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add_rate_limited("web");
+    /// queue.forget(&"web");
+    /// assert_eq!(queue.requeues(&"web"), 0);
+    /// # }
+    /// ```
     pub fn forget(&self, key: &K) {
         self.lock().forget(key);
     }
 
     /// Returns how often a key was added by the rate limit since it was forgotten.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # queue.add("web");
+    /// assert_eq!(queue.requeues(&"web"), 0);
+    /// # }
+    /// ```
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
         self.lock().requeues(key)
@@ -153,6 +217,19 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Waits for the next key that is to be done; `None` after a shutdown. It is worked on until what is returned is
     /// finished or dropped. Giving up to wait loses nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// let work = queue.next().await;
+    /// assert_eq!(work.map(|work| *work), Some("web"));
+    /// queue.shut_down();
+    /// assert!(queue.next().await.is_none());
+    /// # }
+    /// ```
     pub async fn next(&self) -> Option<Work<K>> {
         loop {
             let mut news = pin!(self.shared.news.notified());
@@ -186,6 +263,16 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Takes nothing more in: what is queued is still given out, what is delayed is dropped, and its number returned.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add_after("web", Duration::from_secs(1));
+    /// assert_eq!(queue.shut_down(), 1);
+    /// # }
+    /// ```
     pub fn shut_down(&self) -> usize {
         let mut queue = self.lock();
         let dropped = queue.shut_down();
@@ -195,6 +282,16 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Takes nothing more in, and waits until everything is done. What is added while it is worked on before that is done,
     /// too. A [`shut_down`](Self::shut_down) ends the waiting.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add_after("web", Duration::from_secs(1));
+    /// assert_eq!(queue.shut_down_with_drain().await, 1);
+    /// # }
+    /// ```
     pub async fn shut_down_with_drain(&self) -> usize {
         let dropped = {
             let mut queue = self.lock();
@@ -214,24 +311,68 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Tells whether nothing is taken in any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # queue.add("web");
+    /// queue.shut_down();
+    /// assert!(queue.is_shutting_down());
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.lock().is_shutting_down()
     }
 
     /// Returns figures.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// assert_eq!(queue.metrics().depth, 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
         self.lock().metrics(self.shared.timer.now())
     }
 
     /// Returns how many keys wait for a worker, delayed ones aside.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// assert_eq!(queue.waiting(), 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().waiting()
     }
 
     /// Tells whether no key waits, is delayed or worked on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// let work = queue.next().await;
+    /// assert!(!queue.is_empty(), "it is worked on");
+    /// drop(work);
+    /// assert!(queue.is_empty());
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
@@ -296,22 +437,73 @@ pub struct Work<K: Ord + Clone> {
 
 impl<K: Ord + Clone> Work<K> {
     /// Returns the key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// if let Some(work) = queue.next().await {
+    ///     assert_eq!(*work.key(), "web");
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub const fn key(&self) -> &K {
         &self.key
     }
 
     /// All went well: the rate limit forgets the key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// if let Some(work) = queue.next().await {
+    ///     work.finish();
+    /// }
+    /// assert!(queue.is_empty());
+    /// # }
+    /// ```
     pub fn finish(self) {
         self.queue.forget(&self.key);
     }
 
     /// It went wrong: the key is added again after the time that the rate limit says.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// if let Some(work) = queue.next().await {
+    ///     work.retry();
+    /// }
+    /// assert_eq!(queue.requeues(&"web"), 1);
+    /// # }
+    /// ```
     pub fn retry(self) {
         self.queue.add_rate_limited(self.key.clone());
     }
 
     /// All went well, and the key is to be looked at again after a time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// # use core::time::Duration;
+    /// # let queue = informer_tokio::WorkQueue::new();
+    /// queue.add("web");
+    /// if let Some(work) = queue.next().await {
+    ///     work.requeue_after(Duration::from_secs(600));
+    /// }
+    /// assert!(!queue.is_empty());
+    /// # }
+    /// ```
     pub fn requeue_after(self, delay: Duration) {
         self.queue.forget(&self.key);
         self.queue.add_after(self.key.clone(), delay);
