@@ -1,12 +1,18 @@
 //! From the bytes of an object to what the cache keeps of it.
 
+#[cfg(feature = "lz4")]
+mod lz4;
 #[cfg(feature = "alloc")]
 mod metadata;
+#[cfg(feature = "alloc")]
+pub mod packing;
 #[cfg(feature = "alloc")]
 mod raw;
 #[cfg(feature = "serde_json")]
 mod typed;
 
+#[cfg(feature = "lz4")]
+pub use lz4::{Lz4Json, PackedLz4};
 #[cfg(feature = "alloc")]
 pub use metadata::{Meta, Metadata};
 #[cfg(feature = "alloc")]
@@ -196,8 +202,18 @@ pub trait View {
         None
     }
 
-    /// Returns the JSON of the object, where it is kept.
+    /// Returns the JSON of the object, where it is kept as it is.
     fn json(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Calls `read` with the JSON of the object's labels, where they are kept, unpacked where need be.
+    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
+        self.labels_json().into_iter().for_each(read);
+    }
+
+    /// Calls `read` with the JSON of the object, where it is kept, unpacked where need be.
+    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
+        self.json().into_iter().for_each(read);
     }
 }

@@ -17,7 +17,8 @@ pub trait Sink<X> {
     /// Takes a frame. It may be gathered until [`Sink::flush`].
     fn frame(&mut self, now: Instant, frame: Frame<'_, X>);
 
-    /// Applies what was gathered; `version` is what the reflector has reached with it.
+    /// Applies what was gathered; `version` is what the reflector has reached with it. It is called before the driver
+    /// waits, so that many events that came at once are one batch.
     fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
 
     /// Takes a report.
@@ -93,6 +94,7 @@ pub async fn drive<R, S, T, C, K>(
 {
     let mut body: Option<(RequestId, T::Body)> = None;
     let mut send: Option<Pending<S>> = None;
+    let mut gathered = Gathered(false);
     loop {
         let mut step = advance(reflector, timer.now(), sink);
         send = step.send.take().or(send);
@@ -100,12 +102,13 @@ pub async fn drive<R, S, T, C, K>(
             body = None;
         }
         if reflector.is_stopped() {
+            gathered.flush(timer, sink, reflector);
             return;
         }
         if let Some(pending) = send.take() {
             sink.activity(timer.now(), pending.activity(None));
             let sending = pending.send(transport);
-            match exchange(reflector, timer, sink, sending, &mut step).await {
+            match exchange(reflector, timer, sink, &mut gathered, sending, &mut step).await {
                 Some(Ok((head, new))) => {
                     let now = timer.now();
                     reflector.handle_head(now, pending.id, head);
@@ -122,7 +125,16 @@ pub async fn drive<R, S, T, C, K>(
             send = step.send.take();
         } else if let Some((id, reading)) = &mut body {
             let id = *id;
-            let read = read(reflector, timer, sink, id, reading, &mut step).await;
+            let read = read(
+                reflector,
+                timer,
+                sink,
+                &mut gathered,
+                id,
+                reading,
+                &mut step,
+            )
+            .await;
             send = step.send.take();
             match read {
                 Some(true) => {}
@@ -130,6 +142,7 @@ pub async fn drive<R, S, T, C, K>(
             }
         } else {
             // A pause.
+            gathered.flush(timer, sink, reflector);
             sink.activity(timer.now(), Activity::Waiting { until: step.pause });
             match wake::<core::convert::Infallible, _, _, _>(
                 timer,
@@ -179,6 +192,22 @@ impl<S: Storage> Pending<S> {
             Verb::Stream if agreed => Activity::Streaming,
             Verb::Watch if agreed => Activity::Watching,
             Verb::Stream | Verb::Watch => Activity::Opening,
+        }
+    }
+}
+
+/// Whether the sink has been handed frames that it has not been told to apply.
+struct Gathered(bool);
+
+impl Gathered {
+    fn flush<R: Target, S: Storage, K: Sink<S::Text>>(
+        &mut self,
+        timer: &mut impl Timer,
+        sink: &mut K,
+        reflector: &Reflector<R, S>,
+    ) {
+        if core::mem::take(&mut self.0) {
+            sink.flush(timer.now(), reflector.version());
         }
     }
 }
@@ -248,6 +277,7 @@ async fn exchange<R, S, C, K, O>(
     reflector: &mut Reflector<R, S>,
     timer: &mut C,
     sink: &mut K,
+    gathered: &mut Gathered,
     sending: impl Future<Output = O>,
     step: &mut Step<S>,
 ) -> Option<O>
@@ -259,6 +289,20 @@ where
 {
     let mut sending = pin!(sending);
     loop {
+        // What is there already is taken before anything is applied.
+        let ready = poll_fn(|cx| Poll::Ready(poll_two(cx, sink, sending.as_mut()))).await;
+        if let Some(Wake::Io(answer)) = ready {
+            return Some(answer);
+        }
+        gathered.flush(timer, sink, reflector);
+        if let Some(Wake::Command(command)) = ready {
+            obey(reflector, timer.now(), command);
+            *step = advance(reflector, timer.now(), sink);
+            if step.cancelled || reflector.is_stopped() {
+                return None;
+            }
+            continue;
+        }
         match wake(timer, sink, sending.as_mut(), step.deadline).await {
             Wake::Io(answer) => return Some(answer),
             Wake::Command(command) => obey(reflector, timer.now(), command),
@@ -277,6 +321,7 @@ async fn read<R, S, C, K, B>(
     reflector: &mut Reflector<R, S>,
     timer: &mut C,
     sink: &mut K,
+    gathered: &mut Gathered,
     id: RequestId,
     body: &mut B,
     step: &mut Step<S>,
@@ -288,13 +333,15 @@ where
     K: Sink<S::Text>,
     B: Body,
 {
-    let mut chunk = match exchange(reflector, timer, sink, body.chunk(), step).await? {
+    let mut chunk = match exchange(reflector, timer, sink, gathered, body.chunk(), step).await? {
         Ok(Some(chunk)) => chunk,
         Ok(None) => {
+            gathered.flush(timer, sink, reflector);
             reflector.handle_end(timer.now(), id, End::Clean);
             return Some(false);
         }
         Err(error) => {
+            gathered.flush(timer, sink, reflector);
             let now = timer.now();
             sink.failure(now, &error);
             reflector.handle_end(now, id, End::Failed(Failure::of(&error)));
@@ -328,7 +375,7 @@ where
             }
         }
     }
-    sink.flush(now, reflector.version());
+    gathered.0 = true;
     Some(true)
 }
 

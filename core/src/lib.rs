@@ -106,8 +106,10 @@ pub use cache::{Cache, CacheConfig, Notification};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
 #[cfg(feature = "serde_json")]
 pub use decode::{Json, Typed};
+#[cfg(feature = "lz4")]
+pub use decode::{Lz4Json, PackedLz4};
 #[cfg(feature = "alloc")]
-pub use decode::{Meta, Metadata, Raw, RawJson};
+pub use decode::{Meta, Metadata, Raw, RawJson, packing};
 pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use drive::{Activity, Command, Sink, drive};
 #[cfg(feature = "alloc")]
@@ -115,6 +117,8 @@ pub use election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Written};
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, Mode, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use informer::{Informer, Told, decode_object};
+#[cfg(feature = "alloc")]
+pub use json::Prune;
 pub use key::{KeyError, KeyFn, Keyed, split_key};
 #[cfg(feature = "alloc")]
 pub use listeners::{Event, ListenerConfig, ListenerId, Listeners};

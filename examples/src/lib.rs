@@ -1,4 +1,6 @@
-//! The examples are in `examples/`. This crate itself is empty; it has the code in the documents compiled and run.
+//! The examples are in `examples/`. This crate has what they share, and has the code in the documents compiled and run.
+
+pub mod measure;
 
 /// The code in `README.md`.
 #[cfg(doctest)]

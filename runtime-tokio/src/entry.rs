@@ -265,8 +265,22 @@ impl<V: View> Entry<V> {
     /// ```
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
-        let value = json::value_at(self.value().labels_json()?, &[key])?;
-        json::as_str(value).map(|text| text.to_string())
+        let mut found = None;
+        labels_of(self.value(), key, &mut |value| {
+            found = value.map(str::to_owned);
+        });
+        found
+    }
+
+    /// Returns the text at a path, where the object is kept as JSON, packed or not, and there is a text.
+    #[must_use]
+    pub fn string_at(&self, path: &[&str]) -> Option<String> {
+        let mut found = None;
+        self.value().with_json(&mut |whole| {
+            let text = json::value_at(whole, path).and_then(json::as_str);
+            found = text.map(|text| text.to_string());
+        });
+        found
     }
 
     /// Returns the JSON of the value at a path, where the object is kept as JSON; a number in the path is a place in
@@ -337,16 +351,20 @@ impl<V: View> Labels for Entry<V> {
 
 /// Calls `f` with the value of a label, without allocating where the text is plain.
 pub(crate) fn labels_of(value: &impl View, key: &str, f: &mut dyn FnMut(Option<&str>)) {
-    let found = value
-        .labels_json()
-        .and_then(|labels| json::value_at(labels, &[key]))
-        .and_then(json::as_str);
-    match found {
-        None => f(None),
-        Some(text) => match text.as_plain() {
-            Some(plain) => f(Some(plain)),
-            None => f(Some(&text.to_string())),
-        },
+    // Called once, whatever is found.
+    let mut asked = false;
+    value.with_labels(&mut |labels| {
+        asked = true;
+        match json::value_at(labels, &[key]).and_then(json::as_str) {
+            None => f(None),
+            Some(text) => match text.as_plain() {
+                Some(plain) => f(Some(plain)),
+                None => f(Some(&text.to_string())),
+            },
+        }
+    });
+    if !asked {
+        f(None);
     }
 }
 

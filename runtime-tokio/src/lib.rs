@@ -68,6 +68,8 @@ mod informer;
 mod kind;
 mod lister;
 mod options;
+#[cfg(feature = "zstd")]
+mod packed;
 #[cfg(feature = "page")]
 mod page;
 mod queue;
@@ -94,6 +96,8 @@ pub use informer::Informer;
 pub use kind::Kind;
 pub use lister::Lister;
 pub use options::HandlerOptions;
+#[cfg(feature = "zstd")]
+pub use packed::{PackError, Packed, PackedJson};
 #[cfg(feature = "page")]
 pub use page::Page;
 pub use queue::{Work, WorkQueue};
@@ -108,8 +112,8 @@ pub use async_trait::async_trait;
 #[doc(no_inline)]
 pub use informer_core::{
     Body, Decode, ElectionConfig, FailureKind, FieldSelector, Get, Head, IndexError, Initial, Json,
-    LabelSelector, LeaseRecord, Level, Meta, Metadata, OwnedResource, Problem, Raw, RawJson,
-    Report, Resource, Transport, TransportError, Typed, View, Written,
+    LabelSelector, LeaseRecord, Level, Meta, Metadata, OwnedResource, Problem, Prune, Raw, RawJson,
+    RawObject, Report, Resource, Transport, TransportError, Typed, View, Written,
 };
 
 #[doc(hidden)]

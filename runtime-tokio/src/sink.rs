@@ -251,6 +251,9 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
                 self.note(version);
                 self.batch.push(Item::Complete(version.clone()));
                 self.inner.listed(self.source);
+                // The first state is told before what follows it in the same batch changes it, or nobody would hear
+                // of the change.
+                self.apply(None);
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
             Frame::Bookmark { version } => self.note(version),

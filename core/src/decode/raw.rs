@@ -39,6 +39,12 @@ impl Decode for Raw {
 pub struct RawJson(Box<[u8]>);
 
 impl RawJson {
+    /// Keeps a copy of an object's JSON, which was checked to be well-formed.
+    #[must_use]
+    pub fn new(json: &[u8]) -> Self {
+        Self(json.into())
+    }
+
     /// Returns the bytes as the API server sent them.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {

@@ -1,6 +1,7 @@
 //! Objects decoded into a type by serde_json.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -8,6 +9,8 @@ use core::ops::Deref;
 use serde::de::DeserializeOwned;
 
 use super::{Decode, RawObject, View};
+use crate::json::Prune;
+use crate::json::de::read;
 
 /// Decodes each object into a `T` by serde_json: a type of k8s-openapi, or a struct with the fields one needs.
 ///
@@ -28,6 +31,7 @@ use super::{Decode, RawObject, View};
 /// ```
 pub struct Json<T> {
     keep_labels: bool,
+    prune: Prune,
     of: PhantomData<fn() -> T>,
 }
 
@@ -37,6 +41,7 @@ impl<T> Json<T> {
     pub const fn new() -> Self {
         Self {
             keep_labels: true,
+            prune: Prune::NOTHING,
             of: PhantomData,
         }
     }
@@ -46,8 +51,24 @@ impl<T> Json<T> {
     pub const fn without_labels(self) -> Self {
         Self {
             keep_labels: false,
-            of: PhantomData,
+            ..self
         }
+    }
+
+    /// Leaves out parts of each object while it is read, such as [`Prune::NOISE`]: nothing of them is allocated.
+    ///
+    /// ```
+    /// use informer_core::{Decode, Json, Prune, RawObject};
+    ///
+    /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
+    /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);
+    /// let pod = decoder.decode(&RawObject::parse(json))?;
+    /// assert_eq!(pod["metadata"], serde_json::json!({"name": "web"}));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn prune(self, prune: Prune) -> Self {
+        Self { prune, ..self }
     }
 }
 
@@ -78,7 +99,16 @@ impl<T: DeserializeOwned> Decode for Json<T> {
     type Error = serde_json::Error;
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<Typed<T>, serde_json::Error> {
-        let object = serde_json::from_slice(raw.json())?;
+        let object = match read(raw.json(), self.prune) {
+            Ok(object) => object,
+            // It has the better message, and knows of types that ask for more than a value.
+            Err(_) if self.prune.is_nothing() => serde_json::from_slice(raw.json())?,
+            Err(_) => {
+                let mut kept = Vec::new();
+                self.prune.copy(raw.json(), &mut kept);
+                serde_json::from_slice(&kept)?
+            }
+        };
         let labels = if self.keep_labels {
             raw.labels().map(Into::into)
         } else {
@@ -88,7 +118,7 @@ impl<T: DeserializeOwned> Decode for Json<T> {
     }
 
     fn fingerprint(&self) -> u64 {
-        0x6a73_6f6e
+        0x6a73_6f6e ^ self.prune.fingerprint()
     }
 }
 

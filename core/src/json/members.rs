@@ -4,6 +4,7 @@
 //! needs to. With bytes that are not JSON, or are only the first part of it, it ends early and never panics.
 
 use crate::json::JsonStr;
+use crate::json::block::Bits;
 use crate::json::scan::plain_end;
 
 /// Iterates over the members of a JSON object: names, and values without the whitespace around them.
@@ -61,16 +62,25 @@ impl<'a> Iterator for Elements<'a> {
 ///
 /// A segment is the name of a member, or in an array a decimal index.
 pub fn value_at<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
-    path.iter()
-        .try_fold(Cursor::new(json).value()?, |value, segment| {
-            match value.first()? {
-                b'{' => Members::new(value)
-                    .find(|(name, _)| name.eq_str(segment))
-                    .map(|(_, value)| value),
-                b'[' => Elements::new(value).nth(index(segment)?),
-                _ => None,
+    let mut cursor = Cursor::new(json);
+    for segment in path {
+        // Down into the value without looking for its end.
+        if cursor.eat(b'{') {
+            while !cursor.key()?.eq_str(segment) {
+                cursor.value()?;
             }
-        })
+        } else if cursor.eat(b'[') {
+            for _ in 0..index(segment)? {
+                cursor.value()?;
+                if !cursor.eat(b',') {
+                    return None;
+                }
+            }
+        } else {
+            return None;
+        }
+    }
+    cursor.value()
 }
 
 /// Returns the content of a value that is a string.
@@ -155,6 +165,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// Returns what was not consumed.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.json.get(self.at..).unwrap_or_default()
+    }
+
     /// Consumes a string, and returns it with its quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         if self.peek()? != b'"' {
@@ -224,90 +240,31 @@ fn container_end(json: &[u8], mut i: usize) -> Option<usize> {
         let strings = prefix_xor(quotes) ^ in_string;
         in_string = 0_u64.wrapping_sub(strings >> 63);
 
-        let opening = block.opening & !strings;
-        let mut closing = block.closing & !strings;
+        let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
+        // Empty containers, of which there are many in managedFields, change nothing, but for the one that is asked for.
+        let empty = opening & (closing >> 1) & !u64::from(depth == 0);
+        opening ^= empty;
+        closing ^= empty << 1;
         if closing.count_ones() as usize >= depth {
             // The end may be here. Brackets are matched in order.
-            while closing != 0 {
-                let bit = closing & closing.wrapping_neg();
-                let before = bit - 1;
-                let open = depth + (opening & before).count_ones() as usize;
-                if open == (block.closing & !strings & before).count_ones() as usize + 1 {
-                    return Some(i + bit.trailing_zeros() as usize + 1);
+            let mut brackets = opening | closing;
+            while brackets != 0 {
+                let bit = brackets & brackets.wrapping_neg();
+                if opening & bit != 0 {
+                    depth += 1;
+                } else {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        return Some(i + bit.trailing_zeros() as usize + 1);
+                    }
                 }
-                closing ^= bit;
+                brackets ^= bit;
             }
-            closing = block.closing & !strings;
+        } else {
+            depth = depth + opening.count_ones() as usize - closing.count_ones() as usize;
         }
-        // No bracket has closed the outermost, so there are not more closing ones.
-        depth =
-            (depth + opening.count_ones() as usize).saturating_sub(closing.count_ones() as usize);
         i += 64;
     }
-}
-
-/// A bit for each byte of a block, the first byte lowest.
-struct Bits {
-    quotes: u64,
-    backslashes: u64,
-    opening: u64,
-    closing: u64,
-}
-
-impl Bits {
-    #[inline(always)]
-    fn new(block: &[u8; 64]) -> Self {
-        let mut bits = Self {
-            quotes: 0,
-            backslashes: 0,
-            opening: 0,
-            closing: 0,
-        };
-        let (words, _) = block.as_chunks::<8>();
-        for (at, word) in words.iter().enumerate() {
-            let word = u64::from_le_bytes(*word);
-            // Brackets and braces differ in this bit, and no other byte that may be here becomes the same by it.
-            let folded = word | (ONES * 0x20);
-            bits.quotes |= other_bytes(word, b'"') >> (7 - at);
-            bits.backslashes |= other_bytes(word, b'\\') >> (7 - at);
-            bits.opening |= other_bytes(folded, b'{') >> (7 - at);
-            bits.closing |= other_bytes(folded, b'}') >> (7 - at);
-        }
-        Self {
-            quotes: transposed(!bits.quotes),
-            backslashes: if !bits.backslashes == 0 {
-                0
-            } else {
-                transposed(!bits.backslashes)
-            },
-            opening: transposed(!bits.opening),
-            closing: transposed(!bits.closing),
-        }
-    }
-}
-
-/// The highest bit of each byte of the word that is not equal to `byte`.
-#[inline(always)]
-fn other_bytes(word: u64, byte: u8) -> u64 {
-    const HIGHS: u64 = ONES << 7;
-    const LOWS: u64 = !HIGHS;
-
-    let differ = word ^ (ONES * byte as u64);
-    (((differ & LOWS) + LOWS) | differ) & HIGHS
-}
-
-/// Turns bit n of byte m into bit m of byte n.
-#[inline(always)]
-fn transposed(mut bits: u64) -> u64 {
-    for (shift, mask) in [
-        (7, 0x00aa_00aa_00aa_00aa),
-        (14, 0x0000_cccc_0000_cccc),
-        (28, 0x0000_0000_f0f0_f0f0),
-    ] {
-        let swapped = (bits ^ (bits >> shift)) & mask;
-        bits ^= swapped ^ (swapped << shift);
-    }
-    bits
 }
 
 /// The bytes that an odd number of backslashes comes before.
@@ -337,8 +294,6 @@ fn prefix_xor(mut bits: u64) -> u64 {
     }
     bits
 }
-
-const ONES: u64 = 0x0101_0101_0101_0101;
 
 fn is_space(bytes: &[u8]) -> bool {
     bytes

@@ -5,12 +5,19 @@
 //! - [`members`]: the members of one object, the elements of one array.
 //! - [`error`]: what is wrong with input that is not JSON.
 
+mod block;
+#[cfg(feature = "serde_json")]
+pub(crate) mod de;
 pub mod error;
 pub mod members;
+#[cfg(feature = "alloc")]
+pub(crate) mod prune;
 pub mod scan;
 pub mod text;
 
 pub use error::{ScanError, ScanErrorKind};
 pub use members::{Elements, Members, as_str, as_u64, value_at};
+#[cfg(feature = "alloc")]
+pub use prune::Prune;
 pub use scan::{DEPTH_LIMIT, Scanner, Step};
 pub use text::JsonStr;

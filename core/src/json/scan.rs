@@ -3,6 +3,7 @@
 //! The input may be split at any byte. Nothing is buffered: all that is kept between two pieces of input is a state,
 //! the depth, and one bit a level that tells objects from arrays.
 
+use super::block::{BLOCK, plain_in_block};
 use super::error::{ScanError, ScanErrorKind};
 
 /// The deepest nesting that is validated; deeper levels are only counted.
@@ -562,43 +563,6 @@ pub(crate) fn plain_end(input: &[u8], mut i: usize, wide: &mut bool) -> usize {
     }
     i
 }
-
-const BLOCK: usize = 16;
-
-/// The number of plain bytes at the start of a block.
-///
-/// The block is as long as most strings, because it costs more to guess wrongly how many blocks there are than to
-/// look at a few bytes in vain.
-#[inline(always)]
-fn plain_in_block(block: &[u8; BLOCK], wide: &mut bool) -> usize {
-    let bytes = u128::from_le_bytes(*block);
-    let (low, high) = (bytes as u64, (bytes >> 64) as u64);
-    *wide |= (low | high) & HIGHS != 0;
-    let (in_low, in_high) = (special_bytes(low), special_bytes(high));
-    let (before, special) = if in_low == 0 {
-        (8, in_high)
-    } else {
-        (0, in_low)
-    };
-    before + (special.trailing_zeros() / 8) as usize
-}
-
-/// Finds quotes, backslashes and control characters: the highest bit of the first such byte is set.
-///
-/// Borrows can also set that bit in bytes after the first.
-#[inline(always)]
-fn special_bytes(bytes: u64) -> u64 {
-    let quote = bytes ^ (ONES * b'"' as u64);
-    let backslash = bytes ^ (ONES * b'\\' as u64);
-    let control = bytes.wrapping_sub(ONES * b' ' as u64);
-    (quote.wrapping_sub(ONES) & !quote
-        | backslash.wrapping_sub(ONES) & !backslash
-        | control & !bytes)
-        & HIGHS
-}
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,214 @@
+//! Small pieces of work, for the micro benchmarks and for counting instructions.
+//!
+//! Each is a function of its own that is not inlined, because callgrind counts by the names of functions.
+
+use core::hint::black_box;
+
+use informer_core::json::{Scanner, value_at};
+use informer_core::{
+    Cache, CacheConfig, Change, Decode, DeltaFifo, Heap, Json, Meta, Mode, Object, Prune, Raw,
+    RawObject, ResourceVersion, Uid,
+};
+use serde::Deserialize;
+
+use crate::pods::{self, State};
+
+/// How many Pods a case goes through.
+pub const PODS: u64 = 100;
+
+/// What the cases work on.
+#[derive(Debug)]
+pub struct Input {
+    pods: Vec<String>,
+    keys: Vec<String>,
+}
+
+impl Input {
+    /// Makes the Pods.
+    #[must_use]
+    pub fn new() -> Self {
+        let pods: Vec<String> = (0..PODS)
+            .map(|number| {
+                let mut text = String::new();
+                pods::write(&mut text, number, State::first(number), true);
+                text
+            })
+            .collect();
+        let keys = pods
+            .iter()
+            .map(|pod| {
+                let mut key = String::new();
+                // Writing into a `String` does not fail.
+                let _ = RawObject::parse(pod.as_bytes()).write_key(&mut key);
+                key
+            })
+            .collect();
+        Self { pods, keys }
+    }
+
+    fn raw(&self) -> impl Iterator<Item = RawObject<'_>> {
+        self.pods.iter().map(|pod| RawObject::parse(pod.as_bytes()))
+    }
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A piece of work.
+pub type Case = fn(&Input);
+
+/// All of them, by name.
+pub const CASES: [(&str, Case); 10] = [
+    ("scan", case_scan),
+    ("head", case_head),
+    ("path", case_path),
+    ("prune", case_prune),
+    ("raw", case_raw),
+    ("meta", case_meta),
+    ("typed", case_typed),
+    ("fifo", case_fifo),
+    ("cache", case_cache),
+    ("lister", case_lister),
+];
+
+/// Validates each Pod.
+#[inline(never)]
+pub fn case_scan(input: &Input) {
+    for pod in &input.pods {
+        black_box(Scanner::new().skip_value(pod.as_bytes(), &mut 0, 0)).ok();
+    }
+}
+
+/// Reads the identity of each Pod.
+#[inline(never)]
+pub fn case_head(input: &Input) {
+    for pod in &input.pods {
+        black_box(RawObject::parse(pod.as_bytes()));
+    }
+}
+
+/// Finds the node of each Pod.
+#[inline(never)]
+pub fn case_path(input: &Input) {
+    for pod in &input.pods {
+        black_box(value_at(pod.as_bytes(), &["spec", "nodeName"]));
+    }
+}
+
+/// Leaves out managedFields of each Pod.
+#[inline(never)]
+pub fn case_prune(input: &Input) {
+    let mut kept = Vec::new();
+    for pod in &input.pods {
+        kept.clear();
+        Prune::NOISE.copy(pod.as_bytes(), &mut kept);
+        black_box(&kept);
+    }
+}
+
+/// Keeps the bytes of each Pod.
+#[inline(never)]
+pub fn case_raw(input: &Input) {
+    input
+        .raw()
+        .for_each(|pod| drop(black_box(Raw.decode(&pod))));
+}
+
+/// Keeps the metadata of each Pod.
+#[inline(never)]
+pub fn case_meta(input: &Input) {
+    input
+        .raw()
+        .for_each(|pod| drop(black_box(Meta.decode(&pod))));
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    #[allow(dead_code)] // Only made.
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[allow(dead_code)] // Only made.
+    node_name: String,
+    #[allow(dead_code)] // Only made.
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    #[allow(dead_code)] // Only made.
+    name: String,
+    #[allow(dead_code)] // Only made.
+    image: String,
+}
+
+/// Decodes a few fields of each Pod.
+#[inline(never)]
+pub fn case_typed(input: &Input) {
+    let decoder = Json::<Pod>::new();
+    input
+        .raw()
+        .for_each(|pod| drop(black_box(decoder.decode(&pod))));
+}
+
+/// Sends each key through a DeltaFIFO, three times.
+#[inline(never)]
+pub fn case_fifo(input: &Input) {
+    let mut fifo: DeltaFifo<&str, Heap> =
+        DeltaFifo::with_key_fn(|key, out| out.write_str(key), Mode::All);
+    for _ in 0..3 {
+        for key in &input.keys {
+            black_box(fifo.add(key.as_str())).ok();
+        }
+    }
+    while let Ok(popped) = fifo.pop() {
+        black_box(&popped);
+    }
+}
+
+fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
+    let mut cache = Cache::new(CacheConfig::default(), 1, 7);
+    let index = cache.declare_index("node").unwrap_or_default();
+    cache.begin(0);
+    for round in 0..2_u64 {
+        for (number, key) in input.keys.iter().enumerate() {
+            let version = ResourceVersion::new(&format!("{}", round * 1000 + number as u64 + 1));
+            let object = Object::new(Uid::new(key), version, round);
+            let values = vec![(index, format!("n{}", number % 10).into())];
+            black_box(cache.upsert(0, Change::Listed, key, object, values)).ok();
+        }
+        cache.complete(0, ResourceVersion::new("9"));
+        while let Some(notification) = cache.pop() {
+            black_box(&notification);
+        }
+    }
+    cache
+}
+
+/// Lists into a cache, and lists again with every object changed.
+#[inline(never)]
+pub fn case_cache(input: &Input) {
+    drop(black_box(filled(input)));
+}
+
+/// Fills a cache and reads every object, by key and by an index.
+#[inline(never)]
+pub fn case_lister(input: &Input) {
+    let cache = filled(input);
+    for _ in 0..10 {
+        for key in &input.keys {
+            black_box(cache.get(key));
+        }
+        for node in 0..10 {
+            if let Ok(found) = cache.by_index("node", &format!("n{node}")) {
+                black_box(found.count());
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Runs the clients in turn against one server, and prints medians and ratios.
+//!
+//! The clients are interleaved, so that what else the machine does falls on all of them alike.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The server's arguments besides its address.
+    pub server: Vec<String>,
+    /// How the first state is fetched: `list` or `stream`.
+    pub initial: String,
+    /// How often each client runs.
+    pub rounds: usize,
+    /// The forms of this project.
+    pub forms: Vec<String>,
+    /// This project's client.
+    pub ours: PathBuf,
+    /// The client by kube-rs; without it there are no ratios.
+    pub theirs: Option<PathBuf>,
+}
+
+/// The figures of one run, by name.
+type Figures = BTreeMap<String, f64>;
+
+/// What is shown, and against which figure of kube-rs it is held.
+const COLUMNS: [&str; 7] = [
+    "sync_s",
+    "sync_cpu_s",
+    "sync_rss_kb",
+    "sync_hwm_kb",
+    "events_s",
+    "events_cpu_s",
+    "end_rss_kb",
+];
+const LATENCIES: [&str; 3] = ["p50", "p99", "max"];
+
+/// Runs the plan; returns the table.
+///
+/// # Errors
+/// Fails where a program cannot be run, or does not end well.
+pub fn run(plan: &Plan) -> io::Result<String> {
+    let server = Server::start(&plan.server)?;
+    let mut runs: BTreeMap<(usize, String), Vec<Figures>> = BTreeMap::new();
+    let mut clients: Vec<(&Path, &str, String)> = Vec::new();
+    if let Some(theirs) = &plan.theirs {
+        for form in ["typed", "typed-pruned"] {
+            clients.push((theirs, form, format!("kube-rs {form}")));
+        }
+    }
+    for form in &plan.forms {
+        clients.push((&plan.ours, form, format!("informer {form}")));
+    }
+    for _ in 0..plan.rounds.max(1) {
+        for (number, (program, form, name)) in clients.iter().enumerate() {
+            let output = Command::new(program)
+                .args(["--server", &server.url, "--form", form])
+                .args(["--initial", &plan.initial])
+                .stderr(Stdio::inherit())
+                .output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() {
+                return Err(io::Error::other(format!("{name} failed: {text}")));
+            }
+            runs.entry((number, name.clone()))
+                .or_default()
+                .push(figures(&text));
+        }
+    }
+    Ok(table(&runs))
+}
+
+/// Reads `name=value` pairs; those that are no numbers are left out.
+fn figures(text: &str) -> Figures {
+    text.split_whitespace()
+        .filter_map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        })
+        .collect()
+}
+
+fn median(runs: &[Figures], name: &str) -> Option<f64> {
+    let mut values: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| run.get(name).copied())
+        .collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
+    let has_latency = runs
+        .values()
+        .any(|runs| runs.iter().any(|run| run.contains_key("p50")));
+    let columns: Vec<&str> = if has_latency {
+        LATENCIES.to_vec()
+    } else {
+        COLUMNS.to_vec()
+    };
+    let reference = |client: &str| {
+        runs.iter()
+            .find(|((_, name), _)| name == client)
+            .map(|(_, runs)| runs)
+    };
+    let mut out = format!("| client | {} |\n|---|", columns.join(" | "));
+    out.push_str(&"---|".repeat(columns.len()));
+    for ((_, name), figures) in runs {
+        // What prunes is held against what prunes.
+        let other = if name == "informer typed-pruned" {
+            "kube-rs typed-pruned"
+        } else {
+            "kube-rs typed"
+        };
+        out.push_str(&format!("\n| {name} |"));
+        for column in &columns {
+            let Some(value) = median(figures, column) else {
+                out.push_str(" |");
+                continue;
+            };
+            let shown = if column.ends_with("_kb") {
+                format!("{:.0} MB", value / 1000.0)
+            } else if column.ends_with("_s") {
+                format!("{value:.2}")
+            } else {
+                format!("{value:.0}")
+            };
+            let ratio = reference(other)
+                .filter(|_| name.starts_with("informer"))
+                .and_then(|runs| median(runs, column))
+                .map(|theirs| format!(" ({:.2})", value / theirs))
+                .unwrap_or_default();
+            out.push_str(&format!(" {shown}{ratio} |"));
+        }
+    }
+    out
+}
+
+/// A replay server of its own process, which ends with this.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(arguments: &[String]) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut url = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut url)?;
+        }
+        Ok(Self {
+            child,
+            url: url.trim().to_owned(),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_medians_and_ratios() {
+        let run = |sync| {
+            figures(&format!(
+                "kube-rs typed sync_s={sync} sync_rss_kb=1000000 checksum=ff"
+            ))
+        };
+        let mut runs = BTreeMap::new();
+        runs.insert(
+            (0, "kube-rs typed".to_owned()),
+            vec![run(3.0), run(1.0), run(2.0)],
+        );
+        runs.insert((1, "informer raw".to_owned()), vec![run(0.5)]);
+        let table = table(&runs);
+        assert!(table.contains("| kube-rs typed | 2.00 |"), "{table}");
+        assert!(table.contains("| informer raw | 0.50 (0.25) |"), "{table}");
+        assert!(table.contains("1000 MB (1.00)"), "{table}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The benchmarks. See `docs/PERFORMANCE.md`.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+use informer_benches::compare::{self, Plan};
+use informer_benches::data::DataSet;
+use informer_benches::server::{self, Pace};
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Writes the data set: pods.jsonl and events.jsonl
+    Generate {
+        #[command(flatten)]
+        size: Size,
+        /// The folder to write to
+        folder: PathBuf,
+    },
+    /// Replays the data set over HTTP/1.1
+    Serve {
+        #[command(flatten)]
+        size: Size,
+        /// Reads the data set from this folder instead of making it
+        #[arg(long)]
+        data: Option<PathBuf>,
+        /// Where to listen
+        #[arg(long, default_value = "127.0.0.1:8001")]
+        listen: SocketAddr,
+        /// Milliseconds between the first state and the first event
+        #[arg(long, default_value_t = 1000)]
+        pause: u64,
+        /// Events a second, each stamped with the time at which it is sent; left out, as fast as the client reads
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
+    },
+    /// Runs this project's client and kube-rs's in turn, and prints medians, and ratios to kube-rs
+    Compare(Compare),
+}
+
+#[derive(Args)]
+struct Compare {
+    #[command(flatten)]
+    size: Size,
+    /// Reads the data set from this folder instead of making it
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// How often each client runs
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// How the first state is fetched: `stream` or `list`
+    #[arg(long, default_value = "stream")]
+    initial: String,
+    /// Events a second, to compare latencies; left out, as fast as the client reads
+    #[arg(long)]
+    rate: Option<u32>,
+    /// What this project keeps of each object
+    #[arg(long, value_delimiter = ',', default_values_t = ["typed", "typed-pruned", "raw", "meta", "packed"].map(String::from))]
+    forms: Vec<String>,
+    /// This project's client; left out, the example that was built beside this program
+    #[arg(long)]
+    ours: Option<PathBuf>,
+    /// The client by kube-rs, built in benches/kube-rs
+    #[arg(
+        long,
+        default_value = "benches/kube-rs/target/release/throughput-kube-rs"
+    )]
+    kube_rs: PathBuf,
+}
+
+#[derive(Args, Clone, Copy)]
+struct Size {
+    /// How many Pods there are
+    #[arg(long, default_value_t = 20_000)]
+    pods: u64,
+    /// How many updates of them there are
+    #[arg(long, default_value_t = 60_000)]
+    updates: u64,
+}
+
+impl Size {
+    fn load(self, data: Option<&Path>) -> io::Result<DataSet> {
+        data.map_or_else(
+            || Ok(DataSet::generate(self.pods, self.updates)),
+            DataSet::read,
+        )
+    }
+}
+
+#[allow(clippy::print_stdout)] // That is what the program is for.
+fn main() -> io::Result<()> {
+    match Arguments::parse().command {
+        Command::Generate { size, folder } => size.load(None)?.write(&folder),
+        Command::Serve {
+            size,
+            data,
+            listen,
+            pause,
+            rate,
+        } => {
+            let set = Arc::new(size.load(data.as_deref())?);
+            let listener = TcpListener::bind(listen)?;
+            println!("http://{}", listener.local_addr()?);
+            let pace = Pace {
+                pause: Duration::from_millis(pause),
+                rate,
+            };
+            server::serve(&listener, &set, pace)
+        }
+        Command::Compare(options) => {
+            println!("{}", compare(options)?);
+            Ok(())
+        }
+    }
+}
+
+#[allow(clippy::print_stderr)] // The table goes to the output alone.
+fn compare(options: Compare) -> io::Result<String> {
+    let ours = match options.ours {
+        Some(ours) => ours,
+        None => std::env::current_exe()?
+            .with_file_name("examples")
+            .join("throughput"),
+    };
+    let theirs = Some(options.kube_rs).filter(|path| path.exists());
+    if theirs.is_none() {
+        eprintln!("SKIPPED kube-rs: build it in benches/kube-rs, or name it by --kube-rs");
+    }
+    let mut server = vec![
+        format!("--pods={}", options.size.pods),
+        format!("--updates={}", options.size.updates),
+    ];
+    server.extend(
+        options
+            .data
+            .map(|data| format!("--data={}", data.display())),
+    );
+    server.extend(options.rate.map(|rate| format!("--rate={rate}")));
+    compare::run(&Plan {
+        server,
+        initial: options.initial,
+        rounds: options.rounds,
+        forms: options.forms,
+        ours,
+        theirs,
+    })
+}

@@ -1,0 +1,248 @@
+//! Objects kept compressed by LZ4, in plain Rust, for one thread.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::convert::Infallible;
+use core::fmt;
+
+use super::packing::{Samples, Training};
+use super::{Decode, RawJson, RawObject, View};
+use crate::json::{Prune, as_str, value_at};
+
+/// Keeps each object compressed by LZ4, for one thread and without `std`.
+///
+/// The first object, or the first few, are the dictionary that takes out of the others what they share; when objects no
+/// longer fit it, those that come then are the next one. Objects keep the dictionary they were packed with, which lives
+/// as long as they do. With many threads there is `Packed` of informer-tokio, which packs twice as well.
+///
+/// ```
+/// use informer_core::{Decode, PackedLz4, RawObject};
+///
+/// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
+/// let kept = PackedLz4::new().decode(&RawObject::parse(json)).unwrap();
+/// assert_eq!(kept.unpack().unwrap().bytes(), json);
+/// assert_eq!(kept.string_at(&["spec", "nodeName"]).as_deref(), Some("n1"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedLz4 {
+    state: Rc<RefCell<State>>,
+    prune: Prune,
+}
+
+#[derive(Debug)]
+struct State {
+    training: Training,
+    dictionary: Option<Rc<[u8]>>,
+    kept: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+/// More would make packing slower, since a dictionary is gone through for each object.
+const DICTIONARY_BYTES: usize = 8 << 10;
+
+impl PackedLz4 {
+    /// Makes a decoder.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: Rc::new(RefCell::new(State {
+                training: Training::of_samples(DICTIONARY_BYTES, 1),
+                dictionary: None,
+                kept: Vec::new(),
+                packed: Vec::new(),
+            })),
+            prune: Prune::NOTHING,
+        }
+    }
+
+    /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
+    #[must_use]
+    pub fn prune(self, prune: Prune) -> Self {
+        Self { prune, ..self }
+    }
+}
+
+impl Default for PackedLz4 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decode for PackedLz4 {
+    type Value = Lz4Json;
+    type Error = Infallible;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+        let mut state = self.state.borrow_mut();
+        let State {
+            training,
+            dictionary,
+            kept,
+            packed,
+        } = &mut *state;
+        let json = if self.prune.is_nothing() {
+            raw.json()
+        } else {
+            kept.clear();
+            self.prune.copy(raw.json(), kept);
+            kept.as_slice()
+        };
+        packed.resize(lz4_flex::block::get_maximum_output_size(json.len()), 0);
+        let shared = dictionary.as_deref().unwrap_or_default();
+        // There is room for the worst case. Where there were not, the object is kept as it is.
+        let len = lz4_flex::block::compress_into_with_dict(json, packed, shared).ok();
+        let value = Lz4Json {
+            len: json.len(),
+            packed: len.and_then(|len| packed.get(..len)).unwrap_or(json).into(),
+            is_packed: len.is_some(),
+            dictionary: dictionary.clone(),
+        };
+        if let Some(samples) = training.observe(json, value.packed.len()) {
+            *dictionary = Some(shared_part(&samples));
+            training.made();
+        }
+        // One rare large object does not keep its room.
+        packed.truncate(0);
+        packed.shrink_to(4 * DICTIONARY_BYTES);
+        kept.shrink_to(4 * DICTIONARY_BYTES);
+        Ok(value)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        0x006c_7a34 ^ self.prune.fingerprint()
+    }
+}
+
+fn shared_part(samples: &Samples) -> Rc<[u8]> {
+    let end = samples.bytes().len().min(DICTIONARY_BYTES);
+    samples.bytes().get(..end).unwrap_or_default().into()
+}
+
+/// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
+#[derive(Clone)]
+pub struct Lz4Json {
+    dictionary: Option<Rc<[u8]>>,
+    len: usize,
+    packed: Box<[u8]>,
+    is_packed: bool,
+}
+
+impl Lz4Json {
+    /// Returns how many bytes it takes, without its part of the dictionary.
+    #[must_use]
+    pub const fn packed_len(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// Returns the object's JSON; `None` where what was packed is damaged.
+    #[must_use]
+    pub fn unpack(&self) -> Option<RawJson> {
+        if !self.is_packed {
+            return Some(RawJson::new(&self.packed));
+        }
+        let shared = self.dictionary.as_deref().unwrap_or_default();
+        lz4_flex::block::decompress_with_dict(&self.packed, self.len, shared)
+            .ok()
+            .map(|json| RawJson::new(&json))
+    }
+
+    /// Returns the text at a path, where there is one; a number in the path is a place in an array.
+    #[must_use]
+    pub fn string_at(&self, path: &[&str]) -> Option<String> {
+        let whole = self.unpack()?;
+        whole.at(path).and_then(as_str).map(|text| text.to_string())
+    }
+}
+
+impl View for Lz4Json {
+    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
+        if let Some(whole) = self.unpack() {
+            value_at(whole.bytes(), &["metadata", "labels"])
+                .into_iter()
+                .for_each(read);
+        }
+    }
+
+    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
+        if let Some(whole) = self.unpack() {
+            read(whole.bytes());
+        }
+    }
+}
+
+impl fmt::Debug for Lz4Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lz4Json({} bytes in {})", self.len, self.packed.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    fn pod(number: usize, word: &str) -> String {
+        let env: String = (0..40)
+            .map(|i| {
+                format!(
+                    r#"{{"name":"{word}_SETTING_{i}","value":"{}"}},"#,
+                    i * 7 % 11
+                )
+            })
+            .collect();
+        format!(
+            r#"{{"metadata":{{"name":"{word}-{number}","labels":{{"app":"{word}"}},"managedFields":[{{}}]}},"spec":{{"env":[{env}null]}}}}"#
+        )
+    }
+
+    fn keep(decoder: &PackedLz4, json: &str) -> Lz4Json {
+        decoder.decode(&RawObject::parse(json.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let decoder = PackedLz4::new();
+        let kept: Vec<_> = (0..50).map(|i| keep(&decoder, &pod(i, "web"))).collect();
+        for (number, kept) in kept.iter().enumerate() {
+            assert_eq!(
+                kept.unpack().unwrap().bytes(),
+                pod(number, "web").as_bytes()
+            );
+        }
+        assert!(kept[49].packed_len() * 4 < kept[0].packed_len(), "{kept:?}");
+        let mut labels = Vec::new();
+        kept[3].with_labels(&mut |json| labels.extend_from_slice(json));
+        assert_eq!(labels, br#"{"app":"web"}"#);
+    }
+
+    #[test]
+    fn a_dictionary_is_renewed_and_the_old_one_stays_readable() {
+        let decoder = PackedLz4::new();
+        let old: Vec<_> = (0..600).map(|i| keep(&decoder, &pod(i, "web"))).collect();
+        let other = |i: usize| {
+            let words: String = (0..60)
+                .map(|k| format!(r#""field-{}-of-another":{{"deep":[{k}]}},"#, k * 31 % 97))
+                .collect();
+            format!(r#"{{"metadata":{{"name":"o{i}"}},{words}"end":{i}}}"#)
+        };
+        let new: Vec<_> = (0..1200).map(|i| keep(&decoder, &other(i))).collect();
+        assert!(new[1199].packed_len() * 2 < new[0].packed_len());
+        assert_eq!(
+            old[599].unpack().unwrap().bytes(),
+            pod(599, "web").as_bytes()
+        );
+    }
+
+    #[test]
+    fn parts_are_left_out_before_packing() {
+        let kept = keep(&PackedLz4::new().prune(Prune::NOISE), &pod(1, "web"));
+        assert_eq!(
+            kept.unpack().unwrap().at(&["metadata", "managedFields"]),
+            None
+        );
+    }
+}

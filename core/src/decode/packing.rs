@@ -1,0 +1,203 @@
+//! When a dictionary is made, and when it no longer fits.
+//!
+//! Objects of one resource are alike, and a dictionary made of a few of them takes out of the others what they share.
+//! This is the part of it that is the same for every codec: it gathers samples, and watches how well they serve.
+
+use alloc::vec::Vec;
+
+/// So many bytes of samples make a dictionary.
+const SAMPLE_BYTES: usize = 256 << 10;
+/// So many samples do, of small objects.
+const MOST_SAMPLES: usize = 1024;
+/// Fewer samples than this make no dictionary, however large they are.
+const LEAST_SAMPLES: usize = 8;
+/// How many objects are looked at before a dictionary is said to fit no longer.
+const WINDOW: u32 = 512;
+
+/// Objects of which a dictionary is made.
+#[derive(Clone, Default, Debug)]
+pub struct Samples {
+    bytes: Vec<u8>,
+    sizes: Vec<usize>,
+}
+
+impl Samples {
+    /// Returns the objects, one behind another.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the size of each of them.
+    #[must_use]
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    fn push(&mut self, json: &[u8]) {
+        self.bytes.extend_from_slice(json);
+        self.sizes.push(json.len());
+    }
+
+    const fn is_enough(&self, bytes: usize, least: usize) -> bool {
+        self.sizes.len() >= MOST_SAMPLES || self.bytes.len() >= bytes && self.sizes.len() >= least
+    }
+}
+
+/// Says when a dictionary is to be made: of the first objects, and again when objects have come to take half as much
+/// again as they did when the dictionary was new.
+///
+/// ```
+/// use informer_core::packing::Training;
+///
+/// let mut training = Training::new();
+/// let object = [b' '; 10_000];
+/// let samples = (0..100).find_map(|_| training.observe(&object, 5_000));
+/// assert!(samples.is_some_and(|samples| samples.bytes().len() >= 256 << 10));
+/// ```
+#[derive(Debug)]
+pub struct Training {
+    state: State,
+    window: Ratio,
+    sample_bytes: usize,
+    least_samples: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Sampling(Samples),
+    /// The dictionary is being made.
+    Making,
+    /// The dictionary is new; what it does is measured.
+    Measuring,
+    /// It is in use, and did this when it was new.
+    Using(Ratio),
+}
+
+/// What objects took, and what was left of it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Ratio {
+    objects: u32,
+    whole: u64,
+    packed: u64,
+}
+
+impl Ratio {
+    fn add(&mut self, whole: usize, packed: usize) {
+        self.objects += 1;
+        self.whole += whole as u64;
+        self.packed += packed as u64;
+    }
+
+    /// Whether this is half as much again as `other`, or more, and not a little of little.
+    const fn is_worse_than(self, other: Self) -> bool {
+        let now = self.packed as u128 * other.whole as u128 * 2;
+        let then = other.packed as u128 * self.whole as u128 * 3;
+        now > then && self.packed * 20 > self.whole
+    }
+}
+
+impl Training {
+    /// Begins to gather samples: 256 KiB of them.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::of_samples(SAMPLE_BYTES, LEAST_SAMPLES)
+    }
+
+    /// Begins to gather samples of so many bytes, and at least so many; but no more than 1024.
+    #[must_use]
+    pub fn of_samples(bytes: usize, least: usize) -> Self {
+        Self {
+            state: State::Sampling(Samples::default()),
+            window: Ratio::default(),
+            sample_bytes: bytes,
+            least_samples: least,
+        }
+    }
+
+    /// Takes note of an object and of the size to which it was packed. Gives samples where a dictionary is to be made
+    /// of them; then [`Training::made`] is to be called.
+    pub fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
+        match &mut self.state {
+            State::Sampling(samples) => {
+                samples.push(json);
+                if !samples.is_enough(self.sample_bytes, self.least_samples) {
+                    return None;
+                }
+                let samples = core::mem::take(samples);
+                self.state = State::Making;
+                Some(samples)
+            }
+            State::Making => None,
+            State::Measuring => {
+                self.window.add(json.len(), packed);
+                if self.window.objects >= WINDOW {
+                    self.state = State::Using(core::mem::take(&mut self.window));
+                }
+                None
+            }
+            State::Using(new) => {
+                self.window.add(json.len(), packed);
+                if self.window.objects >= WINDOW
+                    && core::mem::take(&mut self.window).is_worse_than(*new)
+                {
+                    self.state = State::Sampling(Samples::default());
+                }
+                None
+            }
+        }
+    }
+
+    /// Says that the dictionary is in use, or that it could not be made.
+    pub fn made(&mut self) {
+        self.window = Ratio::default();
+        self.state = State::Measuring;
+    }
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trained() -> Training {
+        let mut training = Training::new();
+        while training.observe(&[0; 1000], 500).is_none() {}
+        training.made();
+        (0..WINDOW).for_each(|_| assert!(training.observe(&[0; 1000], 100).is_none()));
+        training
+    }
+
+    #[test]
+    fn a_dictionary_that_fits_stays() {
+        let mut training = trained();
+        for _ in 0..10 * WINDOW {
+            assert!(training.observe(&[0; 1000], 140).is_none());
+        }
+    }
+
+    #[test]
+    fn one_that_no_longer_fits_is_made_anew_of_what_comes_then() {
+        let mut training = trained();
+        let samples = (0..10_000).find_map(|_| training.observe(&[1; 1000], 300));
+        let samples = samples.unwrap();
+        assert!(samples.bytes().iter().all(|byte| *byte == 1));
+        assert_eq!(samples.bytes().len(), samples.sizes().iter().sum::<usize>());
+        // While it is made no other is begun.
+        assert!((0..10_000).all(|_| training.observe(&[1; 1000], 300).is_none()));
+    }
+
+    #[test]
+    fn memory_for_samples_is_bounded() {
+        let mut training = Training::new();
+        let samples = (0..10_000)
+            .find_map(|_| training.observe(b"{}", 2))
+            .unwrap();
+        assert_eq!(samples.sizes().len(), MOST_SAMPLES);
+    }
+}

@@ -1,0 +1,438 @@
+//! Reads a type from JSON that a [`Scanner`](crate::json::Scanner) has validated.
+//!
+//! It is serde_json's work done with what is known here: nothing needs to be validated again, what a type does not
+//! want is skipped 64 bytes at a time, what is to be left out is skipped too, and lists are allocated at their exact
+//! length. What it does not know itself it leaves to serde_json, and so does the caller with what it refuses.
+
+use alloc::string::{String, ToString};
+
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::Error;
+
+use super::members::Cursor;
+use super::prune::{Below, Member, Prune};
+use super::{JsonStr, as_str};
+
+/// Reads a value without what is to be left out.
+pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) -> Result<T, Error> {
+    let mut cursor = Cursor::new(json);
+    T::deserialize(Value {
+        cursor: &mut cursor,
+        below: prune.begin(),
+        depth: 0,
+    })
+}
+
+/// As serde_json has it.
+const DEPTH_LIMIT: u32 = 128;
+
+/// The value that comes next.
+struct Value<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    below: Below,
+    depth: u32,
+}
+
+impl<'a> Value<'_, 'a> {
+    fn token(&mut self) -> Result<&'a [u8], Error> {
+        self.cursor.value().ok_or_else(cut_off)
+    }
+
+    fn deeper(&self) -> Result<u32, Error> {
+        if self.depth >= DEPTH_LIMIT {
+            return Err(Error::custom("recursion limit exceeded"));
+        }
+        Ok(self.depth + 1)
+    }
+}
+
+fn cut_off() -> Error {
+    Error::custom("a value is missing or cut off")
+}
+
+impl<'a> Deserializer<'a> for Value<'_, 'a> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        match self.cursor.peek() {
+            Some(b'"') => string(self.token()?, visitor),
+            Some(b'{') => {
+                let depth = self.deeper()?;
+                self.cursor.eat(b'{');
+                let below = self.below;
+                let mut members = Members {
+                    value: Value { depth, ..self },
+                    below,
+                };
+                let made = visitor.visit_map(&mut members)?;
+                members.finish()?;
+                Ok(made)
+            }
+            Some(b'[') => {
+                let depth = self.deeper()?;
+                let left = count(self.cursor.clone());
+                self.cursor.eat(b'[');
+                let mut elements = Elements {
+                    value: Value { depth, ..self },
+                    left,
+                };
+                let made = visitor.visit_seq(&mut elements)?;
+                elements.finish()?;
+                Ok(made)
+            }
+            Some(b't' | b'f' | b'n' | b'-' | b'0'..=b'9') => scalar(self.token()?, visitor),
+            Some(_) | None => Err(cut_off()),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        if self.cursor.peek() == Some(b'n') {
+            self.token()?;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        mut self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        // A value that is kept as text.
+        if name.starts_with("$serde_json::private::") {
+            let mut json = serde_json::Deserializer::from_slice(self.token()?);
+            return json.deserialize_newtype_struct(name, visitor);
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        mut self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let token = self.token()?;
+        serde_json::Deserializer::from_slice(token).deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        let token = self.token()?;
+        serde_json::Deserializer::from_slice(token).deserialize_bytes(visitor)
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        self.token()?;
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct seq
+        tuple tuple_struct map struct identifier
+    }
+}
+
+fn string<'a, V: Visitor<'a>>(token: &'a [u8], visitor: V) -> Result<V::Value, Error> {
+    let text = as_str(token).ok_or_else(cut_off)?;
+    match text.as_plain() {
+        Some(plain) => visitor.visit_borrowed_str(plain),
+        // Escapes; and what is not UTF-8 is an error.
+        None => visitor.visit_string(serde_json::from_slice::<String>(token)?),
+    }
+}
+
+fn scalar<'a, V: Visitor<'a>>(token: &'a [u8], visitor: V) -> Result<V::Value, Error> {
+    match token {
+        b"true" => visitor.visit_bool(true),
+        b"false" => visitor.visit_bool(false),
+        b"null" => visitor.visit_unit(),
+        _ => match super::as_u64(token) {
+            Some(number) => visitor.visit_u64(number),
+            None => serde_json::Deserializer::from_slice(token).deserialize_any(visitor),
+        },
+    }
+}
+
+/// Counts the elements of an array, so that a list gets no more memory than it needs.
+fn count(mut cursor: Cursor<'_>) -> usize {
+    cursor.eat(b'[');
+    let mut count = 0;
+    while cursor.value().is_some() {
+        count += 1;
+        if !cursor.eat(b',') {
+            break;
+        }
+    }
+    count
+}
+
+/// The members of an object.
+struct Members<'c, 'a> {
+    value: Value<'c, 'a>,
+    /// What may be left out below the member whose key was read last.
+    below: Below,
+}
+
+impl Members<'_, '_> {
+    fn finish(&mut self) -> Result<(), Error> {
+        if self.value.cursor.eat(b'}') {
+            return Ok(());
+        }
+        Err(Error::custom("members are left over"))
+    }
+}
+
+impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        loop {
+            if self.value.cursor.peek() == Some(b'}') {
+                return Ok(None);
+            }
+            let key = self.value.cursor.key().ok_or_else(cut_off)?;
+            match self.value.below.member(key) {
+                Member::Skip => {
+                    self.value.token()?;
+                }
+                Member::Keep(below) => {
+                    self.below = below;
+                    return seed.deserialize(Key(key)).map(Some);
+                }
+            }
+        }
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(Value {
+            cursor: &mut *self.value.cursor,
+            below: self.below,
+            depth: self.value.depth,
+        })
+    }
+}
+
+/// The key of a member. It may be asked for as a number, as in a map by number.
+struct Key<'a>(JsonStr<'a>);
+
+impl<'a> Deserializer<'a> for Key<'a> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0.as_plain() {
+            Some(plain) => visitor.visit_borrowed_str(plain),
+            None => visitor.visit_string(self.0.to_string()),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let key: serde::de::value::StringDeserializer<Error> =
+            self.0.to_string().into_deserializer();
+        visitor.visit_enum(key)
+    }
+
+    // A number as a key is refused here, and then read by serde_json.
+    forward_to_deserialize_any! {
+        <V: Visitor<'a>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// The elements of an array.
+struct Elements<'c, 'a> {
+    value: Value<'c, 'a>,
+    /// How many there still are, those that are left out included.
+    left: usize,
+}
+
+impl Elements<'_, '_> {
+    fn finish(&mut self) -> Result<(), Error> {
+        if self.value.cursor.eat(b']') {
+            return Ok(());
+        }
+        Err(Error::custom("elements are left over"))
+    }
+}
+
+impl<'a> SeqAccess<'a> for &mut Elements<'_, 'a> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'a>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        loop {
+            self.value.cursor.eat(b',');
+            if self.value.cursor.peek() == Some(b']') {
+                return Ok(None);
+            }
+            self.left = self.left.saturating_sub(1);
+            match self.value.below.element() {
+                Member::Skip => {
+                    self.value.token()?;
+                }
+                Member::Keep(below) => {
+                    let value = Value {
+                        cursor: &mut *self.value.cursor,
+                        below,
+                        depth: self.value.depth,
+                    };
+                    return seed.deserialize(value).map(Some);
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    #[serde(rename_all = "camelCase")]
+    struct Thing {
+        name: String,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+        count: Option<i32>,
+        ratio: Option<f64>,
+        list: Option<Vec<Inner>>,
+        choice: Option<Choice>,
+        any: Option<serde_json::Value>,
+        flag: Option<bool>,
+        pair: Option<(u8, i64)>,
+        nothing: Option<()>,
+        boxed: Option<Box<Self>>,
+        character: Option<char>,
+    }
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    struct Inner {
+        a: u64,
+    }
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    enum Choice {
+        Unit,
+        One(u32),
+        Struct { x: String },
+    }
+
+    const JSON: &str = r#" { "name" : "a\n\u00e9" , "labels":{"k":"v","l\"":"w"},"count":-3,"ratio":1.5e3,
+        "list":[{"a":1,"unknown":[{"b":"]"}]},{"a":18446744073709551615}],"choice":{"Struct":{"x":"y"}},
+        "any":{"n":[1,-2,3.5,null,true,"s",{}]},"flag":true,"pair":[7,-9],"nothing":null,
+        "boxed":{"name":"b","choice":"Unit","list":[]},"extra":{"a":[[["x"]]]},"character":"x"} "#;
+
+    #[test]
+    fn reads_what_serde_json_reads() {
+        let ours: Thing = read(JSON.as_bytes(), Prune::NOTHING).unwrap();
+        assert_eq!(ours, serde_json::from_str(JSON).unwrap());
+        for json in [
+            r#"{"name":"a","choice":{"One":5}}"#,
+            r#"{"name":"a","any":"text"}"#,
+            r#"{"name":"","ratio":7}"#,
+        ] {
+            let ours: Thing = read(json.as_bytes(), Prune::NOTHING).unwrap();
+            assert_eq!(ours, serde_json::from_str(json).unwrap());
+        }
+        let any: serde_json::Value = read(JSON.as_bytes(), Prune::NOTHING).unwrap();
+        assert_eq!(
+            any,
+            serde_json::from_str::<serde_json::Value>(JSON).unwrap()
+        );
+    }
+
+    #[test]
+    fn refuses_what_serde_json_refuses() {
+        for json in [
+            r#"{"name":1}"#,
+            r#"{}"#,
+            r#"{"name":"a","count":3000000000}"#,
+            r#"{"name":"a","list":{}}"#,
+            r#"{"name":"a","list":[1]}"#,
+            r#"{"name":"a","pair":[1]}"#,
+            r#"{"name":"a","pair":[1,2,3]}"#,
+            r#"{"name":"a","choice":"Other"}"#,
+            "[]",
+            "",
+        ] {
+            assert!(serde_json::from_str::<Thing>(json).is_err(), "{json}");
+            assert!(
+                read::<Thing>(json.as_bytes(), Prune::NOTHING).is_err(),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn leaves_out_what_is_named() {
+        const PRUNE: Prune = Prune::new(&[&["labels"], &["list", "*", "b"], &["count"]]);
+        let json =
+            r#"{"name":"a","labels":{"k":"v"},"list":[{"a":1,"b":"not a number"}],"count":"x"}"#;
+        let thing: Thing = read(json.as_bytes(), PRUNE).unwrap();
+        assert!(thing.labels.is_empty() && thing.count.is_none());
+        assert_eq!(thing.list, Some(alloc::vec![Inner { a: 1 }]));
+    }
+
+    #[test]
+    fn allocates_lists_at_their_length() {
+        let list: Vec<Inner> = read(
+            br#"[{"a":1},{"a":2},{"a":3},{"a":4},{"a":5}]"#,
+            Prune::NOTHING,
+        )
+        .unwrap();
+        assert_eq!((list.len(), list.capacity()), (5, 5));
+    }
+
+    #[test]
+    fn survives_what_is_cut_off_or_too_deep() {
+        for end in 0..JSON.len() - 2 {
+            if JSON.is_char_boundary(end) {
+                assert!(read::<Thing>(&JSON.as_bytes()[..end], Prune::NOTHING).is_err());
+            }
+        }
+        let deep = "[".repeat(100_000);
+        assert!(read::<serde_json::Value>(deep.as_bytes(), Prune::NOTHING).is_err());
+        let deep = alloc::format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+        assert!(read::<serde_json::Value>(deep.as_bytes(), Prune::NOTHING).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! Measures how fast an informer syncs and follows, and what it holds: `cargo run --release --example throughput`.
+//!
+//! The server is one that replays many Pods and ends with the one named `zz-sentinel`:
+//!
+//! ```sh
+//! cargo run --release -p informer-benches -- serve &
+//! cargo run --release --example throughput -- --server http://127.0.0.1:8001 --form raw
+//! ```
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use informer_core::{Decode, json};
+use informer_examples::measure::{Change, STAMP, Tally};
+use informer_hyper::HyperTransport;
+use informer_tokio::{
+    Entry, EventHandler, HandlerOptions, Informer, Initial, Json, Meta, Metadata, Packed,
+    PackedJson, Prune, Raw, RawJson, Resource, Typed,
+};
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::oneshot;
+
+#[derive(Parser)]
+struct Options {
+    /// The server's URL
+    #[arg(long, value_name = "URL")]
+    server: String,
+
+    /// What is kept of each object
+    #[arg(long, value_enum)]
+    form: Form,
+
+    /// How the first state is fetched
+    #[arg(long, value_enum, default_value_t = First::Stream)]
+    initial: First,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// k8s-openapi's Pod
+    Typed,
+    /// The same without managedFields
+    TypedPruned,
+    /// The bytes as they came
+    Raw,
+    /// The metadata
+    Meta,
+    /// The bytes, compressed
+    Packed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum First {
+    List,
+    Stream,
+}
+
+#[tokio::main]
+#[allow(clippy::print_stdout, clippy::print_stderr)] // A program of the command line.
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match options.form {
+        Form::Typed => {
+            run(
+                &options,
+                "typed",
+                Json::<Pod>::new().without_labels(),
+                typed,
+            )
+            .await
+        }
+        Form::TypedPruned => {
+            let decoder = Json::<Pod>::new().without_labels().prune(Prune::NOISE);
+            run(&options, "typed-pruned", decoder, typed).await
+        }
+        Form::Raw => run(&options, "raw", Raw, raw).await,
+        Form::Meta => run(&options, "meta", Meta, meta).await,
+        Form::Packed => run(&options, "packed", Packed::new(), packed).await,
+    };
+    match done {
+        Ok(lines) => {
+            println!("{lines}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("throughput: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Is told the name of an object's node, its phase, and its stamp.
+type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
+
+fn typed(pod: &Typed<Pod>, tell: Tell<'_>) {
+    let annotations = pod.metadata.annotations.as_ref();
+    tell(
+        node(pod).unwrap_or(""),
+        pod.status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref())
+            .unwrap_or(""),
+        annotations
+            .and_then(|annotations| annotations.get(STAMP))
+            .map_or("", String::as_str),
+    );
+}
+
+fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+fn raw(pod: &RawJson, tell: Tell<'_>) {
+    read(pod.bytes(), tell);
+}
+
+fn packed(pod: &PackedJson, tell: Tell<'_>) {
+    // It was packed in this process: where it cannot be read there is nothing to tell.
+    let _ = pod.read(|json| read(json, tell));
+}
+
+fn read(pod: &[u8], tell: Tell<'_>) {
+    tell(
+        text(json::value_at(pod, &["spec", "nodeName"])),
+        text(json::value_at(pod, &["status", "phase"])),
+        text(json::value_at(pod, &["metadata", "annotations", STAMP])),
+    );
+}
+
+fn meta(pod: &Metadata, tell: Tell<'_>) {
+    tell("", "", text(pod.at(&["annotations", STAMP])));
+}
+
+/// The text of a JSON string; in what is read here nothing is escaped.
+fn text(value: Option<&[u8]>) -> &str {
+    value
+        .and_then(json::as_str)
+        .and_then(|text| text.as_plain())
+        .unwrap_or("")
+}
+
+/// Runs an informer until the sentinel comes; returns what was measured.
+async fn run<D>(
+    options: &Options,
+    form: &str,
+    decode: D,
+    read: fn(&D::Value, Tell<'_>),
+) -> Result<String, Box<dyn core::error::Error>>
+where
+    D: Decode + Send + Sync + 'static,
+    D::Value: Send + Sync + 'static,
+{
+    let tally = Tally::new();
+    let transport = HyperTransport::builder(options.server.as_str()).build()?;
+    let initial = match options.initial {
+        First::List => Initial::List,
+        First::Stream => Initial::Stream,
+    };
+    // The index by namespace is always there.
+    let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, decode)
+        .initial(initial)
+        .index_with("node", move |pod, emit| {
+            read(pod, &mut |node, _, _| emit(node));
+        })
+        .build();
+    let (done, ended) = oneshot::channel();
+    let counter = Counter {
+        tally,
+        read,
+        done: Some(done),
+    };
+    // Every event is to be told, none coalesced.
+    pods.add_handler_with(&HandlerOptions::default().backlog(usize::MAX), counter);
+    let driver = tokio::spawn(driver.run());
+    let tally = ended.await?;
+    let lines = tally.lines("informer", form, pods.lister().len());
+    pods.stop();
+    driver.await?;
+    Ok(lines)
+}
+
+struct Counter<V> {
+    tally: Tally,
+    read: fn(&V, Tell<'_>),
+    done: Option<oneshot::Sender<Tally>>,
+}
+
+impl<V> Counter<V> {
+    fn count(&mut self, change: Change, pod: &Entry<V>) {
+        let mut ended = false;
+        (self.read)(pod.value(), &mut |node, phase, stamp| {
+            ended = self.tally.event(change, pod.key().as_str(), node, phase);
+            self.tally.stamp(stamp);
+        });
+        if ended && let Some(done) = self.done.take() {
+            // Nobody waits any more where the program ends already.
+            let _ = done.send(core::mem::take(&mut self.tally));
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> EventHandler<V> for Counter<V> {
+    fn on_add(&mut self, pod: &Entry<V>, _is_in_initial_list: bool) {
+        self.count(Change::Add, pod);
+    }
+
+    fn on_update(&mut self, _old: &Entry<V>, pod: &Entry<V>) {
+        self.count(Change::Update, pod);
+    }
+
+    fn on_synced(&mut self) {
+        self.tally.synced();
+    }
+}

@@ -1,0 +1,381 @@
+//! Objects kept compressed by zstd, with a dictionary made of the first of them.
+
+use core::cell::RefCell;
+use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use informer_core::packing::{Samples, Training};
+use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
+use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
+
+/// Keeps each object compressed: its exact bytes, in a tenth of their room or less.
+///
+/// Objects of one resource are alike. A dictionary made of the first 256 KiB of them takes out of the others what they
+/// share; when objects no longer fit it, another one is made of those that come then. Objects keep the dictionary they
+/// were packed with, which lives as long as they do. Those that came before the first dictionary are packed without.
+///
+/// Unpacking an object takes microseconds, so each reader does it again: see [`PackedJson`]. An index by what is
+/// often looked for is faster. A clone has the same dictionary.
+///
+/// ```
+/// use informer_tokio::{Decode, Packed, RawObject};
+///
+/// let json = br#"{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
+/// let kept = Packed::new().decode(&RawObject::parse(json))?;
+/// assert_eq!(kept.unpack()?.bytes(), json);
+/// assert_eq!(kept.string_at(&["spec", "nodeName"])?.as_deref(), Some("n1"));
+/// # Ok::<(), informer_tokio::PackError>(())
+/// ```
+#[derive(Clone)]
+pub struct Packed {
+    packer: Arc<Packer>,
+    prune: Prune,
+}
+
+struct Packer {
+    level: i32,
+    dictionary: RwLock<Option<Arc<Dictionary>>>,
+    training: Mutex<Training>,
+}
+
+/// What objects share, made ready for both ways.
+struct Dictionary {
+    pack: CDict<'static>,
+    unpack: DDict<'static>,
+}
+
+/// The size of a dictionary. One of twice the size packs no better, and more slowly.
+const DICTIONARY_BYTES: usize = 16 << 10;
+
+impl Packed {
+    /// Makes a decoder that packs at level 1.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_level(1)
+    }
+
+    /// Makes a decoder that packs at another level of zstd, from 1 to 22: higher ones take much more time for little.
+    #[must_use]
+    pub fn with_level(level: i32) -> Self {
+        Self {
+            packer: Arc::new(Packer {
+                level,
+                dictionary: RwLock::default(),
+                training: Mutex::default(),
+            }),
+            prune: Prune::NOTHING,
+        }
+    }
+
+    /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
+    #[must_use]
+    pub fn prune(self, prune: Prune) -> Self {
+        Self { prune, ..self }
+    }
+}
+
+impl Default for Packed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed")
+            .field("level", &self.packer.level)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an object could not be packed or unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// zstd says why.
+    #[error("zstd: {0}")]
+    Zstd(&'static str),
+    /// The object is not of the type.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl PackError {
+    fn of(code: zstd_safe::ErrorCode) -> Self {
+        Self::Zstd(zstd_safe::get_error_name(code))
+    }
+}
+
+/// What a thread needs to pack and to unpack, kept from one object to the next.
+struct Workshop {
+    pack: CCtx<'static>,
+    unpack: DCtx<'static>,
+    packed: Vec<u8>,
+    kept: Vec<u8>,
+}
+
+thread_local! {
+    static WORKSHOP: RefCell<Workshop> = RefCell::new(Workshop {
+        pack: CCtx::create(),
+        unpack: DCtx::create(),
+        packed: Vec::new(),
+        kept: Vec::new(),
+    });
+}
+
+impl Decode for Packed {
+    type Value = PackedJson;
+    type Error = PackError;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+        WORKSHOP.with_borrow_mut(|workshop| {
+            let Workshop {
+                pack, packed, kept, ..
+            } = workshop;
+            let json = if self.prune.is_nothing() {
+                raw.json()
+            } else {
+                kept.clear();
+                self.prune.copy(raw.json(), kept);
+                kept.as_slice()
+            };
+            let made = self.packer.pack(json, pack, packed);
+            // One rare large object does not keep its room.
+            packed.shrink_to(1 << 20);
+            kept.shrink_to(1 << 20);
+            made
+        })
+    }
+
+    fn fingerprint(&self) -> u64 {
+        0x007a_7374
+    }
+}
+
+impl Packer {
+    fn pack(
+        &self,
+        json: &[u8],
+        context: &mut CCtx<'_>,
+        packed: &mut Vec<u8>,
+    ) -> Result<PackedJson, PackError> {
+        let dictionary = self
+            .dictionary
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        packed.clear();
+        packed.reserve(zstd_safe::compress_bound(json.len()));
+        match &dictionary {
+            Some(dictionary) => context.compress_using_cdict(packed, json, &dictionary.pack),
+            None => context.compress(packed, json, self.level),
+        }
+        .map_err(PackError::of)?;
+        let value = PackedJson {
+            dictionary,
+            len: json.len(),
+            packed: packed.as_slice().into(),
+        };
+        let training = || self.training.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = training().observe(json, packed.len());
+        if let Some(samples) = samples {
+            let made = Arc::new(Dictionary::of(&samples, self.level));
+            *self
+                .dictionary
+                .write()
+                .unwrap_or_else(PoisonError::into_inner) = Some(made);
+            training().made();
+        }
+        Ok(value)
+    }
+}
+
+impl Dictionary {
+    fn of(samples: &Samples, level: i32) -> Self {
+        // What zstd cannot learn from, such as objects that are all the same, serves as it is.
+        let bytes = zstd::dict::from_continuous(samples.bytes(), samples.sizes(), DICTIONARY_BYTES)
+            .unwrap_or_else(|_| {
+                let end = samples.bytes().len().min(DICTIONARY_BYTES);
+                samples.bytes().get(..end).unwrap_or_default().to_vec()
+            });
+        Self {
+            pack: CDict::create(&bytes, level),
+            unpack: DDict::create(&bytes),
+        }
+    }
+}
+
+/// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
+#[derive(Clone)]
+pub struct PackedJson {
+    dictionary: Option<Arc<Dictionary>>,
+    len: usize,
+    packed: Box<[u8]>,
+}
+
+impl PackedJson {
+    /// Returns how many bytes it takes, without its part of the dictionary.
+    #[must_use]
+    pub const fn packed_len(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// Returns the object's JSON, to be read at leisure.
+    ///
+    /// # Errors
+    /// Fails where what was packed is damaged.
+    pub fn unpack(&self) -> Result<RawJson, PackError> {
+        self.read(RawJson::new)
+    }
+
+    /// Calls `read` with the object's JSON, which is unpacked into memory that the thread has already.
+    ///
+    /// # Errors
+    /// Fails where what was packed is damaged.
+    pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
+        // `read` may unpack another object: it gets the memory, and the thread takes new.
+        let mut json = WORKSHOP.with_borrow_mut(|workshop| core::mem::take(&mut workshop.kept));
+        json.clear();
+        json.reserve(self.len);
+        let unpacked = WORKSHOP.with_borrow_mut(|workshop| match &self.dictionary {
+            Some(dictionary) => {
+                workshop
+                    .unpack
+                    .decompress_using_ddict(&mut json, &self.packed, &dictionary.unpack)
+            }
+            None => workshop.unpack.decompress(&mut json, &self.packed),
+        });
+        unpacked.map_err(PackError::of)?;
+        let result = read(&json);
+        json.shrink_to(1 << 20);
+        WORKSHOP.with_borrow_mut(|workshop| workshop.kept = json);
+        Ok(result)
+    }
+
+    /// Returns the text at a path, where there is one; a number in the path is a place in an array.
+    ///
+    /// # Errors
+    /// Fails where what was packed is damaged.
+    pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
+        self.read(|whole| {
+            let text = json::value_at(whole, path).and_then(json::as_str);
+            text.map(|text| text.to_string())
+        })
+    }
+
+    /// Decodes the object as a type.
+    ///
+    /// # Errors
+    /// Fails where the object is not of the type, or what was packed is damaged.
+    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, PackError> {
+        Ok(self.read(|json| serde_json::from_slice(json))??)
+    }
+}
+
+impl View for PackedJson {
+    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
+        // It was packed here, from JSON that was checked; damage would be that of the memory.
+        let _ = self.read(|whole| {
+            json::value_at(whole, &["metadata", "labels"])
+                .into_iter()
+                .for_each(read);
+        });
+    }
+
+    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
+        let _ = self.read(read);
+    }
+}
+
+impl fmt::Debug for PackedJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PackedJson({} bytes in {})", self.len, self.packed.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(number: usize, word: &str) -> String {
+        let mut env = String::new();
+        for i in 0..40 {
+            env.push_str(&format!(
+                r#"{{"name":"{word}_SETTING_{i}","value":"{}"}},"#,
+                i * 7 % 11
+            ));
+        }
+        format!(
+            r#"{{"metadata":{{"name":"{word}-{number}","labels":{{"app":"{word}"}},"managedFields":[{{}}]}},"spec":{{"nodeName":"n{}","env":[{env}null]}}}}"#,
+            number % 10
+        )
+    }
+
+    fn keep(packed: &Packed, json: &str) -> PackedJson {
+        packed.decode(&RawObject::parse(json.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were_with_and_without_a_dictionary() {
+        let packed = Packed::new();
+        let pods: Vec<String> = (0..400).map(|i| pod(i, "web")).collect();
+        let kept: Vec<_> = pods.iter().map(|json| keep(&packed, json)).collect();
+        assert!(kept[0].dictionary.is_none() && kept[399].dictionary.is_some());
+        // These repeat themselves so much that they pack well without.
+        assert!(kept[399].packed_len() * 3 < kept[0].packed_len() * 2);
+        for (json, kept) in pods.iter().zip(&kept) {
+            assert_eq!(kept.unpack().unwrap().bytes(), json.as_bytes());
+        }
+        assert_eq!(
+            kept[7].string_at(&["spec", "nodeName"]).unwrap().unwrap(),
+            "n7"
+        );
+        let mut labels = Vec::new();
+        kept[7].with_labels(&mut |json| labels.push(json.to_vec()));
+        assert_eq!(labels, [br#"{"app":"web"}"#.to_vec()]);
+    }
+
+    #[test]
+    fn a_dictionary_is_renewed_when_objects_change_and_the_old_one_stays_readable() {
+        let packed = Packed::new();
+        let old: Vec<_> = (0..2000).map(|i| keep(&packed, &pod(i, "web"))).collect();
+        let other = |i: usize| {
+            let words: String = (0..60)
+                .map(|k| {
+                    format!(
+                        r#""field-{}-of-another-kind":{{"deep":[{k},"x{k}"]}},"#,
+                        k * 31 % 97
+                    )
+                })
+                .collect();
+            format!(r#"{{"metadata":{{"name":"o{i}"}},{words}"end":{i}}}"#)
+        };
+        let new: Vec<_> = (0..3000).map(|i| keep(&packed, &other(i))).collect();
+        let of = |kept: &PackedJson| kept.dictionary.as_ref().map(Arc::as_ptr);
+        assert_ne!(of(&old[1999]), of(&new[2999]));
+        assert!(new[2999].packed_len() * 2 < new[0].packed_len());
+        assert_eq!(
+            old[1999].unpack().unwrap().bytes(),
+            pod(1999, "web").as_bytes()
+        );
+        assert_eq!(new[0].unpack().unwrap().bytes(), other(0).as_bytes());
+    }
+
+    #[test]
+    fn parts_are_left_out_before_packing() {
+        let kept = keep(&Packed::new().prune(Prune::NOISE), &pod(1, "web"));
+        let json = kept.unpack().unwrap();
+        assert_eq!(json.at(&["metadata", "managedFields"]), None);
+        assert!(json.at(&["metadata", "labels"]).is_some());
+    }
+
+    #[test]
+    fn a_reader_may_read_another_object() {
+        let packed = Packed::new();
+        let (a, b) = (keep(&packed, &pod(1, "a")), keep(&packed, &pod(2, "b")));
+        let both = a
+            .read(|a| b.read(|b| (a.to_vec(), b.to_vec())).unwrap())
+            .unwrap();
+        assert_eq!(both.0, pod(1, "a").as_bytes());
+        assert_eq!(both.1, pod(2, "b").as_bytes());
+    }
+}
