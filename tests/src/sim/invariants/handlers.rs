@@ -97,6 +97,12 @@ impl One {
                 }
                 (key, Told::Added(*object))
             }
+            // What was merged may come back to where it began: an update to the same state, as a replay is.
+            Event::Updated { key, old, object }
+                if old == object && self.handler.backlog != usize::MAX =>
+            {
+                (key, Told::Replayed(*object))
+            }
             Event::Updated { key, old, object } => (key, Told::Updated(*old, *object)),
             Event::Replayed { key, object } => {
                 if self.handler.resync.is_none() && !self.handler.unchanged {
