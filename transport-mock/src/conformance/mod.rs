@@ -5,7 +5,7 @@
 //! tries all that against a [`Server`] in memory, and says by name what does not hold.
 //!
 //! What is between the transport and the server is given by a function: it gets the server, lets it be reached in
-//! whatever way the transport has, and returns a transport that reaches it. [`serve`](crate::serve) (feature `serve`)
+//! whatever way the transport has, and returns a transport that reaches it. [`serve`](fn@crate::serve) (feature `serve`)
 //! gives it a port for HTTP/1.1; the far end of a tunnel asks it by [`Mock::transport`]. What such a far end does
 //! with an error it gets is up to it, as long as the transport makes an error of it again.
 //!
