@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use informer_core::json::JsonStr;
 use informer_core::storage::Text;
-use informer_core::{Cached, Heap, Labels, Object, RawJson, Typed, View, json, split_key};
+use informer_core::{
+    Cached, Heap, Labels, Object, RawJson, ResourceVersion, Typed, View, json, split_key,
+};
 
 /// The storage of a cache on tokio: keys are shared with the entries that users hold.
 pub(crate) type Store = Heap<Key>;
@@ -104,6 +106,10 @@ impl<V> Shared<V> {
 
     pub(crate) fn value(&self) -> &V {
         self.object().value()
+    }
+
+    pub(crate) fn version(&self) -> &ResourceVersion<Key> {
+        self.object().resource_version()
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

@@ -159,6 +159,53 @@ impl<V> Informer<V> {
             .await
     }
 
+    /// Waits until the cache shows a write: the object at `version` or a later one, or all that happened up to then
+    /// where it may be. That is earlier than [`wait_until`](Self::wait_until) where the cache has several sources, of
+    /// which the others know nothing of the write.
+    ///
+    /// The version is what the server answered to the write. A deletion is waited for by the version of the object that
+    /// the server gave back, where it gave one.
+    ///
+    /// # Errors
+    /// Where the driver has ended, or ends before it is reached.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// pods.wait_for_write("prod/web", "4711").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_for_write(&self, key: &str, version: &str) -> Result<(), Ended> {
+        let wanted = ResourceVersion::<Key>::new(version);
+        let is_reached = |shown: &ResourceVersion<Key>| {
+            let order = shown.compare(&wanted);
+            order.is_some_and(core::cmp::Ordering::is_ge)
+        };
+        let namespace = informer_core::split_key(key).0;
+        let counts = self.inner.each_source(|_, source| {
+            let of = source.resource.as_ref().namespace.unwrap_or_default();
+            of.is_empty() || of == namespace
+        });
+        let mut reached = self.inner.reached.subscribe();
+        let mut status = self.inner.status.subscribe();
+        loop {
+            let all = {
+                let shown = reached.borrow_and_update();
+                let mut shown = shown.iter().zip(&counts);
+                counts.contains(&true) && shown.all(|(shown, counts)| !counts || is_reached(shown))
+            };
+            let object = self.inner.cache().get(key).cloned();
+            if all || object.is_some_and(|object| is_reached(object.version())) {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                changed = reached.changed() => changed.map_err(|_| Ended)?,
+                _ = status.wait_for(|status| status.ended) => return Err(Ended),
+            }
+        }
+    }
+
     async fn wait_for_sources(
         &self,
         version: &str,
@@ -223,6 +270,10 @@ impl<V> Informer<V> {
     }
 
     /// Why it is not synced: what each source that is not has to say.
+    pub(crate) fn resource(&self) -> informer_core::Resource<'_> {
+        self.inner.resource.as_ref()
+    }
+
     pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
         self.inner.why()
     }

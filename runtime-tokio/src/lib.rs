@@ -53,6 +53,7 @@
 mod advice;
 mod boxed;
 mod builder;
+mod controller;
 mod driver;
 mod election;
 mod entry;
@@ -84,6 +85,10 @@ mod wait;
 
 pub use boxed::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
 pub use builder::Builder;
+pub use controller::{
+    Controller, ControllerHandle, ControllerMetrics, Failure, Next, Owned, OwnedObject, Owner,
+    Stopped, Task,
+};
 pub use driver::Driver;
 pub use election::{Election, Leadership, LeaseClient};
 pub use entry::{Entry, Key};

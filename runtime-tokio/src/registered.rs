@@ -393,7 +393,7 @@ fn report_undelivered<V>(inner: &Inner<V>, handler: &str, count: usize) {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

@@ -1,0 +1,167 @@
+//! What is outside of a controller that runs.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use informer_core::QueueMetrics;
+use tokio::sync::watch;
+
+use super::Keep;
+use crate::entry::Key;
+use crate::queue::WorkQueue;
+
+/// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
+#[derive(Clone)]
+pub struct ControllerHandle {
+    pub(super) queue: WorkQueue<Key>,
+    pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
+    pub(super) keep: Keep,
+    pub(super) stop: Arc<watch::Sender<Stop>>,
+    pub(super) counts: Arc<Counts>,
+}
+
+/// How a controller is to stop; a later one is stronger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stop {
+    No,
+    /// When all is done that waits.
+    Drain,
+    /// When all is done that is under way.
+    Now,
+}
+
+/// Figures of a controller that more than one task looks at.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) running: AtomicUsize,
+    pub(super) settling: AtomicUsize,
+    pub(super) succeeded: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) panicked: AtomicU64,
+    pub(super) unseen: AtomicU64,
+}
+
+// Nothing else depends on these figures, so no order between them is needed.
+pub(super) const ORDER: Ordering = Ordering::Relaxed;
+
+/// Figures of a controller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ControllerMetrics {
+    /// How many keys are reconciled now.
+    pub running: usize,
+    /// How many keys wait for the cache to show what they wrote.
+    pub waiting_for_writes: usize,
+    /// How many runs went well.
+    pub succeeded: u64,
+    /// How many runs gave an error.
+    pub failed: u64,
+    /// How many runs panicked.
+    pub panicked: u64,
+    /// How many writes the cache did not show in time.
+    pub writes_not_seen: u64,
+    /// Figures of the queue, for which a key that waits for a write is worked on.
+    pub queue: QueueMetrics,
+}
+
+/// How a controller ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// How many keys were left that waited for a worker.
+    pub waiting: usize,
+    /// How many keys were left that waited for their time: retries, and what is looked at again after a time.
+    pub delayed: usize,
+    /// How many runs were cut, since the time for the stop was over.
+    pub cut: usize,
+}
+
+impl ControllerHandle {
+    /// Stops: no key is begun any more, and what is under way comes to its end. [`Controller::run`](super::Controller::run)
+    /// returns then.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// handle.stop();
+    /// # }
+    /// ```
+    pub fn stop(&self) {
+        self.raise(Stop::Now);
+    }
+
+    /// Stops after all that waits was done; delayed keys do not wait, they are left.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// handle.drain();
+    /// # }
+    /// ```
+    pub fn drain(&self) {
+        self.raise(Stop::Drain);
+    }
+
+    /// Adds a key, whatever its objects do.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// handle.enqueue(informer_tokio::Key::new("prod/web"));
+    /// # }
+    /// ```
+    pub fn enqueue(&self, key: Key) {
+        if (self.keep)(&key) {
+            self.queue.add(key);
+        }
+    }
+
+    /// Adds the keys of all objects that there are: where [`Controller::only`](super::Controller::only) keeps others than
+    /// it did.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// handle.enqueue_all();
+    /// # }
+    /// ```
+    pub fn enqueue_all(&self) {
+        for key in (self.keys)() {
+            self.enqueue(key);
+        }
+    }
+
+    /// Returns figures.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// println!("{} fail", handle.metrics().failed);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> ControllerMetrics {
+        let counts = &self.counts;
+        ControllerMetrics {
+            running: counts.running.load(ORDER),
+            waiting_for_writes: counts.settling.load(ORDER),
+            succeeded: counts.succeeded.load(ORDER),
+            failed: counts.failed.load(ORDER),
+            panicked: counts.panicked.load(ORDER),
+            writes_not_seen: counts.unseen.load(ORDER),
+            queue: self.queue.metrics(),
+        }
+    }
+
+    fn raise(&self, stop: Stop) {
+        self.stop.send_if_modified(|before| {
+            let is_news = *before < stop;
+            *before = stop.max(*before);
+            is_news
+        });
+    }
+}
+
+impl fmt::Debug for ControllerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerHandle")
+            .field("stop", &*self.stop.borrow())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! Who owns an object: the reference that says which controller made it.
+
+use informer_core::json::{Elements, as_str, value_at};
+use informer_core::{Metadata, RawJson, Resource, Typed, View};
+
+use crate::entry::{Entry, Key};
+
+/// The owner of an object that manages it: the entry of `metadata.ownerReferences` with `controller: true`.
+///
+/// Kubernetes documentation: "Owners and Dependents".
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The group and version of the owner, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind of the owner, such as `ReplicaSet`.
+    pub kind: String,
+    /// The name of the owner. Its namespace is that of the object, or it has none.
+    pub name: String,
+    /// The uid of the owner.
+    pub uid: String,
+}
+
+/// What is kept of an object and knows the object's owner, for [`Controller::owns`](crate::Controller::owns).
+///
+/// It is there for all forms of JSON and for metadata. A [`Typed`] object knows it where its type is an
+/// [`OwnedObject`].
+pub trait Owned {
+    /// Returns the owner that manages the object; `None` where there is none.
+    ///
+    /// ```
+    /// use informer_tokio::{Entry, Owned, RawJson};
+    /// fn show(pod: &Entry<RawJson>) {
+    ///     println!("{pod} belongs to {:?}", pod.value().controller());
+    /// }
+    /// ```
+    fn controller(&self) -> Option<Owner>;
+}
+
+/// A type of objects that knows the object's owner. With the feature `k8s-openapi` or `kube` theirs are.
+///
+/// ```
+/// use informer_tokio::{OwnedObject, Owner};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct Pod { metadata: Metadata }
+/// #[derive(Deserialize)]
+/// struct Metadata { #[serde(default, rename = "ownerReferences")] owners: Vec<Reference> }
+/// #[derive(Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Reference {
+///     api_version: String,
+///     kind: String,
+///     name: String,
+///     uid: String,
+///     #[serde(default)]
+///     controller: bool,
+/// }
+///
+/// impl OwnedObject for Pod {
+///     fn controller(&self) -> Option<Owner> {
+///         let owner = self.metadata.owners.iter().find(|owner| owner.controller)?;
+///         Some(Owner {
+///             api_version: owner.api_version.clone(),
+///             kind: owner.kind.clone(),
+///             name: owner.name.clone(),
+///             uid: owner.uid.clone(),
+///         })
+///     }
+/// }
+/// ```
+pub trait OwnedObject {
+    /// Returns the owner that manages the object; `None` where there is none.
+    fn controller(&self) -> Option<Owner>;
+}
+
+impl<T: OwnedObject> Owned for Typed<T> {
+    fn controller(&self) -> Option<Owner> {
+        T::controller(self)
+    }
+}
+
+impl Owned for RawJson {
+    fn controller(&self) -> Option<Owner> {
+        of_json(self)
+    }
+}
+
+#[cfg(feature = "zstd")]
+impl Owned for crate::packed::PackedJson {
+    fn controller(&self) -> Option<Owner> {
+        of_json(self)
+    }
+}
+
+impl Owned for Metadata {
+    fn controller(&self) -> Option<Owner> {
+        of_references(self.at(&["ownerReferences"])?)
+    }
+}
+
+#[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
+impl<K> OwnedObject for K
+where
+    K: k8s_openapi::Metadata<Ty = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>,
+{
+    fn controller(&self) -> Option<Owner> {
+        let references = self.metadata().owner_references.as_ref()?;
+        let owner = references
+            .iter()
+            .find(|owner| owner.controller == Some(true))?;
+        Some(Owner {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+}
+
+#[cfg(feature = "kube")]
+impl<K> OwnedObject for K
+where
+    K: kube_core::Resource<DynamicType = ()>,
+{
+    fn controller(&self) -> Option<Owner> {
+        let references = self.meta().owner_references.as_ref()?;
+        let owner = references
+            .iter()
+            .find(|owner| owner.controller == Some(true))?;
+        Some(Owner {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+}
+
+fn of_json(value: &impl View) -> Option<Owner> {
+    let mut owner = None;
+    value.with_json(&mut |whole| {
+        owner = value_at(whole, &["metadata", "ownerReferences"]).and_then(of_references);
+    });
+    owner
+}
+
+fn of_references(references: &[u8]) -> Option<Owner> {
+    let owner = Elements::new(references)
+        .find(|reference| value_at(reference, &["controller"]) == Some(b"true"))?;
+    let text = |name| {
+        value_at(owner, &[name])
+            .and_then(as_str)
+            .map(|text| text.to_string())
+    };
+    Some(Owner {
+        api_version: text("apiVersion")?,
+        kind: text("kind")?,
+        name: text("name")?,
+        uid: text("uid").unwrap_or_default(),
+    })
+}
+
+/// What an owner has to be: of which group and kind, and whether it lives in a namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnerKind {
+    pub(crate) group: String,
+    /// Where it is not known every kind of the group will do.
+    pub(crate) kind: Option<String>,
+    pub(crate) namespaced: bool,
+}
+
+impl OwnerKind {
+    pub(crate) fn of(resource: &Resource<'_>) -> Self {
+        Self {
+            group: resource.group.to_owned(),
+            kind: resource.kind.map(str::to_owned),
+            namespaced: resource.is_namespaced().unwrap_or(true),
+        }
+    }
+
+    /// Returns the key of the owner of an object, where it is of this kind. The version may be another one: the same
+    /// object can be read in each.
+    pub(crate) fn key<V: Owned>(&self, owned: &Entry<V>) -> Option<Key> {
+        let owner = owned.value().controller()?;
+        let group = owner
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        if group != self.group || self.kind.as_ref().is_some_and(|kind| *kind != owner.kind) {
+            return None;
+        }
+        if self.namespaced && !owned.namespace().is_empty() {
+            return Some(Key::new(&format!("{}/{}", owned.namespace(), owner.name)));
+        }
+        Some(Key::new(&owner.name))
+    }
+}

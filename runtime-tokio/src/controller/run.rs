@@ -1,0 +1,293 @@
+//! The loop of a controller.
+
+use core::fmt;
+use core::pin::pin;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use super::handle::{Counts, ORDER, Stop, Stopped};
+use super::task::{Failure, Next, Task, Write, Writes};
+use super::{Controller, Intake, OnFailure, Registered};
+use crate::entry::Key;
+use crate::error::NotSynced;
+use crate::options::HandlerOptions;
+use crate::queue::{Work, WorkQueue};
+use crate::wait::{HasSynced, wait_until};
+
+impl Controller {
+    /// Runs: waits until all its informers are synced and then reconciles, until a
+    /// [handle](Self::handle) stops it or the driver of one of its informers ends.
+    ///
+    /// Each run of `reconcile` is a task of its own, of the runtime this is awaited in. Where it gives an error or
+    /// panics, the key comes again after the time that the [limit](Self::limit) says. Where the future that this
+    /// returns is dropped, all ends at once.
+    ///
+    /// # Errors
+    /// Where an informer ends before it is synced, or is not synced [in time](Self::sync_within).
+    ///
+    /// ```
+    /// # use informer_tokio::{Controller, Informer, Next, RawJson};
+    /// # use core::time::Duration;
+    /// # async fn example(certificates: Informer<RawJson>) {
+    /// let controller = Controller::new(&certificates);
+    /// let running = tokio::spawn(controller.run(|task| async move {
+    ///     println!("{} is looked at, now and each hour", task.key());
+    ///     Ok::<_, std::io::Error>(Next::after(Duration::from_secs(3600)))
+    /// }));
+    /// # }
+    /// ```
+    pub async fn run<F, R, A, E>(mut self, reconcile: F) -> Result<Stopped, NotSynced>
+    where
+        F: Fn(Task) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<A, E>> + Send + 'static,
+        A: Into<Next>,
+        E: fmt::Display,
+    {
+        let registered = self.register();
+        let mut stop = self.stop.subscribe();
+        let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop != Stop::No) => {}
+            synced = wait_until(self.sync_within, &all) => synced?,
+        }
+        let reconcile = Arc::new(move |task| {
+            let running = reconcile(task);
+            async move {
+                match running.await {
+                    Ok(next) => Ok(next.into()),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        });
+        let mut engine = Engine {
+            name: self.name,
+            queue: self.queue,
+            keep: self.keep,
+            reconcile,
+            workers: self.workers,
+            running: JoinSet::new(),
+            of: HashMap::new(),
+            settling: FuturesUnordered::new(),
+            write_deadline: self.write_deadline,
+            on_failure: self.on_failure,
+            counts: self.counts,
+        };
+        {
+            let mut ended: FuturesUnordered<_> =
+                registered.0.iter().map(|one| one.ended()).collect();
+            loop {
+                tokio::select! {
+                    biased;
+                    // An error would say that the sender is gone; it is in `self`.
+                    _ = stop.wait_for(|stop| *stop != Stop::No) => break,
+                    Some(_) = ended.next() => break,
+                    () = engine.step(true) => {}
+                }
+            }
+        }
+        // What happens from here on is not heard of any more.
+        drop(registered);
+        let until = Instant::now() + self.drain;
+        let mut stopped = Stopped::default();
+        if *stop.borrow_and_update() == Stop::Drain {
+            let queue = engine.queue.clone();
+            let mut drained = pin!(queue.shut_down_with_drain());
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = stop.wait_for(|stop| *stop == Stop::Now) => break,
+                    () = tokio::time::sleep_until(until) => break,
+                    delayed = &mut drained => {
+                        stopped.delayed = delayed;
+                        break;
+                    }
+                    () = engine.step(true) => {}
+                }
+            }
+        }
+        stopped.delayed += engine.queue.metrics().delayed;
+        engine.queue.shut_down();
+        stopped.waiting = engine.queue.waiting();
+        engine.finish(until, &mut stopped).await;
+        if stopped != Stopped::default() {
+            tracing::info!(controller = engine.name, ?stopped, "keys are left");
+        }
+        Ok(stopped)
+    }
+
+    fn register(&mut self) -> AllRegistered {
+        let intake = Intake {
+            queue: self.queue.clone(),
+            keep: Arc::clone(&self.keep),
+        };
+        let mut options = HandlerOptions::default().name(format!("controller {}", self.name));
+        if let Some(period) = self.resync {
+            options = options.resync(period);
+        }
+        let mut registered = AllRegistered(Vec::new());
+        for (number, source) in self.sources.drain(..).enumerate() {
+            // Only its own objects are replayed: all keys once, not once for each thing that they have.
+            let options = match number {
+                0 => &options,
+                _ => &HandlerOptions::default()
+                    .name(options.name.clone())
+                    .resync(Duration::ZERO),
+            };
+            registered.0.push(source(&intake, options));
+        }
+        registered
+    }
+}
+
+/// Leaves the informers where it is dropped, at the end or since the controller's future was.
+struct AllRegistered(Vec<Box<dyn Registered>>);
+
+impl Drop for AllRegistered {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|one| one.remove());
+    }
+}
+
+/// What runs, and what is waited for.
+struct Engine<F> {
+    name: String,
+    queue: WorkQueue<Key>,
+    keep: super::Keep,
+    reconcile: Arc<F>,
+    workers: usize,
+    running: JoinSet<Result<Next, String>>,
+    /// The key of each task that runs. It is worked on until it is dropped here, however the task ends.
+    of: HashMap<Id, (Work<Key>, Writes)>,
+    /// Keys that wait for the cache to show what they wrote: they are still worked on, and take no worker.
+    settling: FuturesUnordered<BoxFuture<'static, ()>>,
+    write_deadline: Duration,
+    on_failure: Option<OnFailure>,
+    counts: Arc<Counts>,
+}
+
+impl<F, R> Engine<F>
+where
+    F: Fn(Task) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Next, String>> + Send + 'static,
+{
+    /// Waits for one thing to happen and does what follows. Giving up to wait loses nothing.
+    async fn step(&mut self, begin: bool) {
+        let room = begin && self.running.len() < self.workers;
+        tokio::select! {
+            biased;
+            Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
+                self.ended(ended);
+            }
+            Some(()) = self.settling.next(), if !self.settling.is_empty() => {}
+            Some(work) = self.queue.next(), if room => self.begin(work),
+            else => core::future::pending().await,
+        }
+        self.counts.running.store(self.running.len(), ORDER);
+        self.counts.settling.store(self.settling.len(), ORDER);
+    }
+
+    fn begin(&mut self, work: Work<Key>) {
+        if !(self.keep)(work.key()) {
+            return;
+        }
+        let attempt = self.queue.requeues(work.key());
+        let (task, writes) = Task::new(work.key().clone(), attempt);
+        let reconcile = Arc::clone(&self.reconcile);
+        // The function is called in the task as well, so that a panic of it is one of the task.
+        let task = self.running.spawn(async move { reconcile(task).await });
+        self.of.insert(task.id(), (work, writes));
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Result<Next, String>), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some((work, writes)) = self.of.remove(&id) else {
+            return;
+        };
+        let key = work.key();
+        match ended.map(|(_, result)| result) {
+            Ok(Ok(next)) => {
+                self.counts.succeeded.fetch_add(1, ORDER);
+                self.queue.forget(key);
+                if let Some(after) = next.after {
+                    self.queue.add_after(key.clone(), after);
+                }
+            }
+            Ok(Err(error)) => {
+                self.counts.failed.fetch_add(1, ORDER);
+                self.failed(key, &Failure::Failed(&error));
+                self.queue.add_rate_limited(key.clone());
+            }
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => {
+                    self.counts.panicked.fetch_add(1, ORDER);
+                    let message = crate::registered::message(&*panic);
+                    self.failed(key, &Failure::Panicked(message));
+                    self.queue.add_rate_limited(key.clone());
+                }
+                Err(_) => self.failed(key, &Failure::Cut),
+            },
+        }
+        let writes = core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
+        if !writes.is_empty() {
+            self.settle(work, writes);
+        }
+    }
+
+    /// Works on the key until the cache shows its writes, or for so long as that may take.
+    fn settle(&self, work: Work<Key>, writes: Vec<Write>) {
+        let (name, on_failure) = (self.name.clone(), self.on_failure.clone());
+        let (counts, waited) = (Arc::clone(&self.counts), self.write_deadline);
+        let until = Instant::now() + waited;
+        self.settling.push(Box::pin(async move {
+            for write in writes {
+                // Where the informer has ended the controller ends as well.
+                if timeout_at(until, write.seen).await.is_ok() {
+                    continue;
+                }
+                counts.unseen.fetch_add(1, ORDER);
+                let failure = Failure::WriteNotSeen {
+                    informer: &write.informer,
+                    written: &write.key,
+                    version: &write.version,
+                    waited,
+                };
+                tell(&name, on_failure.as_ref(), work.key(), &failure);
+            }
+        }));
+    }
+
+    fn failed(&self, key: &Key, failure: &Failure<'_>) {
+        tell(&self.name, self.on_failure.as_ref(), key, failure);
+    }
+
+    /// Waits for what is under way, and cuts it when the time is over.
+    async fn finish(&mut self, until: Instant, stopped: &mut Stopped) {
+        while !self.running.is_empty() {
+            if timeout_at(until, self.step(false)).await.is_err() {
+                break;
+            }
+        }
+        self.running.abort_all();
+        while let Some(ended) = self.running.join_next_with_id().await {
+            stopped.cut += usize::from(ended.as_ref().is_err_and(JoinError::is_cancelled));
+            self.ended(ended);
+        }
+    }
+}
+
+fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure<'_>) {
+    tracing::warn!(controller = name, %key, "{failure}");
+    if let Some(hear) = on_failure {
+        hear(key, failure);
+    }
+}

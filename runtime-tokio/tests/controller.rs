@@ -1,0 +1,644 @@
+//! Controllers on paused time.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use informer_core::{Decode, Exponential};
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_tokio::{
+    Controller, ControllerHandle, Failure, Informer, Initial, Json, Key, Meta, Next, Owned,
+    OwnedObject, Owner, Packed, Raw, RawJson, Resource, Stopped, Task,
+};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
+
+const SETS: Resource<'static> = Resource::new("apps", "v1", "replicasets").kind("ReplicaSet");
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+type Log = Arc<Mutex<Vec<(String, u64)>>>;
+
+fn server() -> Server {
+    Mock::with_clock(FakeServer::new(1), TokioClock::new())
+}
+
+fn informer_with<D>(mock: &Server, resource: Resource<'_>, decode: D) -> Informer<D::Value>
+where
+    D: Decode + Send + Sync + 'static,
+    D::Value: Send + Sync,
+{
+    let (informer, driver) = Informer::builder(mock.transport(), resource, decode)
+        .initial(Initial::List)
+        .seed(1)
+        .build();
+    tokio::spawn(driver.run());
+    informer
+}
+
+fn informer(mock: &Server, resource: Resource<'_>) -> Informer<RawJson> {
+    informer_with(mock, resource, Raw)
+}
+
+fn set(name: &str, round: u64) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
+}
+
+/// A Pod with owners: `(kind, name, is the controller)`.
+fn pod(name: &str, owners: &[(&str, &str, bool)]) -> Value {
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(kind, name, controller)| {
+            json!({ "apiVersion": "apps/v1beta7", "kind": kind, "name": name, "uid": "u", "controller": controller })
+        })
+        .collect();
+    json!({ "metadata": { "name": name, "namespace": "prod", "ownerReferences": owners } })
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(50)).await;
+}
+
+/// What a run of a controller is seen from outside by.
+struct Running {
+    handle: ControllerHandle,
+    ended: tokio::task::JoinHandle<Stopped>,
+}
+
+impl Running {
+    async fn stop(self) -> Stopped {
+        self.handle.stop();
+        timeout(secs(100), self.ended).await.unwrap().unwrap()
+    }
+}
+
+fn run<F, R, A>(controller: Controller, reconcile: F) -> Running
+where
+    F: Fn(Task) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<A, String>> + Send + 'static,
+    A: Into<Next> + 'static,
+{
+    let handle = controller.handle();
+    let ended = tokio::spawn(async move { controller.run(reconcile).await.unwrap() });
+    Running { handle, ended }
+}
+
+/// A reconcile function that notes the key and the second.
+fn noting(log: &Log) -> impl Fn(Task) -> core::future::Ready<Result<(), String>> + use<> {
+    let (log, start) = (Arc::clone(log), Instant::now());
+    move |task| {
+        let second = start.elapsed().as_secs();
+        log.lock().unwrap().push((task.key().to_string(), second));
+        core::future::ready(Ok(()))
+    }
+}
+
+fn names(log: &Log) -> Vec<String> {
+    let mut names: Vec<_> = log.lock().unwrap().drain(..).map(|(key, _)| key).collect();
+    names.sort();
+    names
+}
+
+/// Many keys, many changes: a key is never reconciled twice at a time, all workers are used and no more, and the last
+/// change of each key is seen by a run that begins after it.
+#[tokio::test(start_paused = true)]
+async fn each_key_is_reconciled_by_one_at_a_time() {
+    let mock = server();
+    for number in 0..30 {
+        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
+            .unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let running: Arc<Mutex<BTreeMap<Key, u64>>> = Arc::default();
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+    let controller = run(Controller::new(&sets).workers(4), {
+        let (running, most, seen) = (Arc::clone(&running), Arc::clone(&most), Arc::clone(&seen));
+        let lister = sets.lister();
+        move |task: Task| {
+            let (running, most, seen) =
+                (Arc::clone(&running), Arc::clone(&most), Arc::clone(&seen));
+            let lister = lister.clone();
+            async move {
+                let key = task.key().clone();
+                let before = running.lock().unwrap().insert(key.clone(), 1);
+                assert_eq!(before, None, "{key} by two");
+                most.fetch_max(running.lock().unwrap().len(), Ordering::Relaxed);
+                let state = lister
+                    .get_by_key(key.as_str())
+                    .map(|set| set.resource_version().to_string());
+                sleep(Duration::from_millis(20)).await;
+                running.lock().unwrap().remove(&key);
+                seen.lock()
+                    .unwrap()
+                    .insert(key.to_string(), state.unwrap_or_default());
+                Ok(())
+            }
+        }
+    });
+    for round in 0..40_u64 {
+        for number in 0..30 {
+            if (number + round) % 3 == 0 {
+                mock.update("replicasets.apps", set(&format!("s{number}"), round))
+                    .unwrap();
+            }
+        }
+        sleep(Duration::from_millis(round * 5)).await;
+    }
+    mock.delete("replicasets.apps", "prod", "s7").unwrap();
+    sleep(secs(20)).await;
+    assert_eq!(most.load(Ordering::Relaxed), 4);
+    let truth: BTreeMap<String, String> = mock.with(|server| {
+        let objects = server.objects("replicasets.apps");
+        objects
+            .map(|object| (object.key(), object.version().to_string()))
+            .collect()
+    });
+    let mut seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.remove("prod/s7").as_deref(), Some(""), "it is gone");
+    assert_eq!(seen, truth);
+    let metrics = controller.handle.metrics();
+    assert_eq!(
+        (metrics.running, metrics.failed, metrics.panicked),
+        (0, 0, 0)
+    );
+    assert_eq!(controller.stop().await, Stopped::default());
+}
+
+/// Nothing is reconciled before the last of its informers is synced; and it says so where one is not in time, or ends.
+#[tokio::test(start_paused = true)]
+async fn it_waits_for_all_its_informers() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    mock.create("pods", pod("p", &[("ReplicaSet", "b", true)]))
+        .unwrap();
+    mock.with(|server| server.inject(Fault::delay(secs(20)).on_path("/api/v1/pods")));
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    let log = Log::default();
+    let controller = run(Controller::new(&sets).owns(&pods), noting(&log));
+    sleep(secs(10)).await;
+    assert!(sets.is_synced() && !pods.is_synced());
+    assert_eq!(names(&log), [""; 0]);
+    sleep(secs(15)).await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    assert_eq!(controller.stop().await, Stopped::default());
+
+    mock.with(|server| server.inject(Fault::stall().on_path("/api/v1/pods").always()));
+    let pods = informer(&mock, PODS);
+    let late = Controller::new(&sets).owns(&pods).sync_within(secs(30));
+    let error = late.run(noting(&log)).await.unwrap_err();
+    assert_eq!(error.waited, secs(30));
+    assert_eq!(error.missing.len(), 1);
+    let ended = Controller::new(&sets).owns(&pods);
+    let (error, ()) = tokio::join!(ended.run(noting(&log)), async {
+        sleep(secs(5)).await;
+        pods.stop();
+    });
+    assert_eq!(error.unwrap_err().missing.len(), 1);
+    // It can be stopped while it waits.
+    let pods = informer(&mock, PODS);
+    let waiting = run(Controller::new(&sets).owns(&pods), noting(&log));
+    sleep(secs(5)).await;
+    assert_eq!(waiting.stop().await.waiting, 1);
+    assert_eq!(names(&log), [""; 0]);
+    assert!(sets.health().handlers.is_empty(), "they have all left");
+}
+
+/// What fails and what panics comes again, later each time, holds no other key back, and is told of.
+#[tokio::test(start_paused = true)]
+async fn failures_and_panics_are_retried_with_backoff() {
+    let mock = server();
+    for name in ["bad", "good", "wild"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let (log, told) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
+    let controller = Controller::new(&sets)
+        .limit(Exponential::new(secs(1), secs(60)))
+        .on_failure({
+            let told = Arc::clone(&told);
+            move |key, failure| told.lock().unwrap().push(format!("{key}: {failure}"))
+        });
+    let controller = run(controller, {
+        let note = noting(&log);
+        move |task| {
+            let (name, attempt) = (task.name().to_owned(), task.attempt());
+            // A panic of the function itself, and not of its future.
+            assert!(name != "wild" || attempt >= 2, "no way ({attempt})");
+            let noted = note(task);
+            async move {
+                noted.await?;
+                if name == "bad" && attempt < 5 {
+                    return Err(format!("not yet ({attempt})"));
+                }
+                Ok(())
+            }
+        }
+    });
+    sleep(secs(100)).await;
+    let at: Vec<_> = log.lock().unwrap().clone();
+    let of = |name: &str| -> Vec<u64> {
+        let key = format!("prod/{name}");
+        at.iter()
+            .filter(|(of, _)| *of == key)
+            .map(|(_, second)| *second)
+            .collect()
+    };
+    assert_eq!(of("good"), [0]);
+    assert_eq!(of("bad"), [0, 1, 3, 7, 15, 31]);
+    assert_eq!(of("wild"), [3]);
+    let mut told = told.lock().unwrap().clone();
+    told.sort();
+    let expected: Vec<String> = (0..5)
+        .map(|attempt| format!("prod/bad: not yet ({attempt})"))
+        .chain((0..2).map(|attempt| format!("prod/wild: it panicked: no way ({attempt})")))
+        .collect();
+    assert_eq!(told, expected);
+    let metrics = controller.handle.metrics();
+    assert_eq!(
+        (metrics.succeeded, metrics.failed, metrics.panicked),
+        (3, 5, 2)
+    );
+    // It was forgotten when it went well.
+    mock.update("replicasets.apps", set("bad", 1)).unwrap();
+    settle().await;
+    assert_eq!(log.lock().unwrap().last().unwrap().0, "prod/bad");
+    assert_eq!(controller.handle.metrics().failed, 6);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_comes_again_after_the_time_it_asked_for() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let note = noting(&log);
+    let controller = run(Controller::new(&sets), move |task| {
+        let noted = note(task);
+        async move { noted.await.map(|()| Next::after(secs(60))) }
+    });
+    sleep(secs(150)).await;
+    let at: Vec<u64> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, second)| *second)
+        .collect();
+    assert_eq!(at, [0, 60, 120]);
+    let stopped = controller.stop().await;
+    assert_eq!((stopped.delayed, stopped.waiting, stopped.cut), (1, 0, 0));
+}
+
+#[derive(serde::Deserialize)]
+struct Pod {
+    metadata: Metadata,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    owner_references: Vec<Reference>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl OwnedObject for Pod {
+    fn controller(&self) -> Option<Owner> {
+        let owner = self
+            .metadata
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller)?;
+        Some(Owner {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+}
+
+/// The owner that is the controller, and of the right group and kind, is reconciled; when an object changes hands both
+/// owners are, and when it goes the last one.
+async fn owners_are_reconciled<D>(decode: D)
+where
+    D: Decode + Send + Sync + 'static,
+    D::Value: Owned + Send + Sync,
+{
+    let mock = server();
+    let (sets, pods) = (informer(&mock, SETS), informer_with(&mock, PODS, decode));
+    let log = Log::default();
+    let controller = run(Controller::new(&sets).owns(&pods), noting(&log));
+    settle().await;
+    mock.create(
+        "pods",
+        pod("mine", &[("Node", "n1", false), ("ReplicaSet", "a", true)]),
+    )
+    .unwrap();
+    mock.create("pods", pod("loose", &[])).unwrap();
+    mock.create("pods", pod("used", &[("ReplicaSet", "x", false)]))
+        .unwrap();
+    mock.create("pods", pod("others", &[("DaemonSet", "y", true)]))
+        .unwrap();
+    let mut core = pod("core", &[("ReplicaSet", "z", true)]);
+    core["metadata"]["ownerReferences"][0]["apiVersion"] = json!("v1");
+    mock.create("pods", core).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a"]);
+    mock.update("pods", pod("mine", &[("ReplicaSet", "b", true)]))
+        .unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    mock.delete("pods", "prod", "mine").unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/b"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_reconciled_whatever_is_kept_of_what_they_own() {
+    owners_are_reconciled(Raw).await;
+    owners_are_reconciled(Packed::new()).await;
+    owners_are_reconciled(Meta).await;
+    owners_are_reconciled(Json::<Pod>::new()).await;
+}
+
+/// An owner without a namespace owns what is in one.
+#[tokio::test(start_paused = true)]
+async fn owners_without_a_namespace_are_found() {
+    let mock = server();
+    mock.create("pods", pod("p", &[("Node", "n1", true)]))
+        .unwrap();
+    let nodes = informer(&mock, Resource::parse("nodes").unwrap());
+    let pods = informer(&mock, PODS);
+    let log = Log::default();
+    // The group of the reference is `apps` in this test; that of nodes is none.
+    let controller = run(Controller::new(&nodes).owns(&pods), noting(&log));
+    settle().await;
+    assert_eq!(names(&log), [""; 0]);
+    let mut own = pod("p", &[("Node", "n1", true)]);
+    own["metadata"]["ownerReferences"][0]["apiVersion"] = json!("v1");
+    mock.update("pods", own).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["n1"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_watched_is_mapped_to_keys() {
+    let mock = server();
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    let log = Log::default();
+    let controller = Controller::new(&sets)
+        .watches(&pods, |pod| {
+            assert_ne!(
+                pod.name(),
+                "wild",
+                "a function that panics loses this one alone"
+            );
+            let of = pod.string_at(&["spec", "of"]).unwrap_or_default();
+            of.split(',').map(Key::new).collect::<Vec<_>>()
+        })
+        .only(|key| key.as_str() != "prod/no");
+    let controller = run(controller, noting(&log));
+    settle().await;
+    let of = |name: &str, of: &str| json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "of": of } });
+    mock.create("pods", of("p", "prod/a,prod/b,prod/no"))
+        .unwrap();
+    mock.create("pods", of("wild", "prod/c")).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    mock.update("pods", of("p", "prod/b,prod/d")).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b", "prod/d"]);
+    controller.handle.enqueue(Key::new("prod/by-hand"));
+    controller.handle.enqueue(Key::new("prod/no"));
+    settle().await;
+    assert_eq!(names(&log), ["prod/by-hand"]);
+    controller.stop().await;
+}
+
+/// A key is replayed once in a period, however many objects belong to it.
+#[tokio::test(start_paused = true)]
+async fn a_resync_reconciles_every_key_again() {
+    let mock = server();
+    for name in ["a", "b"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    mock.create("pods", pod("p", &[("ReplicaSet", "a", true)]))
+        .unwrap();
+    let (sets, pods) = (informer(&mock, SETS), informer(&mock, PODS));
+    let log = Log::default();
+    let controller = run(
+        Controller::new(&sets).owns(&pods).resync(secs(60)),
+        noting(&log),
+    );
+    sleep(secs(30)).await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    let requests = mock.log().iter().count();
+    sleep(secs(60)).await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    assert_eq!(
+        mock.log().iter().count(),
+        requests,
+        "the server was not asked"
+    );
+    controller.handle.enqueue_all();
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    controller.stop().await;
+}
+
+/// The cache is slow. A key is not reconciled on a state from before its own write, whatever else happens to it
+/// meanwhile, and the worker does other keys.
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_until_the_cache_has_its_own_write() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    // Of an event of some 300 bytes the last byte comes after seconds.
+    mock.with(|server| server.inject(Fault::nothing().bandwidth(50).on(Verb::Watch).always()));
+    let sets = informer(&mock, SETS);
+    let written: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let controller = Controller::new(&sets).on_failure(|key, failure| {
+        assert!(matches!(failure, Failure::Failed("no")), "{key}: {failure}");
+    });
+    let controller = run(controller, {
+        let (mock, sets, written) = (mock.clone(), sets.clone(), Arc::clone(&written));
+        move |task: Task| {
+            let result = (|| {
+                let Some(set_seen) = sets.lister().get_by_key(task.as_str()) else {
+                    return Ok(());
+                };
+                if task.name() != "a" {
+                    return Ok(());
+                }
+                let seen: u64 = set_seen.resource_version().to_string().parse().unwrap();
+                let mut written = written.lock().unwrap();
+                let last = written.last().copied().unwrap_or_default();
+                assert!(seen >= last, "it sees {seen} and has written {last}");
+                if written.len() < 5 {
+                    let version = mock.update("replicasets.apps", set("a", seen)).unwrap();
+                    task.wrote(&sets, &task, &version.to_string());
+                    written.push(version);
+                    if written.len() == 3 {
+                        // It counts where the run fails after it, too.
+                        return Err("no".to_owned());
+                    }
+                }
+                Ok(())
+            })();
+            core::future::ready(result)
+        }
+    });
+    controller.handle.enqueue(Key::new("prod/a"));
+    sleep(secs(2)).await;
+    let metrics = controller.handle.metrics();
+    assert_eq!((metrics.running, metrics.waiting_for_writes), (0, 1));
+    for _ in 0..100 {
+        controller.handle.enqueue(Key::new("prod/a"));
+        controller.handle.enqueue(Key::new("prod/other"));
+        sleep(Duration::from_millis(700)).await;
+    }
+    assert_eq!(written.lock().unwrap().len(), 5);
+    let metrics = controller.handle.metrics();
+    assert_eq!((metrics.panicked, metrics.writes_not_seen), (0, 0));
+    assert!(metrics.succeeded > 90, "{metrics:?}");
+    controller.stop().await;
+}
+
+/// Where the cache never shows the write the key is run again all the same, after the deadline, and that is told.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_write_has_an_end() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let controller = Controller::new(&sets).write_deadline(secs(45)).on_failure({
+        let told = Arc::clone(&told);
+        move |key, failure| {
+            assert!(matches!(failure, Failure::WriteNotSeen { .. }));
+            told.lock().unwrap().push(format!("{key}: {failure}"));
+        }
+    });
+    let controller = run(controller, {
+        let (sets, note) = (sets.clone(), noting(&log));
+        move |task: Task| {
+            task.wrote(&sets, &task, "1000000");
+            note(task)
+        }
+    });
+    settle().await;
+    controller.handle.enqueue(Key::new("prod/a"));
+    sleep(secs(60)).await;
+    let at: Vec<u64> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, second)| *second)
+        .collect();
+    assert_eq!(at, [0, 45]);
+    let text = "prod/a: replicasets.v1.apps has not shown the write of prod/a at 1000000 after 45s";
+    assert_eq!(*told.lock().unwrap(), [text]);
+    // A stop does not wait for it.
+    let start = Instant::now();
+    controller.stop().await;
+    assert!(start.elapsed() < secs(1));
+}
+
+/// A stop lets what runs come to its end and begins nothing; a drain does what waits, too; what takes too long is cut.
+#[tokio::test(start_paused = true)]
+async fn stops_are_clean() {
+    let mock = server();
+    for number in 0..6 {
+        mock.create("replicasets.apps", set(&format!("s{number}"), 0))
+            .unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let done = Arc::new(AtomicUsize::new(0));
+    let begin = |controller: Controller| {
+        begun.store(0, Ordering::Relaxed);
+        done.store(0, Ordering::Relaxed);
+        let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
+        run(controller.workers(2), move |_| {
+            let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
+            async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                sleep(secs(10)).await;
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        })
+    };
+    let counts = || (begun.load(Ordering::Relaxed), done.load(Ordering::Relaxed));
+
+    let controller = begin(Controller::new(&sets));
+    sleep(secs(15)).await;
+    let stopped = controller.stop().await;
+    assert_eq!((stopped.waiting, stopped.cut), (2, 0));
+    assert_eq!(counts(), (4, 4));
+
+    let controller = begin(Controller::new(&sets));
+    sleep(secs(5)).await;
+    controller.handle.drain();
+    mock.update("replicasets.apps", set("s0", 1)).unwrap();
+    assert_eq!(controller.ended.await.unwrap(), Stopped::default());
+    assert_eq!(counts(), (6, 6));
+
+    let cut = Arc::new(AtomicUsize::new(0));
+    let controller = begin(Controller::new(&sets).drain(secs(3)).on_failure({
+        let cut = Arc::clone(&cut);
+        move |_, failure| {
+            assert!(matches!(failure, Failure::Cut));
+            cut.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    sleep(secs(5)).await;
+    let stopped = controller.stop().await;
+    assert_eq!((stopped.waiting, stopped.cut), (4, 2));
+    assert_eq!((counts(), cut.load(Ordering::Relaxed)), ((2, 0), 2));
+
+    // A drain that takes too long is cut as well, and one that is wanted at once ends at once.
+    let controller = begin(Controller::new(&sets).drain(secs(12)));
+    sleep(secs(5)).await;
+    controller.handle.drain();
+    let stopped = controller.ended.await.unwrap();
+    assert_eq!((stopped.waiting, stopped.cut), (2, 2));
+
+    let controller = begin(Controller::new(&sets));
+    sleep(secs(5)).await;
+    controller.handle.drain();
+    sleep(secs(1)).await;
+    let stopped = controller.stop().await;
+    assert_eq!((stopped.waiting, stopped.cut), (4, 0));
+    assert_eq!(counts(), (2, 2));
+
+    // The informer ends, and so does what depends on it; a future that is dropped leaves nothing behind.
+    let controller = begin(Controller::new(&sets));
+    let dropped = begin(Controller::new(&sets));
+    sleep(secs(1)).await;
+    dropped.ended.abort();
+    settle().await;
+    assert_eq!(sets.health().handlers.len(), 1);
+    sets.stop();
+    let stopped = timeout(secs(100), controller.ended).await.unwrap().unwrap();
+    assert_eq!(stopped.waiting, 4);
+}
