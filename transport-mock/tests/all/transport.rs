@@ -2,13 +2,11 @@
 #![cfg(feature = "std")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
 
-use common::{events, pod};
+use crate::common::{events, pod};
 use informer_mock::{
     Body, FailureKind, FakeServer, Fault, Get, Mock, MockTransport, ScriptedServer, Simulation,
     Transport, TransportError, Verb,

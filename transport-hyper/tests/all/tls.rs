@@ -5,14 +5,12 @@
     reason = "a test may"
 )]
 
-mod support;
-
+use crate::support::tls::{Ca, accept, for_name};
+use crate::support::{Server, read};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
 use rcgen::{CertificateParams, date_time_ymd};
 use rustls::ServerConfig;
-use support::tls::{Ca, accept, for_name};
-use support::{Server, read};
 
 fn builder(server: &Server) -> HyperBuilder {
     HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
@@ -183,7 +181,7 @@ async fn an_unknown_ca_is_told() {
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by an unknown CA; \
-         give the cluster's CA by root_certificates",
+         give the cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
     );
 }
 
@@ -199,7 +197,7 @@ async fn another_ca_of_the_same_name_is_told() {
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by another CA of the same name as the \
-         one in root_certificates; give this cluster's CA",
+         one that was given; give this cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
     );
 }
 
@@ -282,7 +280,7 @@ async fn a_missing_client_certificate_is_told() {
     .await;
     assert_eq!(error.kind(), FailureKind::Tls);
     assert!(
-        line.contains("the server wants a client certificate; give one by client_certificate"),
+        line.contains("the server wants a client certificate; give one"),
         "{line}"
     );
 }

@@ -1,13 +1,11 @@
 //! Bodies: pieces, cuts and lies, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod support;
-
 use core::future::ready;
 
+use crate::support::{Peer, Server, first, read, whole};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::HyperBody;
-use support::{Peer, Server, first, read, whole};
 use tokio::net::TcpStream;
 
 /// Sends a request and answers it with these bytes.

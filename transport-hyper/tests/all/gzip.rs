@@ -1,15 +1,13 @@
 //! Bodies in gzip, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod support;
-
 use core::future::ready;
 use core::time::Duration;
 
+use crate::support::{Peer, Server, first, read, whole};
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBody, HyperTransport};
-use support::{Peer, Server, first, read, whole};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 

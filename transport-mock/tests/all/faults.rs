@@ -1,11 +1,9 @@
 //! Each fault, as a client sees it.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use core::time::Duration;
 
-use common::{Ended, JSON, ask, at, events, head, names, pod, read};
+use crate::common::{Ended, JSON, ask, at, events, head, names, pod, read};
 use informer_mock::{Backend, Chunk, FailureKind, FakeServer, Fault, HeadPoll, Verb};
 use serde_json::Value;
 

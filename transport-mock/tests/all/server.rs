@@ -1,9 +1,7 @@
 //! The fake API server against what is known of the real one.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
-use common::{Ended, JSON, ask, ask_as, at, events, head, names, pod, read};
+use crate::common::{Ended, JSON, ask, ask_as, at, events, head, names, pod, read};
 use informer_mock::{Backend, Config, FakeServer, Gone, HeadPoll, MutationError, json};
 use serde_json::Value;
 

@@ -1,14 +1,12 @@
 //! Many requests on few connections of HTTP/2, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod support;
-
+use crate::support::{Server, read};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBody, HyperTransport};
-use support::{Server, read};
 use tokio::sync::{mpsc, oneshot};
 
 /// A request that came, by the connection of that number.

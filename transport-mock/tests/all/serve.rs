@@ -2,11 +2,9 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use core::net::SocketAddr;
 
-use common::{events, pod};
+use crate::common::{events, pod};
 use informer_mock::demo::Demo;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, serve};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

@@ -1,13 +1,11 @@
 //! HTTP/1.1 in plain text over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod support;
-
 use core::time::Duration;
 
+use crate::support::{Server, first, read, settle, whole};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::HyperTransport;
-use support::{Server, first, read, settle, whole};
 
 fn is_send<T: Send>(_: &T) {}
 

@@ -5,17 +5,15 @@
     reason = "a test may"
 )]
 
-mod support;
-
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use crate::support::{Peer, Server, read, tls};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{
     Credential, CredentialError, CredentialFuture, CredentialSource, HyperTransport,
 };
-use support::{Peer, Server, read, tls};
 use tls::{Ca, accept, for_name};
 use tokio::net::TcpStream;
 

@@ -1,12 +1,10 @@
 //! Several servers, a restored backup, and what lies between a client and them.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use common::{Ended, JSON, ask, at, events, head, names, pod, read};
+use crate::common::{Ended, JSON, ask, at, events, head, names, pod, read};
 use informer_mock::{Backend, Chunk, Config, FailureKind, FakeServer, Fault, HeadPoll, Verb};
 
 const RESTART: Duration = Duration::from_secs(5);

@@ -2,11 +2,9 @@
 #![cfg(feature = "std")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-mod common;
-
 use core::time::Duration;
 
-use common::{Ended, JSON, at, events, read};
+use crate::common::{Ended, JSON, at, events, read};
 use informer_mock::demo::Demo;
 use informer_mock::{Backend, FailureKind, FakeServer};
 

@@ -1,0 +1,7 @@
+//! All tests of the public interface, in one program, so that it is linked once.
+
+mod batches;
+mod controller;
+mod election;
+mod informer;
+mod queue;

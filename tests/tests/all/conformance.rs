@@ -1,0 +1,164 @@
+//! The informer does what client-go 0.36.4 was recorded to do: the scenarios of the conformance suite, on virtual time.
+//!
+//! `CONFORMANCE` names a folder with more of them, in `scenarios/` and `expected/`.
+
+use std::path::Path;
+
+use informer_tests::conformance::{Mode, Scenario, differences, failures, run, scenarios};
+use informer_tests::say;
+use serde_json::{Value, json};
+
+/// The project's own scenarios.
+fn own(mode: Mode) -> Vec<Scenario> {
+    scenarios(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/conformance")),
+        mode,
+    )
+}
+
+async fn conforms(mode: Mode, client_go: bool) {
+    let mut all = own(mode);
+    let mut more = 0;
+    if let Some(folder) = std::env::var_os("CONFORMANCE") {
+        let others = scenarios(Path::new(&folder), mode);
+        more = others.len();
+        all.extend(others);
+    }
+    assert!(all.len() > more, "the project's own scenarios are gone");
+    let failures = failures(&all, mode, client_go).await;
+    let way = if client_go {
+        "client-go's way"
+    } else {
+        "our own way"
+    };
+    say(&format!(
+        "{} scenarios by {}, {way}, {more} of them from CONFORMANCE",
+        all.len(),
+        mode.as_str()
+    ));
+    assert!(failures.is_empty(), "not as client-go ({way}):\n{failures}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_list_as_client_go() {
+    conforms(Mode::List, true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_stream_as_client_go() {
+    conforms(Mode::Stream, true).await;
+}
+
+/// Where nothing is said of client-go, only replays differ in these scenarios.
+#[tokio::test(start_paused = true)]
+async fn by_list_in_our_own_way() {
+    conforms(Mode::List, false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_stream_in_our_own_way() {
+    conforms(Mode::Stream, false).await;
+}
+
+/// Every expected value that is spoilt is noticed, and the failure names it.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_as_expected_is_noticed() {
+    let all = own(Mode::List);
+    let scenario = all.iter().find(|scenario| scenario.name == "list-expired");
+    let scenario = scenario.expect("a scenario with a delay");
+    let found = run(scenario, Mode::List, true).await;
+    assert_eq!(
+        differences(&scenario.expected, &found, &scenario.script, true),
+        [""; 0]
+    );
+
+    let spoilt = |spoil: &dyn Fn(&mut Value)| {
+        let mut expected = scenario.expected.clone();
+        spoil(&mut expected);
+        assert_ne!(expected, scenario.expected, "nothing was spoilt");
+        differences(&expected, &found, &scenario.script, true)
+    };
+    let requests = scenario.expected["requests"].as_array().map_or(0, Vec::len);
+    for index in 0..requests {
+        for (pointer, value) in [
+            ("verb", json!("OTHER")),
+            ("path", json!("/api/v1/namespaces/other/pods")),
+            ("query/resourceVersion", json!("77")),
+            ("query/other", json!("x")),
+            ("has_timeout", json!("spoilt")),
+        ] {
+            let differences = spoilt(&|expected| {
+                let (object, member) = match pointer.split_once('/') {
+                    Some((object, member)) => (&mut expected["requests"][index][object], member),
+                    None => (&mut expected["requests"][index], pointer),
+                };
+                object[member] = value.clone();
+            });
+            let named = differences
+                .iter()
+                .any(|line| line.starts_with(&format!("request {}: ", index + 1)));
+            assert!(named, "{pointer} of request {index}: {differences:?}");
+        }
+        let differences = spoilt(&|expected| {
+            expected["requests"]
+                .as_array_mut()
+                .expect("a list")
+                .remove(index);
+        });
+        assert!(!differences.is_empty(), "request {index} removed");
+    }
+    let gaps = scenario.expected["seconds_between_requests"]
+        .as_array()
+        .map_or(0, Vec::len);
+    assert!(gaps > 0);
+    for index in 0..gaps {
+        let differences = spoilt(&|expected| {
+            let gap = &mut expected["seconds_between_requests"][index];
+            *gap = if gap.as_f64() < Some(0.4) {
+                json!(1.0)
+            } else {
+                json!(0.0)
+            };
+        });
+        let named = differences
+            .iter()
+            .any(|line| line.starts_with(&format!("request {} came", index + 2)));
+        assert!(named, "gap {index}: {differences:?}");
+    }
+    let keys = scenario.expected["notifications"]
+        .as_object()
+        .expect("an object");
+    assert!(!keys.is_empty());
+    for key in keys.keys() {
+        for place in 0..3 {
+            let differences =
+                spoilt(&|expected| expected["notifications"][key][0][place] = json!("spoilt"));
+            let named = differences
+                .iter()
+                .any(|line| line.starts_with(&format!("{key}: ")));
+            assert!(named, "{key}: {differences:?}");
+        }
+        let differences = spoilt(&|expected| expected["notifications"][key] = json!([]));
+        assert!(!differences.is_empty(), "{key} never told");
+    }
+    for (member, value) in [
+        ("synced", json!(false)),
+        ("initial_told_after_synced", json!(["default/a"])),
+    ] {
+        let differences = spoilt(&|expected| expected[member] = value.clone());
+        let named = differences
+            .iter()
+            .any(|line| line.starts_with(&format!("{member}: ")));
+        assert!(named, "{member}: {differences:?}");
+    }
+}
+
+/// A failure says which scenario it is and what is different in it.
+#[tokio::test(start_paused = true)]
+async fn a_failure_names_its_scenario() {
+    let mut all = own(Mode::List);
+    all.retain(|scenario| scenario.name == "start" || scenario.name == "empty");
+    all[1].expected["synced"] = json!(false);
+    let failures = failures(&all, Mode::List, true).await;
+    assert_eq!(failures, "start (list): synced: wanted false, got true\n");
+}

@@ -1,0 +1,636 @@
+//! The scenarios of client-go's controller (C, and some of R and X) on tokio: what handlers and readers see of changes.
+
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use informer_core::{
+    Cache, CacheConfig, Change, Heap, Notification, Object, RawObject, Resource, ResourceVersion,
+    Uid,
+};
+use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_tests::{next, shown};
+use informer_tokio::{
+    Entry, Event, Handlers, Informer, Initial, Key, Raw, RawJson, Subscription, View,
+};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn server(names: &[&str]) -> Server {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    for name in names {
+        mock.create("pods", pod(name, 0)).expect("it is new");
+    }
+    mock
+}
+
+fn pod(name: &str, round: u64) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
+}
+
+fn start(mock: &Server) -> Informer<RawJson> {
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .build();
+    tokio::spawn(driver.run());
+    pods
+}
+
+/// Lets everything that can happen now happen.
+async fn settle() {
+    sleep(Duration::from_millis(10)).await;
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn shown_next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(shown(&next(events).await));
+    }
+    seen
+}
+
+/// A small generator of numbers, the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// What the server holds, and what an informer holds, as text.
+fn truth(mock: &Server) -> BTreeMap<String, String> {
+    mock.with(|server| {
+        let object =
+            |object: informer_mock::ObjectRef<'_>| (object.key(), object.version().to_string());
+        server.objects("pods").map(object).collect()
+    })
+}
+
+fn held<V>(pods: &Informer<V>) -> BTreeMap<String, String> {
+    let entry = |entry: &Entry<V>| {
+        (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        )
+    };
+    pods.lister().list().iter().map(entry).collect()
+}
+
+/// Random changes, cuts and lost histories under a resync: in the end readers, a handler and a subscription know the
+/// truth.
+#[tokio::test(start_paused = true)]
+async fn c01_a_hammering_under_resync_ends_with_the_truth() {
+    for seed in 0..8 {
+        let mock = server(&[]);
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            .seed(seed)
+            .resync(secs(1))
+            .build();
+        let told: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+        let (add, update, delete) = (Arc::clone(&told), Arc::clone(&told), Arc::clone(&told));
+        let put = |told: &Mutex<BTreeMap<String, String>>, entry: &Entry<RawJson>| {
+            let version = entry.resource_version().to_string();
+            let mut told = told.lock().expect("no test panics with it");
+            told.insert(entry.key().to_string(), version)
+        };
+        let handle = pods.add_handler(
+            Handlers::<RawJson>::new()
+                .on_add(move |new, _| assert_eq!(put(&add, new), None, "added twice"))
+                .on_update(move |old, new| {
+                    let known = put(&update, new);
+                    assert_eq!(
+                        known,
+                        Some(old.resource_version().to_string()),
+                        "another was known"
+                    );
+                })
+                .on_delete(move |last, _| {
+                    let mut told = delete.lock().expect("no test panics with it");
+                    assert!(
+                        told.remove(last.key().as_str()).is_some(),
+                        "it was not known"
+                    );
+                }),
+        );
+        assert!(!pods.is_synced() && !handle.is_synced());
+        tokio::spawn(driver.run());
+        timeout(secs(60), handle.synced()).await.unwrap().unwrap();
+        let mut numbers = Numbers(seed);
+        for round in 0..500 {
+            let name = format!("p{}", numbers.below(20));
+            match numbers.below(20) {
+                0..10 => drop(mock.apply("pods", pod(&name, round))),
+                10..17 => drop(mock.delete("pods", "prod", &name)),
+                17 => mock.with(FakeServer::cut_watches),
+                18 => mock.with(|server| {
+                    server.cut_watches();
+                    let _ = server.delete("pods", "prod", &name);
+                    server.compact_all();
+                }),
+                _ => sleep(Duration::from_millis(numbers.below(3000))).await,
+            }
+        }
+        sleep(secs(120)).await;
+        let truth = truth(&mock);
+        assert_eq!(held(&pods), truth, "seed {seed}");
+        assert_eq!(*told.lock().unwrap(), truth, "seed {seed}");
+        let panics = pods
+            .health()
+            .last_error
+            .filter(|error| error.class == "handler-panicked");
+        assert_eq!(panics, None, "seed {seed}");
+    }
+}
+
+/// An update is told from a state that was told before it, to a later one; one that is deleted after it is told so.
+#[tokio::test(start_paused = true)]
+async fn c02_updates_lead_from_what_was_told_to_what_is() {
+    let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
+    let mock = server(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let before = truth(&mock);
+    let pods = start(&mock);
+    let mut events = pods.subscribe();
+    let after = mock.with(|server| {
+        for name in &names {
+            server.update("pods", pod(name, 1)).unwrap();
+        }
+        server
+            .objects("pods")
+            .map(|pod| (pod.key(), pod.version().to_string()))
+            .collect::<BTreeMap<_, _>>()
+    });
+    settle().await;
+    for name in &names {
+        mock.delete("pods", "prod", name).unwrap();
+    }
+    let mut deleted = 0;
+    while deleted < names.len() {
+        let version = |entry: &Entry<RawJson>| entry.resource_version().to_string();
+        match next(&mut events).await {
+            Event::Added { entry, .. } => {
+                let key = entry.key().as_str();
+                assert!([&before[key], &after[key]].contains(&&version(&entry)));
+            }
+            Event::Updated { old, new } => {
+                let key = new.key().as_str();
+                assert_eq!(
+                    (version(&old), version(&new)),
+                    (before[key].clone(), after[key].clone())
+                );
+            }
+            Event::Deleted {
+                final_state_unknown,
+                ..
+            } => {
+                assert!(!final_state_unknown);
+                deleted += 1;
+            }
+            Event::Synced => {}
+            event @ Event::Replayed { .. } | event => panic!("{event:?}"),
+        }
+    }
+    assert!(pods.lister().is_empty());
+}
+
+/// What a decoder makes of a Pod: it marks what it has seen.
+#[derive(Clone, Debug, PartialEq)]
+struct Marked(String);
+
+impl View for Marked {}
+
+/// Decodes, counting; refuses what it made itself.
+fn marking(
+    count: &Arc<AtomicUsize>,
+) -> impl Fn(&RawObject<'_>) -> Result<Marked, &'static str> + Send + Sync + 'static {
+    let count = Arc::clone(count);
+    move |raw| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let name = raw.name().to_string();
+        if name.starts_with("marked") {
+            return Err("it was decoded before");
+        }
+        Ok(Marked(format!("marked {name}@{}", raw.resource_version())))
+    }
+}
+
+/// Handlers and readers see what the decoder made, the old state of an update and a deletion included.
+#[tokio::test(start_paused = true)]
+async fn c04_what_was_decoded_is_all_that_is_seen() {
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = server(&["a"]);
+        let decode = marking(&Arc::default());
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, decode)
+            .initial(initial)
+            .build();
+        tokio::spawn(driver.run());
+        let seen = Arc::new(Mutex::new(String::new()));
+        let note = |sign: char| {
+            let seen = Arc::clone(&seen);
+            move |values: &[&Marked]| {
+                let mut seen = seen.lock().expect("no test panics with it");
+                // Writing into a `String` does not fail.
+                let _ = writeln!(seen, "{sign} {values:?}");
+            }
+        };
+        let (add, update, delete) = (note('+'), note('~'), note('-'));
+        let handle = pods.add_handler(
+            Handlers::new()
+                .on_add(move |new: &Entry<Marked>, _| add(&[new.value()]))
+                .on_update(move |old, new| update(&[old.value(), new.value()]))
+                .on_delete(move |last, _| delete(&[last.value()])),
+        );
+        timeout(secs(60), handle.synced()).await.unwrap().unwrap();
+        mock.update("pods", pod("a", 1)).unwrap();
+        settle().await;
+        assert_eq!(pods.lister().get("prod", "a").unwrap().0, "marked a@3");
+        mock.delete("pods", "prod", "a").unwrap();
+        settle().await;
+        assert_eq!(
+            *seen.lock().unwrap(),
+            "+ [Marked(\"marked a@2\")]\n\
+             ~ [Marked(\"marked a@2\"), Marked(\"marked a@3\")]\n\
+             - [Marked(\"marked a@4\")]\n"
+        );
+    }
+}
+
+/// Each object that comes is decoded once, in a streaming list too, and nothing is at a resync; readers meanwhile see
+/// whole objects.
+#[tokio::test(start_paused = true)]
+async fn r30_c05_a_resync_decodes_nothing_again() {
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = server(&["a", "b"]);
+        let count = Arc::new(AtomicUsize::new(0));
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&count))
+            .initial(initial)
+            .resync(secs(1))
+            .build();
+        let replays = Arc::new(AtomicUsize::new(0));
+        pods.add_handler({
+            let replays = Arc::clone(&replays);
+            Handlers::new().on_update(move |old: &Entry<Marked>, new| {
+                replays.fetch_add(usize::from(old.is_same_state(new)), Ordering::Relaxed);
+            })
+        });
+        tokio::spawn(driver.run());
+        timeout(secs(60), pods.synced()).await.unwrap().unwrap();
+        let stop = Arc::new(AtomicUsize::new(0));
+        let reading = tokio::task::spawn_blocking({
+            let (pods, stop) = (pods.lister(), Arc::clone(&stop));
+            move || {
+                let mut read = 0;
+                while stop.load(Ordering::Relaxed) == 0 || read == 0 {
+                    assert!(pods.list().iter().all(|pod| pod.0.starts_with("marked ")));
+                    read += 1;
+                }
+            }
+        });
+        for round in 0..1000 {
+            mock.update("pods", pod("a", 1 + round)).unwrap();
+            tokio::task::yield_now().await;
+        }
+        stop.store(1, Ordering::Relaxed);
+        reading.await.unwrap();
+        mock.create("pods", pod("c", 0)).unwrap();
+        sleep(Duration::from_millis(5500)).await;
+        assert_eq!(count.load(Ordering::Relaxed), 2 + 1000 + 1);
+        let replays = replays.load(Ordering::Relaxed);
+        assert!((15..=18).contains(&replays), "{replays}");
+        assert_eq!(pods.health().last_error, None);
+    }
+}
+
+/// Of a batch in which some cannot be decoded handlers hear of the others; where none can, of nothing.
+#[tokio::test(start_paused = true)]
+async fn c06_of_a_batch_those_that_can_be_used_are_told() {
+    for (names, told) in [
+        (
+            ["a", "b", "c"],
+            &["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"][..],
+        ),
+        (
+            ["a", "marked", "c"],
+            &["++prod/a@2", "++prod/c@4", "synced"],
+        ),
+        (["marked", "marked1", "marked2"], &["synced"]),
+    ] {
+        let mock = server(&names);
+        let reports = Arc::new(AtomicUsize::new(0));
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&Arc::default()))
+            .on_report({
+                let reports = Arc::clone(&reports);
+                move |report| {
+                    assert_eq!(report.class(), "undecodable");
+                    reports.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+            .build();
+        tokio::spawn(driver.run());
+        let mut events = pods.subscribe();
+        assert_eq!(shown_next(&mut events, told.len()).await, told);
+        assert_eq!(reports.load(Ordering::Relaxed), 4 - told.len());
+    }
+}
+
+/// What was missed while nobody watched is told once: a change as an update, a new one as an add that is not initial.
+#[tokio::test(start_paused = true)]
+async fn c08_what_was_missed_is_told_once() {
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = server(&["a", "b"]);
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            .initial(initial)
+            .build();
+        tokio::spawn(driver.run());
+        let mut events = pods.subscribe();
+        assert_eq!(
+            shown_next(&mut events, 3).await,
+            ["++prod/a@2", "++prod/b@3", "synced"]
+        );
+        sleep(secs(5)).await;
+        mock.with(|server| {
+            server.cut_watches();
+            server.update("pods", pod("b", 1)).unwrap();
+            server.create("pods", pod("c", 0)).unwrap();
+            server.compact_all();
+        });
+        assert_eq!(shown_next(&mut events, 2).await, ["~prod/b@4", "+prod/c@5"]);
+        let more = timeout(secs(60), events.recv()).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+}
+
+/// The version that is shown follows every change, and is never ahead of what readers see.
+#[tokio::test(start_paused = true)]
+async fn c09_the_version_follows_changes_and_deletions() {
+    let mock = server(&["a"]);
+    let pods = start(&mock);
+    assert_eq!(pods.resource_version(), "");
+    pods.synced().await.unwrap();
+    assert_eq!(pods.resource_version(), "2");
+    for (name, change) in [("a", 1), ("b", 2)] {
+        let version = mock.apply("pods", pod(name, change)).unwrap();
+        pods.wait_until(&version.to_string()).await.unwrap();
+        assert_eq!(pods.resource_version(), version.to_string());
+        assert_eq!(held(&pods), truth(&mock));
+    }
+    let version = mock.delete("pods", "prod", "a").unwrap();
+    pods.wait_until(&version.to_string()).await.unwrap();
+    assert_eq!(pods.resource_version(), version.to_string());
+    assert_eq!(pods.health().resource_version, version.to_string());
+    assert!(pods.lister().get("prod", "a").is_none());
+}
+
+/// X17: a deletion that only a list shows brings no version of its own.
+#[tokio::test(start_paused = true)]
+async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
+    let mock = server(&["a", "b"]);
+    let pods = start(&mock);
+    let mut events = pods.subscribe();
+    assert_eq!(shown_next(&mut events, 3).await.len(), 3);
+    sleep(secs(5)).await;
+    let listed = mock.with(|server| {
+        server.cut_watches();
+        server.delete("pods", "prod", "b").unwrap();
+        server.compact_all();
+        server.version()
+    });
+    assert_eq!(shown_next(&mut events, 1).await, ["-?prod/b@3"]);
+    settle().await;
+    assert_eq!(pods.resource_version(), listed.to_string());
+}
+
+/// The identity is read before a decoder runs, so that versions are known whatever it makes of an object. (In client-go
+/// a transform to something without metadata stops the store's version.)
+#[tokio::test(start_paused = true)]
+async fn c10_the_version_is_known_whatever_is_kept() {
+    let mock = server(&["a"]);
+    let length = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, length).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let version = mock.update("pods", pod("a", 1)).unwrap();
+    settle().await;
+    assert_eq!(pods.resource_version(), version.to_string());
+    assert_eq!(held(&pods), truth(&mock));
+    assert!(*pods.lister().get("prod", "a").unwrap().value() > 0);
+}
+
+/// A deletion that nobody saw has the key and the names of the object, and its last state.
+#[tokio::test(start_paused = true)]
+async fn c11_a_deletion_that_nobody_saw_has_its_names() {
+    let mock = server(&["a"]);
+    mock.create("nodes", json!({ "metadata": { "name": "n1" } }))
+        .unwrap();
+    let nodes = Resource::new("", "v1", "nodes").kind("Node");
+    for (resource, namespace, name) in [(PODS, "prod", "a"), (nodes, "", "n1")] {
+        let (objects, driver) = Informer::builder(mock.transport(), resource, Raw).build();
+        tokio::spawn(driver.run());
+        let mut events = objects.subscribe();
+        assert_eq!(shown_next(&mut events, 2).await.len(), 2);
+        sleep(secs(5)).await;
+        mock.with(|server| {
+            server.cut_watches();
+            server
+                .delete(
+                    if namespace.is_empty() {
+                        "nodes"
+                    } else {
+                        "pods"
+                    },
+                    namespace,
+                    name,
+                )
+                .unwrap();
+            server.compact_all();
+        });
+        let Event::Deleted {
+            entry,
+            final_state_unknown: true,
+        } = next(&mut events).await
+        else {
+            panic!("it is told as one that nobody saw");
+        };
+        assert_eq!((entry.namespace(), entry.name()), (namespace, name));
+        assert_eq!(
+            entry.text_at(&["metadata", "name"]).unwrap().to_string(),
+            name
+        );
+        let key = Key::new(&if namespace.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{namespace}/{name}")
+        });
+        assert_eq!(*entry.key(), key);
+    }
+    for key in ["", "/", "a/"] {
+        let key = Key::new(key);
+        let _ = (key.namespace(), key.name());
+    }
+}
+
+/// X08: a stop delivers what is pending, to handlers and subscriptions. (client-go discards it.)
+#[tokio::test(start_paused = true)]
+async fn x08_a_stop_discards_nothing() {
+    let mock = server(&["a", "b"]);
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let driver = tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    pods.add_handler({
+        let count = Arc::clone(&count);
+        Handlers::<RawJson>::new().on_add(move |_, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+        })
+    });
+    let mut events = pods.subscribe();
+    pods.stop();
+    driver.await.unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+    assert_eq!(shown_next(&mut events, 3).await.len(), 3);
+    assert!(events.recv().await.is_none());
+}
+
+/// X09: an object of a watch that a decoder refuses is skipped, and the version advances; one of a list fails no list.
+/// (In client-go it fails the list.)
+#[tokio::test(start_paused = true)]
+async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
+    let mock = server(&["marked", "a"]);
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&Arc::default()))
+        .initial(Initial::List)
+        .build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@3", "synced"]);
+    let version = mock.create("pods", pod("marked2", 0)).unwrap();
+    pods.wait_until(&version.to_string()).await.unwrap();
+    assert_eq!(pods.resource_version(), version.to_string());
+    sleep(secs(60)).await;
+    mock.log().assert_count_since(0, Verb::List, 1);
+    mock.log().assert_count_since(0, Verb::Watch, 1);
+}
+
+/// X10: the deletion of an object that is not there is not told. (client-go tells it.)
+#[tokio::test(start_paused = true)]
+async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
+    let object = |name: &str, version: &str| json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version } });
+    let frames = json!([
+        { "type": "DELETED", "object": object("never", "11") },
+        { "type": "ADDED", "object": object("b", "12") },
+    ]);
+    let list = json!({ "kind": "PodList", "metadata": { "resourceVersion": "10" }, "items": [] });
+    let script =
+        json!({ "lists": [{ "body": list }], "watches": [{ "frames": frames, "end": "hold" }] });
+    let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
+    let mock = Mock::with_clock(scripted, TokioClock::new());
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
+}
+
+/// X12: a change that comes while a replay waits is told before it, and what is replayed is the present state: a replay
+/// never goes back. (In client-go the replay comes first, and is of the old state.)
+#[test]
+fn x12_a_replay_is_of_the_state_that_was_told_last() {
+    type Pod = Object<u32, Box<str>>;
+    let at = |version: &str| Pod::new(Uid::new("u"), ResourceVersion::new(version), 0);
+    let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
+    pods.begin(0);
+    pods.upsert(0, Change::Listed, "a", at("1"), Vec::new())
+        .unwrap();
+    pods.complete(0, ResourceVersion::new("1"));
+    while pods.pop().is_some() {}
+    pods.resync();
+    pods.upsert(0, Change::Modified, "a", at("2"), Vec::new())
+        .unwrap();
+    let Some(Notification::Updated { old, object, .. }) = pods.pop() else {
+        panic!("the change comes first");
+    };
+    assert_eq!(old.resource_version().to_string(), "1");
+    assert_eq!(object.resource_version().to_string(), "2");
+    let Some(Notification::Replayed { object, .. }) = pods.pop() else {
+        panic!("then comes the replay");
+    };
+    assert_eq!(object.resource_version().to_string(), "2");
+    assert!(pods.pop().is_none());
+}
+
+/// X15: of an object that a list names twice the last state stays.
+#[tokio::test(start_paused = true)]
+async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
+    let object = |version: &str| json!({ "metadata": { "name": "a", "namespace": "prod", "resourceVersion": version } });
+    let list = json!({ "kind": "PodList", "metadata": { "resourceVersion": "10" }, "items": [object("4"), object("5")] });
+    let script =
+        json!({ "lists": [{ "body": list }], "watches": [{ "frames": [], "end": "hold" }] });
+    let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
+    let mock = Mock::with_clock(scripted, TokioClock::new());
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    // Before the first list is complete nothing is told, so that there is one add of it.
+    assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
+    assert_eq!(
+        held(&pods),
+        BTreeMap::from([("prod/a".to_owned(), "5".to_owned())])
+    );
+}
+
+/// X19: a stop does not wait for a delay to be over, nor for an answer. (client-go's delay for streams does.)
+#[tokio::test(start_paused = true)]
+async fn x19_a_stop_does_not_wait_for_a_delay() {
+    for fault in [Fault::overloaded(None).always(), Fault::stall().always()] {
+        let mock = server(&[]);
+        mock.with(|server| server.inject(fault));
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            .initial(Initial::Stream)
+            .build();
+        let driver = tokio::spawn(driver.run());
+        sleep(secs(20)).await;
+        pods.stop();
+        let ended = timeout(Duration::from_millis(1), driver).await;
+        ended.expect("it ends at once").unwrap();
+        assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
+    }
+}
+
+/// R02, R05, R06, R10: a stop at any moment ends what is open, and asks for nothing more.
+#[tokio::test(start_paused = true)]
+async fn r05_r10_r02_a_stop_ends_what_is_open() {
+    for initial in [Initial::List, Initial::Stream] {
+        for wait in [0, 1, 10, 5_000] {
+            let mock = server(&["a"]);
+            mock.with(|server| server.config_mut().latency = Duration::from_millis(5));
+            let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+                .initial(initial)
+                .build();
+            let driver = tokio::spawn(driver.run());
+            sleep(Duration::from_millis(wait)).await;
+            pods.stop();
+            timeout(Duration::from_millis(1), driver)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
+            let mark = mock.log().mark();
+            assert!(mark <= 2);
+            sleep(secs(600)).await;
+            assert_eq!(mock.log().mark(), mark);
+            assert_eq!(pods.health().last_error, None, "a stop is no failure");
+        }
+    }
+}

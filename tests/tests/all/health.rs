@@ -1,0 +1,583 @@
+//! Health: as a value, as JSON, as figures, and as a page.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use informer_core::Resource;
+use informer_mock::{
+    Backend, FailureKind, FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json,
+};
+use informer_tokio::{
+    HandlerOptions, Handlers, Informer, Initial, Json, Page, Raw, RawJson, State, StillUnsynced,
+};
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::sleep;
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+fn server() -> Mock<FakeServer, TokioClock> {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    for name in ["a", "b"] {
+        mock.create("pods", pod(name)).unwrap();
+    }
+    mock
+}
+
+fn pod(name: &str) -> serde_json::Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
+}
+
+fn start<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<RawJson> {
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .initial(Initial::List)
+        .build();
+    tokio::spawn(driver.run());
+    pods
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_and_since_when() {
+    let mock = server();
+    mock.with(|server| {
+        server.inject(Fault::delay(secs(5)).on(Verb::List));
+        server.inject(Fault::delay(secs(5)).on(Verb::Watch));
+    });
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .initial(Initial::List)
+        .build();
+    let state = || {
+        let health = pods.health();
+        (health.state, health.state_age.as_secs(), health.synced)
+    };
+    sleep(secs(3)).await;
+    assert_eq!(state(), (State::NotStarted, 3, false));
+    let task = tokio::spawn(driver.run());
+    sleep(secs(2)).await;
+    assert_eq!(state(), (State::Listing, 2, false));
+    sleep(secs(4)).await;
+    assert_eq!(state(), (State::Opening, 1, true));
+    sleep(secs(14)).await;
+    assert_eq!(state(), (State::Watching, 10, true));
+    let health = pods.health();
+    assert_eq!(health.watch_age.map(|age| age.as_secs()), Some(10));
+    assert_eq!(
+        (
+            health.objects,
+            health.lists,
+            health.relists,
+            health.failures
+        ),
+        (2, 1, 0, 0)
+    );
+    let bytes: usize = pods
+        .lister()
+        .list()
+        .iter()
+        .map(|pod| pod.bytes().len())
+        .sum();
+    assert_eq!(health.bytes, bytes);
+    assert!(health.is_well() && health.last_error.is_none());
+
+    // The server goes away: the watch breaks, and what follows is refused.
+    mock.with(|server| server.inject(Fault::refuse().always()));
+    sleep(secs(700)).await;
+    let health = pods.health();
+    assert_eq!((health.state, health.watch_age), (State::Waiting, None));
+    assert!(health.synced && health.failures > 5);
+    let trouble = health.troubles().next().unwrap();
+    assert_eq!(trouble.class, "connection-refused");
+    assert!(trouble.retry_in.is_some() && !trouble.is_over);
+
+    // It comes back.
+    mock.with(|server| server.clear_faults());
+    sleep(secs(120)).await;
+    let health = pods.health();
+    assert_eq!(health.state, State::Watching);
+    assert_eq!(health.troubles().count(), 0);
+    assert!(health.last_error.unwrap().is_over);
+
+    pods.stop();
+    task.await.unwrap();
+    sleep(secs(7)).await;
+    assert_eq!(state(), (State::Ended, 7, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_follow_what_comes_changes_and_goes() {
+    let mock = server();
+    let pods = start(&mock);
+    pods.synced().await.unwrap();
+    let check = || {
+        let bytes: usize = pods
+            .lister()
+            .list()
+            .iter()
+            .map(|pod| pod.bytes().len())
+            .sum();
+        let health = pods.health();
+        assert_eq!((health.bytes, health.objects), (bytes, pods.lister().len()));
+        bytes
+    };
+    let first = check();
+    let mut long = pod("a");
+    long["spec"]["nodeName"] = json!("a-node-with-a-long-name");
+    mock.update("pods", long).unwrap();
+    mock.create("pods", pod("c")).unwrap();
+    sleep(secs(1)).await;
+    assert!(check() > first);
+    mock.with(|server| server.compact_all());
+    for name in ["a", "b", "c"] {
+        mock.delete("pods", "prod", name).unwrap();
+    }
+    sleep(secs(700)).await;
+    assert_eq!(check(), 0);
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "it is decoded, or it is not")]
+struct Strict {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it is decoded, or it is not")]
+struct Spec {
+    node_name: String,
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_objects_and_handlers_are_named() {
+    let mock = server();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Json::<Strict>::new()).build();
+    tokio::spawn(driver.run());
+    let options = HandlerOptions::default().name("balancer");
+    let handle = pods.add_handler_with(&options, Handlers::new().on_add(|_, _| ()));
+    handle.synced().await.unwrap();
+    let _events = pods.subscribe();
+    mock.update(
+        "pods",
+        json!({ "metadata": { "name": "a", "namespace": "prod" }, "spec": {} }),
+    )
+    .unwrap();
+    sleep(secs(1)).await;
+    let health = pods.health();
+    assert_eq!(
+        (health.stale.as_slice(), health.stale_count),
+        (&["prod/a".to_owned()][..], 1)
+    );
+    assert!(!health.is_well() && health.synced);
+    let error = health.last_error.unwrap();
+    assert_eq!(
+        (error.class, error.key.as_deref()),
+        ("undecodable", Some("prod/a"))
+    );
+    assert!(error.advice.unwrap().contains("type"));
+    let handlers: Vec<_> = health
+        .handlers
+        .iter()
+        .map(|handler| {
+            (
+                handler.name.as_str(),
+                handler.synced,
+                handler.calls,
+                handler.lag.pending,
+            )
+        })
+        .collect();
+    assert_eq!(
+        handlers,
+        [("balancer", true, 2, 0), ("subscription", false, 0, 3)]
+    );
+}
+
+const FORBIDDEN: &str = r#"{ "status": 403, "body": { "kind": "Status", "apiVersion": "v1", "status": "Failure",
+    "reason": "Forbidden", "code": 403, "message": "pods is forbidden: User \"me\" cannot VERB resource \"pods\" in API group \"\"" } }"#;
+
+/// A server whose RBAC lacks one verb.
+fn without(verb: &str) -> Mock<ScriptedServer, TokioClock> {
+    let refusal = FORBIDDEN.replace("VERB", verb);
+    let list = r#"{ "body": { "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": "10" }, "items": [] } }"#;
+    let watch = r#"{ "frames": [], "end": "hold" }"#;
+    let script = match verb {
+        "list" => format!(r#"{{ "lists": [{refusal}], "watches": [{watch}] }}"#),
+        _ => format!(r#"{{ "lists": [{list}], "watches": [{refusal}], "streams": [{refusal}] }}"#),
+    };
+    Mock::with_clock(
+        ScriptedServer::from_json(&script).unwrap(),
+        TokioClock::new(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_list_verb_is_named_before_the_deadline() {
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = without("list");
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            .initial(initial)
+            .build();
+        tokio::spawn(driver.run());
+        let began = tokio::time::Instant::now();
+        let error = pods.synced_within(secs(30)).await.unwrap_err();
+        assert_eq!(began.elapsed().as_secs(), 30, "within the deadline");
+        let text = error.to_string();
+        assert!(
+            text.contains("403 (forbidden)") && text.contains("cannot list resource"),
+            "{text}"
+        );
+        assert!(
+            text.contains("The verb `list` on `pods` in all namespaces is missing"),
+            "{text}"
+        );
+        let StillUnsynced::TimedOut { troubles, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(troubles[0].missing_verb, Some("list"));
+        assert!(troubles[0].advice.as_ref().unwrap().contains("ClusterRole"));
+    }
+}
+
+/// Where the list is granted and the watch is not, the cache is synced and then stands still: health says so.
+#[tokio::test(start_paused = true)]
+async fn a_missing_watch_verb_is_named_by_health() {
+    let mock = without("watch");
+    let pods = start(&mock);
+    pods.synced_within(secs(30)).await.unwrap();
+    sleep(secs(30)).await;
+    let health = pods.health();
+    assert!(health.synced && health.state == State::Waiting);
+    let trouble = health.troubles().next().unwrap();
+    assert_eq!(trouble.missing_verb, Some("watch"));
+    assert!(
+        trouble
+            .advice
+            .as_ref()
+            .unwrap()
+            .contains("`watch` on `pods`")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
+    let mock = server();
+    let widgets = Resource::new("example.com", "v1", "widgets");
+    let (widgets, driver) = Informer::builder(mock.transport(), widgets, Raw).build();
+    tokio::spawn(driver.run());
+    let error = widgets
+        .synced_within(secs(10))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`widgets.example.com`") && error.contains("CustomResourceDefinition"),
+        "{error}"
+    );
+
+    mock.with(|server| server.inject(Fault::fail(FailureKind::Tls).always()));
+    let pods = start(&mock);
+    let error = pods.synced_within(secs(10)).await.unwrap_err().to_string();
+    assert!(error.contains("TLS"), "{error}");
+    mock.with(|server| server.clear_faults());
+    mock.with(|server| {
+        server.inject(Fault::api_status(401, "Unauthorized", "Unauthorized").always());
+    });
+    let pods = start(&mock);
+    let error = pods.synced_within(secs(10)).await.unwrap_err().to_string();
+    assert!(error.contains("Renew it"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_is_json() {
+    let mock = server();
+    mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
+    let pods = start(&mock);
+    pods.add_handler_with(
+        &HandlerOptions::default().name("h"),
+        Handlers::new().on_add(|_, _| ()),
+    );
+    pods.synced().await.unwrap();
+    sleep(secs(5)).await;
+    let json = serde_json::to_value(pods.health()).unwrap();
+    assert_eq!(json["name"], "pods.v1");
+    assert_eq!(json["state"], "watching");
+    assert!(json["state_age_seconds"].as_f64().unwrap() >= 4.9);
+    assert_eq!(json["synced"], true);
+    assert_eq!(json["objects"], 2);
+    assert_eq!(json["last_error"]["class"], "too-many-requests");
+    assert_eq!(json["last_error"]["is_over"], true);
+    assert_eq!(json["last_error"]["retry_in_seconds"], json!(null));
+    assert!(json["at"].as_f64().unwrap() > 1.0e9);
+    assert_eq!(json["sources"][0]["synced"], true);
+    assert_eq!(json["handlers"][0]["name"], "h");
+    assert_eq!(json["handlers"][0]["pending"], 0);
+    assert_eq!(json["handlers"][0]["calls"], 2);
+}
+
+/// Keeps what the facade is told.
+#[derive(Default)]
+struct Recorder(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+
+impl Recorder {
+    fn cell(&self, key: &metrics::Key) -> Arc<AtomicU64> {
+        let labels: Vec<_> = key
+            .labels()
+            .map(|label| format!("{}={}", label.key(), label.value()))
+            .collect();
+        let name = format!("{}{{{}}}", key.name(), labels.join(","));
+        Arc::clone(self.0.lock().unwrap().entry(name).or_default())
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        Some(self.0.lock().unwrap().get(name)?.load(Ordering::SeqCst))
+    }
+
+    fn gauge(&self, name: &str) -> Option<f64> {
+        self.count(name).map(f64::from_bits)
+    }
+}
+
+impl metrics::Recorder for Recorder {
+    fn describe_counter(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+    fn describe_gauge(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+    fn describe_histogram(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        metrics::Counter::from_arc(self.cell(key))
+    }
+
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::from_arc(self.cell(key))
+    }
+
+    fn register_histogram(
+        &self,
+        _: &metrics::Key,
+        _: &metrics::Metadata<'_>,
+    ) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_go_to_the_metrics_facade() {
+    let recorder = Recorder::default();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let mock = server();
+    mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
+    let pods = start(&mock);
+    let options = HandlerOptions::default().name("h");
+    pods.add_handler_with(
+        &options,
+        Handlers::<RawJson>::new().on_add(|pod, _| assert!(pod.name() != "b", "no b")),
+    );
+    pods.synced().await.unwrap();
+    mock.create("pods", pod("c")).unwrap();
+    sleep(secs(1)).await;
+    let health = pods.health();
+    let gauge = |name: &str| recorder.gauge(&format!("{name}{{informer=pods.v1}}"));
+    let count = |name: &str| recorder.count(&format!("{name}{{informer=pods.v1}}"));
+    assert_eq!(gauge("informer_objects"), Some(3.0));
+    assert_eq!(
+        gauge("informer_object_bytes").unwrap() as usize,
+        health.bytes
+    );
+    assert_eq!(gauge("informer_synced"), Some(1.0));
+    assert_eq!(gauge("informer_incomplete"), Some(0.0));
+    assert_eq!(gauge("informer_stale_objects"), Some(0.0));
+    assert!(gauge("informer_watch_opened_timestamp_seconds") > Some(1.7e9));
+    assert_eq!(
+        (
+            count("informer_lists_total"),
+            count("informer_watches_total")
+        ),
+        (Some(1), Some(1))
+    );
+    let of_h = |name: &str| recorder.count(&format!("{name}{{informer=pods.v1,handler=h}}"));
+    assert_eq!(of_h("informer_handler_calls_total"), Some(3));
+    assert_eq!(of_h("informer_handler_panics_total"), Some(1));
+    let reports = "informer_reports_total{informer=pods.v1,class=too-many-requests}";
+    assert_eq!(recorder.count(reports), Some(1));
+}
+
+/// Asks the page, and returns the status and the body.
+async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+/// A page of three informers: one that is well, one without rights, one that nobody drives. Its names are markup.
+async fn page() -> (core::net::SocketAddr, Vec<Informer<RawJson>>) {
+    let mock = server();
+    let pods = start(&mock);
+    pods.add_handler_with(
+        &HandlerOptions::default().name("load \"balancer\""),
+        Handlers::new().on_add(|_, _| ()),
+    );
+    let (nodes, driver) = Informer::builder(without("list").transport(), PODS, Raw)
+        .name("<b>no</b> rights")
+        .build();
+    tokio::spawn(driver.run());
+    let (idle, _never) = Informer::builder(mock.transport(), PODS, Raw)
+        .name("idle")
+        .build();
+    core::mem::forget(_never);
+    pods.synced().await.unwrap();
+    while nodes.health().last_error.is_none() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Page::new("the <demo>")
+        .informer(&pods)
+        .informer(&nodes)
+        .informer(&idle)
+        .router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, vec![pods, nodes, idle])
+}
+
+#[tokio::test]
+async fn the_page_is_for_people_probes_and_prometheus() {
+    let (address, _informers) = page().await;
+    let (status, html) = get(address, "/").await;
+    assert_eq!(status, 200);
+    for words in [
+        "the &lt;demo&gt;",
+        "1 of 3 informers are well",
+        "&lt;b&gt;no&lt;/b&gt; rights",
+        "cannot list resource",
+        "The verb `list` on `pods` in all namespaces is missing",
+        "load &quot;balancer&quot;",
+        "not-started for",
+    ] {
+        assert!(html.contains(words), "{words}: {html}");
+    }
+    assert!(!html.contains("<b>no</b>"));
+
+    let (status, text) = get(address, "/metrics").await;
+    assert_eq!(status, 200);
+    for line in [
+        "# TYPE informer_synced gauge",
+        "informer_synced{informer=\"pods.v1\"} 1",
+        "informer_synced{informer=\"<b>no</b> rights\"} 0",
+        "informer_objects{informer=\"pods.v1\"} 2",
+        "informer_state{informer=\"idle\",state=\"not-started\"} 1",
+        "informer_handler_calls_total{informer=\"pods.v1\",handler=\"load \\\"balancer\\\"\"} 2",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    check_prometheus(&text);
+
+    let (status, text) = get(address, "/readyz").await;
+    assert_eq!(status, 503);
+    assert!(
+        text.contains("idle: not-started") && !text.contains("pods.v1:"),
+        "{text}"
+    );
+    assert_eq!(get(address, "/livez").await, (200, "ok\n".to_owned()));
+    let (_, json) = get(address, "/health.json").await;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 3);
+}
+
+/// Every series has a type that was declared before it, and stands once.
+fn check_prometheus(text: &str) {
+    let mut declared = BTreeMap::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(
+                declared.insert(name, kind).is_none(),
+                "{name} is declared once"
+            );
+        } else if !line.starts_with('#') {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            let kind = declared[name];
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(seen.insert(series), "{series} stands once");
+        }
+    }
+    assert!(seen.len() > 40, "{text}");
+}
+
+/// The page as a browser shows it. CHROMIUM names the program; `.ci/run browser` brings it.
+#[tokio::test]
+#[ignore = "it needs a browser: .ci/run browser"]
+async fn the_page_is_shown_by_a_browser() {
+    let chromium = std::env::var("CHROMIUM").expect("CHROMIUM names the program");
+    let (address, _informers) = page().await;
+    let profile = std::env::temp_dir().join(format!("informer-browser-{}", std::process::id()));
+    let output = tokio::process::Command::new(chromium)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(["--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("http://{address}/"))
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(informer_tests::PATIENCE, output)
+        .await
+        .unwrap()
+        .unwrap();
+    let _ = std::fs::remove_dir_all(&profile);
+    let dom = String::from_utf8_lossy(&output.stdout);
+    // What the browser made of it: elements, and names that are text.
+    for words in [
+        "<title>the &lt;demo&gt;: 1 of 3 informers are well</title>",
+        "<h2>&lt;b&gt;no&lt;/b&gt; rights <span class=\"badge ill\">not synced</span></h2>",
+        "<h2>pods.v1 <span class=\"badge well\">synced</span></h2>",
+        "<tr><th>objects</th><td>2 (",
+        "<td>load \"balancer\"</td>",
+        "The verb `list` on `pods` in all namespaces is missing",
+    ] {
+        assert!(
+            dom.contains(words),
+            "{words}: {dom} {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(dom.matches("<section>").count(), 3);
+}

@@ -1,0 +1,477 @@
+//! What is known to go wrong in kube-rs 4.2 and 5.0 does not go wrong here: nine defects, each with a test.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use informer_core::{Change, Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+use informer_mock::{
+    Backend, Config, FakeServer, Fault, Gone, Mock, MockTransport, RequestLog, ScriptedServer,
+    TokioClock, Verb, json,
+};
+use informer_tests::{next, shown};
+use informer_tokio::{
+    Builder, Decode, HandlerOptions, Informer, Initial, Raw, RawJson, Subscription, kind,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn server() -> Server {
+    Mock::with_clock(FakeServer::new(1), TokioClock::new())
+}
+
+fn script(script: &Value) -> Mock<ScriptedServer, TokioClock> {
+    let server = ScriptedServer::from_json(&script.to_string()).expect("it is a script");
+    Mock::with_clock(server, TokioClock::new())
+}
+
+fn pod(name: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
+}
+
+fn at(name: &str, version: u32) -> Value {
+    json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version.to_string() } })
+}
+
+fn list(version: u32, items: &[Value]) -> Value {
+    json!({ "body": { "kind": "PodList", "metadata": { "resourceVersion": version.to_string() }, "items": items } })
+}
+
+fn event(kind: &str, object: &Value) -> Value {
+    json!({ "type": kind, "object": object })
+}
+
+fn end_of_stream(version: u32) -> Value {
+    let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
+    event("BOOKMARK", &json!({ "kind": "Pod", "metadata": metadata }))
+}
+
+/// A class, and a key where there is one.
+type Reported = (&'static str, Option<String>);
+
+/// What was reported.
+#[derive(Clone, Default)]
+struct Reports(Arc<Mutex<Vec<Reported>>>);
+
+impl Reports {
+    fn hear<T, D: Decode>(&self, builder: Builder<T, D>) -> Builder<T, D> {
+        let reports = Arc::clone(&self.0);
+        builder.on_report(move |report| {
+            let key = report.key().map(ToOwned::to_owned);
+            let mut reports = reports.lock().expect("no test panics with it");
+            reports.push((report.class(), key));
+        })
+    }
+
+    fn take(&self) -> Vec<Reported> {
+        core::mem::take(&mut *self.0.lock().expect("no test panics with it"))
+    }
+}
+
+fn start<B: Backend + Send + 'static>(
+    builder: Builder<MockTransport<B, TokioClock>, Raw>,
+) -> Informer<RawJson> {
+    let (informer, driver) = builder.seed(1).build();
+    tokio::spawn(driver.run());
+    informer
+}
+
+/// Lets everything that can happen now happen.
+async fn settle() {
+    sleep(Duration::from_millis(10)).await;
+}
+
+async fn shown_next(events: &mut Subscription<RawJson>, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(shown(&next(events).await));
+    }
+    seen
+}
+
+/// Seconds between requests.
+fn gaps(log: &RequestLog) -> Vec<f64> {
+    let times: Vec<Instant> = log.iter().map(|request| request.at).collect();
+    let gap = |pair: &[Instant]| (pair[1] - pair[0]).as_secs_f64();
+    times.windows(2).map(gap).collect()
+}
+
+/// 1: 410 as the answer to a watch request leads to a list; asked again with the same version it would be 410 for ever.
+#[tokio::test(start_paused = true)]
+async fn k1_http_410_on_a_watch_leads_to_a_list() {
+    let mut config = Config::default();
+    config.gone = Gone::Http;
+    let mock = Mock::with_clock(FakeServer::with_config(1, config), TokioClock::new());
+    mock.create("pods", pod("a")).unwrap();
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+    let mut events = pods.subscribe();
+    assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@2", "synced"]);
+    sleep(Duration::from_secs(5)).await;
+    let mark = mock.log().mark();
+    mock.with(|server| {
+        server.cut_watches();
+        server.create("pods", pod("b")).unwrap();
+        server.forget_events(server.version());
+    });
+    assert_eq!(shown_next(&mut events, 1).await, ["+prod/b@3"]);
+    sleep(Duration::from_secs(60)).await;
+    let log = mock.log();
+    log.assert_requests_since(
+        mark,
+        &["WATCH rv=2 bookmarks", "LIST rv=2", "WATCH rv=3 bookmarks"],
+    );
+    assert_eq!(log.since(mark).next().unwrap().status, Some(410));
+}
+
+/// 2: a watch that ends at once, with or without an event, is no hot loop.
+#[tokio::test(start_paused = true)]
+async fn k2_watches_that_end_at_once_are_no_hot_loop() {
+    let bookmark = event(
+        "BOOKMARK",
+        &json!({ "kind": "Pod", "metadata": { "resourceVersion": "10" } }),
+    );
+    for (frames, class, in_a_second, in_an_hour) in [
+        // A delay of 30 to 60 s, then a list and a watch.
+        (json!([]), "very-short-watch", 4, 260),
+        // Five are reopened at once: the server may have its reason.
+        (json!([bookmark]), "short-watches", 8, 760),
+    ] {
+        let mock = script(&json!({ "lists": [list(10, &[])], "watches": [{ "frames": frames }] }));
+        let reports = Reports::default();
+        let pods = start(
+            reports.hear(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List)),
+        );
+        pods.synced().await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+        let first = mock.log().mark();
+        assert!(first <= in_a_second, "{first} requests in a second");
+        sleep(Duration::from_secs(3600)).await;
+        let all = mock.log().mark();
+        assert!(all <= in_an_hour, "{all} requests in an hour");
+        assert!(all >= 60, "{all} requests in an hour: it gave up");
+        assert!(reports.take().contains(&(class, None)));
+        pods.stop();
+    }
+}
+
+/// 3: the delays between lists that fail grow up to the cap, whatever is told in between.
+#[tokio::test(start_paused = true)]
+async fn k3_the_delays_between_lists_that_fail_grow() {
+    for fault in [
+        Fault::status(500, "").always(),
+        Fault::refuse().always(),
+        Fault::nothing().cut_inside_event(0).always(),
+    ] {
+        let mock = server();
+        mock.create("pods", pod("a")).unwrap();
+        mock.with(|server| server.inject(fault));
+        let _pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+        sleep(Duration::from_secs(300)).await;
+        let gaps = gaps(&mock.log());
+        let least = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0];
+        assert!(gaps.len() >= least.len(), "{gaps:?}");
+        for (gap, least) in gaps.iter().zip(least) {
+            assert!((least..2.0 * least + 0.01).contains(gap), "{gaps:?}");
+        }
+    }
+}
+
+/// 4: what a streaming list that breaks half-way had brought is not left over, neither by the stream that follows nor
+/// by a list.
+#[tokio::test(start_paused = true)]
+async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
+    let (a, ghost) = (event("ADDED", &at("a", 5)), event("ADDED", &at("ghost", 6)));
+    for end in ["abort", "close"] {
+        let broken = json!({ "frames": [a, ghost, 2], "end": end });
+        let whole = json!({ "frames": [a, end_of_stream(10)], "end": "hold" });
+        let mock = script(&json!({ "streams": [broken, whole] }));
+        let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::Stream));
+        let mut events = pods.subscribe();
+        assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
+        assert_eq!(pods.lister().len(), 1);
+        assert_eq!(mock.log().streams().count(), 2);
+        assert!(
+            timeout(Duration::from_secs(60), events.recv())
+                .await
+                .is_err()
+        );
+    }
+
+    let error = json!({ "kind": "Status", "code": 500, "reason": "InternalError", "message": "m" });
+    let broken = json!({ "frames": [a, ghost, event("ERROR", &error)], "end": "close" });
+    let held = json!({ "frames": [], "end": "hold" });
+    let lists = [list(10, &[at("a", 5)])];
+    let mock = script(&json!({ "streams": [broken], "lists": lists, "watches": [held] }));
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::Stream));
+    let mut events = pods.subscribe();
+    assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
+    assert_eq!(pods.lister().len(), 1);
+    assert_eq!(mock.log().lists().count(), 1);
+}
+
+/// 5: everybody who waits for the first list is woken, and who comes later does not wait.
+#[tokio::test(start_paused = true)]
+async fn k5_all_who_wait_for_the_first_list_are_woken() {
+    let mock = server();
+    mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5))));
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+    let waiting: Vec<_> = (0..10)
+        .map(|_| {
+            let pods = pods.clone();
+            tokio::spawn(async move { pods.synced().await })
+        })
+        .collect();
+    settle().await;
+    assert!(waiting.iter().all(|task| !task.is_finished()));
+    for task in waiting {
+        let synced = timeout(Duration::from_secs(10), task).await;
+        synced.expect("it is woken").unwrap().unwrap();
+    }
+    timeout(Duration::from_millis(1), pods.synced())
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+/// 6: a subscriber does not hang where an object is gone before it looks.
+#[tokio::test(start_paused = true)]
+async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
+    for (backlog, expected) in [
+        (4096, &["+prod/x@2", "-prod/x@3", "+prod/y@4"][..]),
+        (1, &["+prod/y@4"][..]),
+    ] {
+        let mock = server();
+        let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+        let mut events = pods.subscribe_with(&HandlerOptions::default().backlog(backlog));
+        assert_eq!(shown_next(&mut events, 1).await, ["synced"]);
+        mock.create("pods", pod("x")).unwrap();
+        settle().await;
+        mock.delete("pods", "prod", "x").unwrap();
+        settle().await;
+        mock.create("pods", pod("y")).unwrap();
+        settle().await;
+        assert_eq!(shown_next(&mut events, expected.len()).await, expected);
+
+        // One that waits is woken by what comes next.
+        let waiting = tokio::spawn(async move { shown_next(&mut events, 1).await });
+        settle().await;
+        assert!(!waiting.is_finished());
+        mock.create("pods", pod("z")).unwrap();
+        let woken = timeout(Duration::from_secs(1), waiting).await;
+        assert_eq!(woken.unwrap().unwrap(), ["+prod/z@5"]);
+    }
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: String,
+}
+
+kind!(Pod, "v1", "pods");
+
+/// 7: an object that cannot be decoded costs nothing but itself: the list is not repeated for it, the watch goes on, and
+/// the report says what it is and whose it is.
+#[tokio::test(start_paused = true)]
+async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
+    let mock = server();
+    let bad = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": 7 });
+    mock.create("pods", pod("a")).unwrap();
+    mock.create("pods", bad("bad")).unwrap();
+    mock.create("pods", pod("c")).unwrap();
+    let reports = Reports::default();
+    let (pods, driver) = reports
+        .hear(
+            Informer::<Pod>::of(mock.transport())
+                .seed(1)
+                .initial(Initial::List),
+        )
+        .build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    for expected in ["++prod/a@2", "++prod/c@4", "synced"] {
+        assert_eq!(shown(&next(&mut events).await), expected);
+    }
+    assert_eq!(
+        reports.take(),
+        [("undecodable", Some("prod/bad".to_owned()))]
+    );
+    assert_eq!(
+        pods.lister().get("prod", "c").unwrap().get().spec.node_name,
+        "n1"
+    );
+
+    mock.with(|server| {
+        server.update("pods", bad("a")).unwrap();
+        server.create("pods", pod("d")).unwrap();
+        server.update("pods", pod("bad")).unwrap();
+    });
+    for expected in ["+prod/d@6", "+prod/bad@7"] {
+        assert_eq!(shown(&next(&mut events).await), expected);
+    }
+    assert_eq!(reports.take(), [("undecodable", Some("prod/a".to_owned()))]);
+    assert_eq!(pods.health().stale, ["prod/a"]);
+    let older = pods
+        .lister()
+        .get("prod", "a")
+        .expect("the older state stays");
+    assert_eq!(older.resource_version().to_string(), "2");
+    sleep(Duration::from_secs(60)).await;
+    mock.log()
+        .assert_requests(&["LIST rv=0 limit=500", "WATCH rv=4 bookmarks"]);
+}
+
+/// 8: the first list may be answered by any API server from its memory, and is: it asks for version 0, and one answer
+/// has all there is, at the default page size too. What such a server lags behind comes by the watch.
+#[tokio::test(start_paused = true)]
+async fn k8_the_first_list_is_answered_from_the_servers_memory() {
+    let mock = server();
+    for i in 0..600 {
+        mock.create("pods", pod(&format!("p{i}"))).unwrap();
+    }
+    let shown_version = mock.with(|server| server.version());
+    mock.with(|server| server.lag_at(shown_version));
+    mock.create("pods", pod("late")).unwrap();
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().len(), 600);
+    assert_eq!(pods.resource_version(), shown_version.to_string());
+    let watch = format!("WATCH rv={shown_version} bookmarks");
+    settle().await;
+    mock.log().assert_requests(&["LIST rv=0 limit=500", &watch]);
+    mock.with(FakeServer::catch_up);
+    settle().await;
+    assert_eq!(pods.lister().len(), 601);
+}
+
+/// 9: the cache does not go back to older versions: not by a server that is behind,
+#[tokio::test(start_paused = true)]
+async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
+    let mock = server();
+    mock.create("pods", pod("a")).unwrap();
+    let on = |node: u32| {
+        let mut a = pod("a");
+        a["spec"]["nodeName"] = node.to_string().into();
+        a
+    };
+    for node in 0..5 {
+        mock.update("pods", on(node)).unwrap();
+    }
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+    let version = |pods: &Informer<RawJson>| {
+        let a = pods.lister().get("prod", "a").expect("it is there");
+        a.resource_version().to_string().parse::<u64>().unwrap()
+    };
+    pods.synced().await.unwrap();
+    let seen = version(&pods);
+    sleep(Duration::from_secs(5)).await;
+    let mark = mock.log().mark();
+    let written = mock.with(|server| {
+        server.cut_watches();
+        let written = server.update("pods", on(6)).unwrap();
+        server.forget_events(written);
+        server.lag_at(4);
+        written
+    });
+    for _ in 0..300 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(version(&pods) >= seen, "it went back");
+    }
+    assert_eq!(version(&pods), written);
+    let log = mock.log();
+    assert!(
+        log.since(mark)
+            .all(|request| request.resource_version() != Some("0")),
+        "a list at 0 could be answered with anything"
+    );
+    assert!(log.since(mark).any(|request| request.verb == Verb::List));
+}
+
+/// nor by an event that comes twice,
+#[tokio::test(start_paused = true)]
+async fn k9_an_event_that_comes_twice_is_told_once() {
+    let twice = event("MODIFIED", &at("a", 11));
+    let listed = event("MODIFIED", &at("a", 5));
+    let frames = json!([listed, twice, twice, event("ADDED", &at("b", 12))]);
+    let watch = json!({ "frames": frames, "end": "hold" });
+    let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": [watch] }));
+    let pods = start(Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List));
+    let mut events = pods.subscribe();
+    assert_eq!(
+        shown_next(&mut events, 4).await,
+        ["++prod/a@5", "synced", "~prod/a@11", "+prod/b@12"]
+    );
+    assert!(
+        timeout(Duration::from_secs(60), events.recv())
+            .await
+            .is_err()
+    );
+}
+
+/// nor by the answer to a request that was given up.
+#[test]
+fn k9_an_answer_to_an_abandoned_request_is_not_taken() {
+    fn request(
+        reflector: &mut Reflector<Resource<'static>, Heap>,
+        now: Instant,
+    ) -> informer_core::RequestId {
+        for _ in 0..10 {
+            if let Output::Send(request) = reflector.poll_output(now) {
+                return request.id();
+            }
+        }
+        panic!("it asks for nothing");
+    }
+    fn items(
+        reflector: &mut Reflector<Resource<'static>, Heap>,
+        now: Instant,
+        id: informer_core::RequestId,
+        body: &Value,
+    ) -> usize {
+        let text = body["body"].to_string();
+        let mut rest = text.as_bytes();
+        let mut items = 0;
+        while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
+            if let Frame::Object(object) = frame {
+                assert_eq!(object.change, Change::Listed);
+                items += 1;
+            }
+        }
+        items
+    }
+    let mut now = Instant::from_micros(0);
+    let mut reflector: Reflector<_, Heap> = Reflector::new(PODS, ReflectorConfig::list(), 1);
+    let abandoned = request(&mut reflector, now);
+    reflector.relist(now);
+    while let Output::Report(_) | Output::Cancel(_) = reflector.poll_output(now) {}
+    now = now + Duration::from_secs(2);
+    let present = request(&mut reflector, now);
+    assert_ne!(abandoned, present);
+    let head = informer_core::Head::new(200);
+    reflector.handle_head(now, abandoned, head);
+    assert_eq!(
+        items(&mut reflector, now, abandoned, &list(5, &[at("a", 4)])),
+        0
+    );
+    assert!(!reflector.version().is_known());
+    reflector.handle_head(now, present, head);
+    assert_eq!(
+        items(&mut reflector, now, present, &list(10, &[at("a", 9)])),
+        1
+    );
+    assert_eq!(reflector.version().to_string(), "10");
+    assert_eq!(
+        items(&mut reflector, now, abandoned, &list(5, &[at("a", 4)])),
+        0
+    );
+    assert_eq!(reflector.version().to_string(), "10");
+}

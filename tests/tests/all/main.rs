@@ -1,0 +1,25 @@
+//! Tests across the crates, in one program, so that it is linked once.
+
+mod bad_input;
+mod conformance;
+mod controller;
+mod factory;
+mod fault_proxy;
+mod fuzz_corpora;
+mod gzip;
+mod handlers;
+mod health;
+mod kube_rs_defects;
+mod request_rate;
+mod rest;
+mod retry_watcher;
+mod scenarios;
+mod shards;
+mod shared_informer;
+mod simulation;
+mod state_table;
+mod traces_replay;
+mod transports;
+mod types;
+mod watch_cli;
+mod watch_tls;

@@ -1,0 +1,361 @@
+//! The scenarios of client-go's watch helpers (W), as far as an informer is in the same situation: here it recovers from
+//! what ends a retry watcher, since it can list.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use informer_core::Resource;
+use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_tests::{next, shown};
+use informer_tokio::{Informer, Initial, Raw, RawJson, Subscription};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+fn server() -> Mock<FakeServer, TokioClock> {
+    Mock::with_clock(FakeServer::new(1), TokioClock::new())
+}
+
+fn pod(name: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" } })
+}
+
+fn at(name: &str, version: u32) -> Value {
+    json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version.to_string() } })
+}
+
+fn event(kind: &str, object: &Value) -> Value {
+    json!({ "type": kind, "object": object })
+}
+
+fn error(code: u16, reason: &str) -> Value {
+    let status = json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m" });
+    event("ERROR", &status)
+}
+
+fn list(version: u32, items: &[Value]) -> Value {
+    json!({ "body": { "kind": "PodList", "metadata": { "resourceVersion": version.to_string() }, "items": items } })
+}
+
+fn script(lists: &[Value], watches: &[Value]) -> Mock<ScriptedServer, TokioClock> {
+    let script = json!({ "lists": lists, "watches": watches });
+    let server = ScriptedServer::from_json(&script.to_string()).expect("it is a script");
+    Mock::with_clock(server, TokioClock::new())
+}
+
+type Classes = Arc<Mutex<Vec<&'static str>>>;
+
+fn start<B: informer_mock::Backend + Send + 'static>(
+    mock: &Mock<B, TokioClock>,
+    initial: Initial,
+) -> (Informer<RawJson>, Classes) {
+    let classes = Classes::default();
+    let (informer, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .initial(initial)
+        .on_report({
+            let classes = Arc::clone(&classes);
+            move |report| {
+                classes
+                    .lock()
+                    .expect("no test panics with it")
+                    .push(report.class());
+            }
+        })
+        .build();
+    tokio::spawn(driver.run());
+    (informer, classes)
+}
+
+async fn shown_next(events: &mut Subscription<RawJson>, count: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    for _ in 0..count {
+        seen.push(shown(&next(events).await));
+    }
+    seen
+}
+
+/// Each way in which a watch does not begin, or ends; after it all events come, each once, and in their order.
+#[tokio::test(start_paused = true)]
+async fn w02_it_recovers_from_every_end_of_a_watch() {
+    let three = [
+        ("ADDED", "b", 11),
+        ("MODIFIED", "b", 13),
+        ("ADDED", "c", 17),
+    ];
+    let events: Vec<Value> = three
+        .iter()
+        .map(|(kind, name, version)| event(kind, &at(name, *version)))
+        .collect();
+    let rest = json!({ "frames": [&events[1], &events[2]], "end": "hold" });
+    let first = |then: &[Value], end: &str| {
+        let frames: Vec<Value> = [&[events[0].clone()], then].concat();
+        json!({ "frames": frames, "end": end })
+    };
+    let whole = json!({ "frames": events, "end": "hold" });
+    // A list shows the last state, as a watch from it goes on.
+    let later = list(11, &[at("a", 5), at("b", 11)]);
+    let starts: Vec<(&str, Vec<Value>)> = vec![
+        ("refused", vec![json!({ "end": "refuse" }), whole.clone()]),
+        (
+            "gone",
+            vec![
+                json!({ "status": 410, "body": error(410, "Expired")["object"] }),
+                whole.clone(),
+            ],
+        ),
+        (
+            "500",
+            vec![json!({ "status": 500, "raw": "" }), whole.clone()],
+        ),
+        (
+            "no body",
+            vec![json!({ "frames": [], "end": "close" }), whole.clone()],
+        ),
+        (
+            "timeout",
+            vec![
+                json!({ "status": 504, "body": error(504, "Timeout")["object"] }),
+                whole.clone(),
+            ],
+        ),
+    ];
+    for (name, watches) in starts {
+        let mock = script(&[list(10, &[at("a", 5)])], &watches);
+        let (pods, _) = start(&mock, Initial::List);
+        let mut told = pods.subscribe();
+        let seen = shown_next(&mut told, 5).await;
+        assert_eq!(
+            seen,
+            [
+                "++prod/a@5",
+                "synced",
+                "+prod/b@11",
+                "~prod/b@13",
+                "+prod/c@17"
+            ],
+            "{name}"
+        );
+    }
+    let ends: Vec<(&str, Vec<Value>)> = vec![
+        (
+            "timeout event",
+            vec![first(&[error(504, "Timeout")], "hold"), rest.clone()],
+        ),
+        (
+            "500 event",
+            vec![first(&[error(500, "InternalError")], "hold"), rest.clone()],
+        ),
+        (
+            "unknown code",
+            vec![first(&[error(599, "Whatever")], "hold"), rest.clone()],
+        ),
+        (
+            "no status",
+            vec![first(&[event("ERROR", &at("b", 9))], "hold"), rest.clone()],
+        ),
+        (
+            "not JSON",
+            vec![first(&[json!("}{\n")], "hold"), rest.clone()],
+        ),
+        ("close", vec![first(&[], "close"), rest.clone()]),
+        ("abort", vec![first(&[], "abort"), rest.clone()]),
+        (
+            "four times",
+            vec![
+                first(&[], "close"),
+                first(&[], "close"),
+                first(&[], "abort"),
+                first(&[], "close"),
+                rest.clone(),
+            ],
+        ),
+    ];
+    for (name, watches) in ends {
+        let mock = script(&[list(10, &[at("a", 5)]), later.clone()], &watches);
+        let (pods, _) = start(&mock, Initial::List);
+        let mut told = pods.subscribe();
+        let seen = shown_next(&mut told, 5).await;
+        assert_eq!(
+            seen,
+            [
+                "++prod/a@5",
+                "synced",
+                "+prod/b@11",
+                "~prod/b@13",
+                "+prod/c@17"
+            ],
+            "{name}"
+        );
+        let more = timeout(Duration::from_secs(30), told.recv()).await;
+        assert!(more.is_err(), "{name}: {more:?}");
+        assert_eq!(pods.resource_version(), "17", "{name}");
+    }
+}
+
+/// A 410 in the stream is reported, and what is missing comes by a list.
+#[tokio::test(start_paused = true)]
+async fn w03_an_expired_watch_is_reported_and_listed_anew() {
+    let watches = [
+        json!({ "frames": [event("ADDED", &at("b", 11)), error(410, "Expired")], "end": "hold" }),
+        json!({ "frames": [], "end": "hold" }),
+    ];
+    let mock = script(
+        &[list(10, &[at("a", 5)]), list(20, &[at("b", 15)])],
+        &watches,
+    );
+    let (pods, classes) = start(&mock, Initial::List);
+    let mut told = pods.subscribe();
+    assert_eq!(
+        shown_next(&mut told, 5).await,
+        [
+            "++prod/a@5",
+            "synced",
+            "+prod/b@11",
+            "~prod/b@15",
+            "-?prod/a@5"
+        ]
+    );
+    assert_eq!(*classes.lock().unwrap(), ["expired"]);
+    mock.log().assert_requests(&[
+        "LIST rv=0 limit=500",
+        "WATCH rv=10 bookmarks",
+        "LIST rv=11",
+        "WATCH rv=20 bookmarks",
+    ]);
+}
+
+/// A watch that is forbidden is reported, each time; the informer does not end, and goes on when it may.
+#[tokio::test(start_paused = true)]
+async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
+    for (code, reason, class) in [
+        (403, "Forbidden", "forbidden"),
+        (401, "Unauthorized", "unauthorized"),
+    ] {
+        let mock = server();
+        mock.create("pods", pod("a")).unwrap();
+        mock.with(|server| {
+            server.inject(
+                Fault::api_status(code, reason, "m")
+                    .on(Verb::Watch)
+                    .always(),
+            );
+        });
+        let (pods, classes) = start(&mock, Initial::List);
+        pods.synced().await.unwrap();
+        sleep(Duration::from_secs(60)).await;
+        let reported = core::mem::take(&mut *classes.lock().unwrap());
+        assert!(reported.len() >= 3, "{reported:?}");
+        assert!(
+            reported.iter().all(|reported| *reported == class),
+            "{reported:?}"
+        );
+        mock.with(FakeServer::clear_faults);
+        let version = mock.create("pods", pod("b")).unwrap();
+        let reached = timeout(
+            Duration::from_secs(600),
+            pods.wait_until(&version.to_string()),
+        )
+        .await;
+        reached.expect("it goes on").unwrap();
+    }
+}
+
+/// A stop with events that nobody read ends; a second stop is no error, and what was not read can still be read.
+#[tokio::test(start_paused = true)]
+async fn w05_a_stop_with_unread_events_ends() {
+    let mock = server();
+    for name in ["a", "b", "c"] {
+        mock.create("pods", pod(name)).unwrap();
+    }
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let driver = tokio::spawn(driver.run());
+    let mut told = pods.subscribe();
+    let unread = pods.subscribe();
+    pods.synced().await.unwrap();
+    pods.stop();
+    pods.stop();
+    timeout(Duration::from_secs(1), driver)
+        .await
+        .expect("it ends")
+        .unwrap();
+    pods.stop();
+    assert_eq!(unread.pending(), 4);
+    drop(unread);
+    assert_eq!(
+        shown_next(&mut told, 4).await,
+        ["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"]
+    );
+    assert!(told.recv().await.is_none());
+    assert!(told.recv().await.is_none());
+}
+
+/// A subscription is a watch that begins with the list; bookmarks are not told.
+#[tokio::test(start_paused = true)]
+async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = server();
+        mock.create("pods", pod("a")).unwrap();
+        let (pods, _) = start(&mock, initial);
+        let mut told = pods.subscribe();
+        assert_eq!(shown_next(&mut told, 2).await, ["++prod/a@2", "synced"]);
+        let bookmark = mock.with(FakeServer::bump_version);
+        assert!(
+            timeout(Duration::from_secs(70), told.recv()).await.is_err(),
+            "a bookmark came"
+        );
+        assert_eq!(pods.resource_version(), bookmark.to_string());
+        mock.create("pods", pod("b")).unwrap();
+        mock.apply(
+            "pods",
+            json!({ "metadata": { "name": "a", "namespace": "prod", "labels": { "x": "y" } } }),
+        )
+        .unwrap();
+        mock.delete("pods", "prod", "b").unwrap();
+        assert_eq!(
+            shown_next(&mut told, 3).await,
+            ["+prod/b@4", "~prod/a@5", "-prod/b@6"]
+        );
+        pods.stop();
+        assert!(told.recv().await.is_none());
+    }
+}
+
+/// An object that goes while nobody watches is told as deleted, with its last known state.
+#[tokio::test(start_paused = true)]
+async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
+    let watches = [
+        json!({ "frames": [event("MODIFIED", &at("a", 11)), error(410, "Expired")], "end": "hold" }),
+        json!({ "frames": [], "end": "hold" }),
+    ];
+    let mock = script(&[list(10, &[at("a", 5)]), list(20, &[])], &watches);
+    let (pods, _) = start(&mock, Initial::List);
+    let mut told = pods.subscribe();
+    assert_eq!(
+        shown_next(&mut told, 4).await,
+        ["++prod/a@5", "synced", "~prod/a@11", "-?prod/a@11"]
+    );
+    assert!(pods.lister().is_empty());
+}
+
+/// A thousand events keep their order, and one who does not read holds back nobody and can be dropped.
+#[tokio::test(start_paused = true)]
+async fn w10_a_thousand_events_keep_their_order() {
+    let mock = server();
+    let (pods, _) = start(&mock, Initial::List);
+    let mut told = pods.subscribe();
+    let idle = pods.subscribe();
+    assert_eq!(shown_next(&mut told, 1).await, ["synced"]);
+    for number in 0..1000 {
+        mock.create("pods", pod(&format!("p{number}"))).unwrap();
+    }
+    for number in 0..1000 {
+        let expected = format!("+prod/p{number}@{}", number + 2);
+        assert_eq!(shown(&next(&mut told).await), expected);
+    }
+    assert_eq!(idle.pending(), 1001);
+    drop(idle);
+    mock.create("pods", pod("last")).unwrap();
+    assert_eq!(shown_next(&mut told, 1).await, ["+prod/last@1002"]);
+}

@@ -1,0 +1,100 @@
+//! Replicas that share a resource, on servers that know of shards and on those that do not.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::BTreeSet;
+
+use informer_core::{Initial, Resource, Shard, ShardBy};
+use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_tokio::{Driver, Informer, Raw, RawJson};
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn pod(name: &str) -> serde_json::Value {
+    json!({ "metadata": { "name": name, "namespace": format!("ns-{}", name.len() % 3) } })
+}
+
+fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<RawJson> {
+    let (pods, driver): (_, Driver<_, _>) =
+        Informer::builder(mock.transport(), PODS.shard(shard), Raw)
+            .initial(initial)
+            .build();
+    tokio::spawn(driver.run());
+    pods
+}
+
+fn keys(pods: &Informer<RawJson>) -> BTreeSet<String> {
+    pods.lister()
+        .list()
+        .iter()
+        .map(|entry| entry.key().as_str().to_owned())
+        .collect()
+}
+
+/// Whatever the server knows and however the number of replicas changes: together they have everything, no two have
+/// an object in common, and each follows what becomes of its own.
+#[tokio::test(start_paused = true)]
+async fn shards_are_disjoint_and_complete() {
+    for (server_knows, initial, by) in [
+        (false, Initial::List, ShardBy::Uid),
+        (true, Initial::List, ShardBy::Uid),
+        (false, Initial::Stream, ShardBy::Namespace),
+        (true, Initial::Stream, ShardBy::Uid),
+    ] {
+        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        mock.with(|server| server.config_mut().sharding = server_knows);
+        for number in 0..100 {
+            mock.create("pods", pod(&format!("p{number}"))).unwrap();
+        }
+        for count in [1, 2, 3, 5] {
+            let shards: Vec<Shard> = (0..count)
+                .filter_map(|index| Shard::of(by, index, count))
+                .collect();
+            let replicas: Vec<_> = shards
+                .iter()
+                .map(|shard| start(&mock, *shard, initial))
+                .collect();
+            for replica in &replicas {
+                replica.synced().await.unwrap();
+            }
+            // What comes and goes while they watch.
+            let new = format!("{}-{count}", "x".repeat(count as usize));
+            mock.create("pods", pod(&new)).unwrap();
+            let gone = format!("p{count}");
+            let at = mock
+                .delete("pods", &format!("ns-{}", gone.len() % 3), &gone)
+                .unwrap();
+            let mut all = BTreeSet::new();
+            for replica in &replicas {
+                if !server_knows {
+                    // Versions go on with what is another's.
+                    replica.wait_until(&at.to_string()).await.unwrap();
+                } else {
+                    tokio::time::sleep(core::time::Duration::from_secs(1)).await;
+                }
+                for key in keys(replica) {
+                    assert!(all.insert(key.clone()), "{key} is in two of {count}");
+                }
+            }
+            let truth: BTreeSet<String> = mock.with(|server| {
+                let objects = server.objects("pods");
+                objects
+                    .map(|object| format!("{}/{}", object.namespace(), object.name()))
+                    .collect()
+            });
+            assert_eq!(all, truth, "{count} {server_knows} {initial:?}");
+            for replica in &replicas {
+                replica.stop();
+            }
+        }
+        let asked = mock.log();
+        assert!(
+            asked.iter().all(|request| request
+                .query
+                .get("shardSelector")
+                .is_some_and(|selector| selector.starts_with("shardRange(object.metadata."))),
+            "each request names its shard"
+        );
+    }
+}

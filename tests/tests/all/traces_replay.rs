@@ -1,0 +1,698 @@
+//! Replays what client-go's DeltaFIFO and Indexer did, and wants the same of ours.
+//!
+//! A line of the fixture is a trace: random operations, and what held after each. `TRACES` names more files, with
+//! colons between them.
+
+use core::fmt::{self, Write};
+use core::ops::AddAssign;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use informer_core::storage::BoxedIndexFn;
+use informer_core::{DeltaFifo, DeltaKind, Heap, Indexer, Keyed, KnownObjects, Tombstone};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/deltafifo.jsonl");
+
+#[test]
+#[expect(clippy::print_stdout, reason = "says what was covered")]
+fn traces_of_client_go_replay_without_a_difference() {
+    let more = std::env::var("TRACES").unwrap_or_default();
+    let more = more.split(':').filter(|name| !name.is_empty());
+    for file in [FIXTURE].into_iter().chain(more).map(PathBuf::from) {
+        let stats = replay(&traces(&file)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        println!("{}: {stats:?}", file.display());
+        assert!(stats.traces > 0 && stats.ops > 0, "{}", file.display());
+    }
+}
+
+/// The fixture has every operation and every type of delta, so that none passes for want of a try.
+#[test]
+fn the_fixture_covers_everything() {
+    let text = std::fs::read_to_string(FIXTURE).unwrap();
+    for op in [
+        "add",
+        "update",
+        "delete",
+        "replace",
+        "resync",
+        "add_index",
+        "pop",
+        "drain",
+    ] {
+        assert!(text.contains(&format!(r#""op":"{op}""#)), "{op}");
+    }
+    for kind in ["Added", "Updated", "Deleted", "Replaced", "Sync"] {
+        assert!(text.contains(&format!(r#""type":"{kind}""#)), "{kind}");
+    }
+    for (name, value) in ["known_objects", "emit_replaced"]
+        .into_iter()
+        .flat_map(|name| [(name, true), (name, false)])
+    {
+        assert!(text.contains(&format!(r#""{name}":{value}"#)), "{name}");
+    }
+    for place in [r#""tombstone":true"#, r#""last":{"#, r#""initial":true"#] {
+        assert!(text.contains(place), "{place}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "says what was covered")]
+fn a_trace_with_one_value_spoiled_fails() {
+    let traces = traces(Path::new(FIXTURE));
+    for &(name, spoil) in SPOILERS {
+        let mut spoiled = 0;
+        for (number, trace) in traces.iter().enumerate() {
+            let mut trace = trace.clone();
+            let ops = trace["ops"].as_array_mut().unwrap();
+            // Begins at another operation in each trace, so that the spoiled value is not always an early one.
+            let count = ops.len();
+            let mut places = (0..count).map(|place| (place + number * 7) % count);
+            let Some(place) = places.find(|&place| spoil(&mut ops[place])) else {
+                continue;
+            };
+            let difference = replay(&[trace]).expect_err(name);
+            let place = format!("trace 1, op {} ", place + 1);
+            assert!(difference.starts_with(&place), "{difference}, not {place}");
+            assert!(difference.contains("theirs"), "{difference}");
+            spoiled += 1;
+        }
+        println!("{name}: {spoiled} traces spoiled, {spoiled} differences");
+        assert!(spoiled > 0, "{name}: there is nothing to spoil");
+    }
+}
+
+/// A difference names the trace and the operation.
+#[test]
+fn a_difference_says_where_it_is() {
+    let mut traces = traces(Path::new(FIXTURE));
+    let synced = &mut traces[2]["ops"][4]["has_synced"];
+    *synced = json!(synced != true);
+    let difference = replay(&traces).unwrap_err();
+    assert!(
+        difference.starts_with("trace 3, op 5 ("),
+        "{difference}, in which the fifth operation of the third trace was spoiled"
+    );
+}
+
+/// The keys of a store come out of a hash map: client-go may queue them in any order, but nothing else.
+#[test]
+fn only_what_has_no_order_may_differ_in_it() {
+    let object = |key| json!({"key": key, "rv": "1", "node": "n", "zones": []});
+    let indices = json!({"namespace": {"": ["p", "q"]}, "node": {"n": ["p", "q"]}});
+    let trace = |listed: [&str; 4], later: [&str; 5]| {
+        let mut replace = json!({"op": "replace", "items": [object("x"), object("y")], "rv": "2", "queued": listed});
+        let mut add = json!({"op": "add", "object": object("z"), "queued": later});
+        for op in [&mut replace, &mut add] {
+            op["any_order"] = json!(true);
+            op["has_synced"] = json!(false);
+            op["stored"] = json!(["p", "q"]);
+            op["indices"] = indices.clone();
+        }
+        let store = [object("p"), object("q")];
+        json!({"known_objects": true, "emit_replaced": true, "store": store, "ops": [replace, add]})
+    };
+    let listed = ["x", "y", "p", "q"];
+    let later = ["x", "y", "p", "q", "z"];
+    for (listed, later) in [
+        (listed, later),
+        (["x", "y", "q", "p"], ["x", "y", "q", "p", "z"]),
+    ] {
+        replay(&[trace(listed, later)]).unwrap();
+    }
+    for (op, listed, later) in [
+        (1, ["y", "x", "p", "q"], later),
+        (1, ["x", "p", "y", "q"], later),
+        (1, ["x", "y", "p", "p"], later),
+        (2, listed, ["x", "y", "p", "z", "q"]),
+        (2, listed, ["z", "x", "y", "p", "q"]),
+    ] {
+        let difference = replay(&[trace(listed, later)]).unwrap_err();
+        let place = format!("trace 1, op {op} ");
+        assert!(difference.starts_with(&place), "{difference}");
+    }
+}
+
+/// Spoils one value of an operation; tells whether there was one.
+type Spoiler = fn(&mut Value) -> bool;
+
+const SPOILERS: &[(&str, Spoiler)] = &[
+    ("popped key", |op| {
+        popped(op, |one| in_member(one, "key", another))
+    }),
+    ("popped type", |op| {
+        deltas(op, |delta| in_member(delta, "type", another_type))
+    }),
+    ("object rv", |op| {
+        objects(op, |o| in_member(o, "rv", another))
+    }),
+    ("object node", |op| {
+        objects(op, |o| in_member(o, "node", another))
+    }),
+    ("object zone", |op| {
+        objects(op, |o| in_member(o, "zones", first))
+    }),
+    ("missing object zone", |op| {
+        objects(op, |o| in_member(o, "zones", shortened))
+    }),
+    ("rv of a tombstone's object", |op| {
+        objects(op, |o| {
+            in_member(o, "last", |last| in_member(last, "rv", another))
+        })
+    }),
+    ("tombstone without its object", |op| {
+        objects(op, |o| removed(o, "last"))
+    }),
+    ("tombstone as an object", |op| {
+        objects(op, |o| match o.get("last").cloned() {
+            Some(last) => {
+                *o = last;
+                true
+            }
+            None => false,
+        })
+    }),
+    ("missing delta", |op| {
+        popped(op, |one| in_member(one, "deltas", shortened))
+    }),
+    ("order of deltas", |op| {
+        popped(op, |one| in_member(one, "deltas", swapped))
+    }),
+    ("initial flag", |op| {
+        popped(op, |one| in_member(one, "initial", inverted))
+    }),
+    ("nothing popped", |op| {
+        let is_pop = op["op"] == "pop";
+        (is_pop && removed(op, "popped")) || in_member(op, "popped", shortened)
+    }),
+    ("queued key", |op| in_member(op, "queued", first)),
+    ("missing queued key", |op| {
+        in_member(op, "queued", shortened)
+    }),
+    ("order of queued keys", |op| {
+        op.get("any_order") != Some(&json!(true)) && in_member(op, "queued", swapped)
+    }),
+    ("has_synced", |op| in_member(op, "has_synced", inverted)),
+    ("stored key", |op| in_member(op, "stored", first)),
+    ("missing stored key", |op| {
+        in_member(op, "stored", shortened)
+    }),
+    ("index entry", |op| entries(op, first)),
+    ("missing index entry", |op| entries(op, shortened)),
+    ("index value", |op| {
+        in_member(op, "indices", |indices| in_member(indices, "node", renamed))
+    }),
+    ("missing index", |op| {
+        in_member(op, "indices", |indices| removed(indices, "zones"))
+    }),
+];
+
+/// What `f` says of a member, or no where there is no such member.
+fn in_member(of: &mut Value, name: &str, f: Spoiler) -> bool {
+    of.get_mut(name).is_some_and(f)
+}
+
+/// Whether there is something popped for which `f` holds.
+fn popped(op: &mut Value, f: Spoiler) -> bool {
+    match op.get_mut("popped") {
+        Some(Value::Array(all)) => all.iter_mut().any(f),
+        Some(one) => f(one),
+        None => false,
+    }
+}
+
+/// Whether there is a delta in what was popped for which `f` holds.
+fn deltas(op: &mut Value, f: Spoiler) -> bool {
+    all_deltas(op).any(f)
+}
+
+/// Whether there is an object or a tombstone in what was popped for which `f` holds.
+fn objects(op: &mut Value, f: Spoiler) -> bool {
+    all_deltas(op)
+        .filter_map(|delta| delta.get_mut("object"))
+        .any(f)
+}
+
+fn all_deltas(op: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let all = match op.get_mut("popped") {
+        Some(Value::Array(all)) => all.as_mut_slice(),
+        Some(one) => core::slice::from_mut(one),
+        None => &mut [],
+    };
+    all.iter_mut()
+        .filter_map(|popped| popped.get_mut("deltas")?.as_array_mut())
+        .flatten()
+}
+
+/// Whether there is a list of keys in an index for which `f` holds.
+fn entries(op: &mut Value, f: Spoiler) -> bool {
+    let indices = op.get_mut("indices").and_then(Value::as_object_mut);
+    indices
+        .into_iter()
+        .flat_map(|indices| indices.values_mut())
+        .filter_map(|values| values.as_object_mut())
+        .flat_map(|values| values.values_mut())
+        .any(f)
+}
+
+fn another(text: &mut Value) -> bool {
+    let other = text.as_str().map(|text| json!(format!("{text}x")));
+    other.is_some_and(|other| {
+        *text = other;
+        true
+    })
+}
+
+fn another_type(kind: &mut Value) -> bool {
+    *kind = json!(if *kind == "Added" { "Updated" } else { "Added" });
+    true
+}
+
+fn inverted(flag: &mut Value) -> bool {
+    *flag = json!(*flag != true);
+    true
+}
+
+/// The first text of a list.
+fn first(list: &mut Value) -> bool {
+    let list = list.as_array_mut();
+    list.and_then(|list| list.first_mut()).is_some_and(another)
+}
+
+fn shortened(list: &mut Value) -> bool {
+    list.as_array_mut().is_some_and(|list| list.pop().is_some())
+}
+
+fn swapped(list: &mut Value) -> bool {
+    match list.as_array_mut().map(Vec::as_mut_slice) {
+        Some([a, b, ..]) if a != b => {
+            core::mem::swap(a, b);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The first value of an index.
+fn renamed(values: &mut Value) -> bool {
+    let Some(values) = values.as_object_mut() else {
+        return false;
+    };
+    let Some(value) = values.keys().next().cloned() else {
+        return false;
+    };
+    let keys = values.remove(&value).unwrap_or_default();
+    values.insert(value + "x", keys);
+    true
+}
+
+fn removed(object: &mut Value, name: &str) -> bool {
+    let members = object.as_object_mut();
+    members.is_some_and(|members| members.remove(name).is_some())
+}
+
+fn traces(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line)
+                .unwrap_or_else(|e| panic!("{}, line {number}: {e}", file.display()))
+        })
+        .collect()
+}
+
+/// How much was replayed.
+#[derive(Default, Debug)]
+struct Stats {
+    traces: usize,
+    ops: usize,
+    popped: usize,
+    deltas: usize,
+}
+
+impl AddAssign for Stats {
+    fn add_assign(&mut self, other: Self) {
+        self.traces += other.traces;
+        self.ops += other.ops;
+        self.popped += other.popped;
+        self.deltas += other.deltas;
+    }
+}
+
+/// Replays traces; the error is the first difference, with the numbers of its trace and its operation.
+fn replay(traces: &[Value]) -> Result<Stats, String> {
+    let mut stats = Stats::default();
+    for (number, trace) in (1..).zip(traces) {
+        stats += replay_one(trace).map_err(|why| format!("trace {number}, {why}"))?;
+    }
+    Ok(stats)
+}
+
+fn replay_one(trace: &Value) -> Result<Stats, String> {
+    let trace = Trace::deserialize(trace).map_err(|e| e.to_string())?;
+    let mut player = Player::new(trace.known_objects, trace.emit_replaced);
+    for object in trace.store {
+        let stored = player.store.add(object);
+        stored.map_err(|e| format!("store: {e}"))?;
+    }
+    for (number, op) in (1..).zip(&trace.ops) {
+        let kind = op["op"].as_str().unwrap_or_default();
+        Op::deserialize(op)
+            .map_err(|e| e.to_string())
+            .and_then(|op| player.play(op))
+            .map_err(|why| format!("op {number} ({kind}): {why}"))?;
+    }
+    player.stats.traces = 1;
+    Ok(player.stats)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trace {
+    #[serde(rename = "trace", default)]
+    _trace: Value,
+    known_objects: bool,
+    emit_replaced: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    store: Vec<Object>,
+    ops: Vec<Value>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    key: String,
+    rv: String,
+    node: String,
+    #[serde(default, deserialize_with = "or_default")]
+    zones: Vec<String>,
+}
+
+impl Keyed for Object {
+    fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
+        out.write_str(&self.key)
+    }
+}
+
+/// What a delta carries, or a deletion is given.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+enum Carried {
+    Tombstone(Gone),
+    Object(Object),
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gone {
+    key: String,
+    tombstone: bool,
+    #[serde(default)]
+    last: Option<Object>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Op {
+    op: String,
+    object: Option<Carried>,
+    #[serde(default, deserialize_with = "or_default")]
+    items: Vec<Object>,
+    #[serde(rename = "rv", default)]
+    _rv: Value,
+    index: Option<String>,
+    #[serde(default)]
+    popped: AllPopped,
+    #[serde(default)]
+    any_order: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    queued: Vec<String>,
+    has_synced: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    stored: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    indices: Indices,
+}
+
+/// Name of an index, value, keys.
+type Indices = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// A pop has one or nothing, a drain a list.
+#[derive(Default)]
+struct AllPopped(Vec<Popped>);
+
+impl<'de> Deserialize<'de> for AllPopped {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(from)?;
+        let all = if value.is_object() {
+            Popped::deserialize(value).map(|one| vec![one])
+        } else {
+            or_default(value)
+        };
+        all.map(Self).map_err(D::Error::custom)
+    }
+}
+
+#[derive(PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Popped {
+    key: String,
+    deltas: Vec<Told>,
+    initial: bool,
+}
+
+#[derive(PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Carried,
+}
+
+/// Go writes an empty list as null.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// Our queue and store, driven by a trace.
+struct Player {
+    fifo: DeltaFifo<Object, Heap>,
+    store: Indexer<Object, Heap>,
+    known_objects: bool,
+    /// The operation that queued a key, where it took its keys in no particular order.
+    unordered: BTreeMap<String, usize>,
+    stats: Stats,
+}
+
+impl Player {
+    fn new(known_objects: bool, emit_replaced: bool) -> Self {
+        let mut fifo = DeltaFifo::new();
+        fifo.set_emit_replaced(emit_replaced);
+        let mut player = Self {
+            fifo,
+            store: Indexer::new(),
+            known_objects,
+            unordered: BTreeMap::new(),
+            stats: Stats::default(),
+        };
+        // The index by namespace is there.
+        player.add_index("node").expect("there is none yet");
+        player
+    }
+
+    fn play(&mut self, mut op: Op) -> Result<(), String> {
+        let before: BTreeSet<String> = self.queued().into_iter().collect();
+        let mut popped = Vec::new();
+        let known = self
+            .known_objects
+            .then_some(&self.store as &dyn KnownObjects);
+        let carried = || op.object.clone().ok_or("it has no object");
+        let object = || match carried()? {
+            Carried::Object(object) => Ok(object),
+            Carried::Tombstone(_) => Err("a tombstone is not added"),
+        };
+        match op.op.as_str() {
+            "add" => self.fifo.add(object()?),
+            "update" => self.fifo.update(object()?),
+            "delete" => match carried()? {
+                Carried::Object(object) => self.fifo.delete(object, known),
+                Carried::Tombstone(gone) => {
+                    let (key, last) = (gone.key.as_str(), gone.last);
+                    self.fifo.delete_tombstone(Tombstone { key, last }, known)
+                }
+            },
+            "replace" => self.fifo.replace(op.items.clone(), known),
+            "resync" => known.map_or(Ok(()), |known| self.fifo.resync(known)),
+            "add_index" => {
+                self.add_index(op.index.as_deref().unwrap_or_default())?;
+                Ok(())
+            }
+            "pop" => {
+                popped.extend(self.pop()?);
+                Ok(())
+            }
+            "drain" => {
+                while let Some(next) = self.pop()? {
+                    popped.push(next);
+                }
+                Ok(())
+            }
+            _ => return Err("no such operation".to_string()),
+        }
+        .map_err(|e| e.to_string())?;
+        self.stats.ops += 1;
+
+        // A drain is compared by key; that ours pops in the order of our queue is seen to with each.
+        same(
+            "popped",
+            &by_key(popped)?,
+            &by_key(core::mem::take(&mut op.popped.0))?,
+        )?;
+        self.note_unordered(&before, &op);
+        let queued = self.queued();
+        same("queued", &queued.len(), &self.fifo.len())?;
+        if op.any_order {
+            same("queued", &self.places(&queued), &self.places(&op.queued))?;
+            same("queued", &sorted(queued), &sorted(op.queued))?;
+        } else {
+            same("queued", &queued, &op.queued)?;
+        }
+        same("has_synced", &self.fifo.has_synced(), &op.has_synced)?;
+        let stored = self.store.keys().map(ToString::to_string).collect();
+        same("stored", &sorted(stored), &op.stored)?;
+        same("indices", &self.indices()?, &op.indices)
+    }
+
+    fn add_index(&mut self, name: &str) -> Result<(), String> {
+        let function: BoxedIndexFn<Object> = match name {
+            "node" => Box::new(|object, value| value(&object.node)),
+            "zones" => Box::new(|object, value| object.zones.iter().for_each(|zone| value(zone))),
+            _ => return Err(format!("index {name}: not known here")),
+        };
+        self.store
+            .add_index(name, function)
+            .map_err(|e| format!("index {name}: {e}"))
+    }
+
+    /// Pops a key, and applies its deltas to the store.
+    fn pop(&mut self) -> Result<Option<Popped>, String> {
+        let first = self.queued().into_iter().next();
+        let popped = self.fifo.pop().ok();
+        let key = popped
+            .as_ref()
+            .map(|popped| popped.deltas.key().to_string());
+        same("popped key", &key, &first)?;
+        let (Some(popped), Some(key)) = (popped, key) else {
+            return Ok(None);
+        };
+        let mut stored = self.store.get(&key).cloned();
+        let mut told = Vec::new();
+        for delta in popped.deltas.as_slice() {
+            let object = delta.object(stored.as_ref()).cloned();
+            stored = object.clone().filter(|_| delta.kind != DeltaKind::Deleted);
+            let object = match object {
+                last if delta.is_tombstone() => Carried::Tombstone(Gone {
+                    key: key.clone(),
+                    tombstone: true,
+                    last,
+                }),
+                Some(object) => Carried::Object(object),
+                None => return Err(format!("{key}: {} without an object", delta.kind)),
+            };
+            let kind = delta.kind.to_string();
+            told.push(Told { kind, object });
+        }
+        self.stats.popped += 1;
+        self.stats.deltas += told.len();
+        let initial = popped.is_in_initial_list;
+        let applied = self.store.apply(popped.deltas);
+        applied.map_err(|e| e.to_string())?;
+        same(
+            "stored after the deltas",
+            &self.store.get(&key),
+            &stored.as_ref(),
+        )?;
+        self.unordered.remove(&key);
+        Ok(Some(Popped {
+            key,
+            deltas: told,
+            initial,
+        }))
+    }
+
+    /// What a resync or a list queued beside its own items came out of a hash map.
+    fn note_unordered(&mut self, before: &BTreeSet<String>, op: &Op) {
+        if !matches!(op.op.as_str(), "replace" | "resync") {
+            return;
+        }
+        let listed = |key: &String| op.items.iter().any(|item| item.key == *key);
+        for key in self.queued() {
+            if !before.contains(&key) && !listed(&key) {
+                self.unordered.insert(key, self.stats.ops);
+            }
+        }
+    }
+
+    fn queued(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.fifo.for_each_queued(|key| keys.push(key.to_string()));
+        keys
+    }
+
+    /// The queue as far as its order is known: of keys in no particular order only the places.
+    fn places<'a>(&self, queued: &'a [String]) -> Vec<Result<&'a str, usize>> {
+        let place = |key: &'a String| match self.unordered.get(key) {
+            Some(&op) => Err(op),
+            None => Ok(key.as_str()),
+        };
+        queued.iter().map(place).collect()
+    }
+
+    fn indices(&self) -> Result<Indices, String> {
+        let mut indices = Indices::new();
+        for name in self.store.index_names() {
+            let mut values = Vec::new();
+            self.store
+                .index_values(name, |value| values.push(value.to_string()));
+            let mut keys = BTreeMap::new();
+            for value in values {
+                let found = self.store.index_keys(name, &value);
+                let found = found.map_err(|e| e.to_string())?;
+                let found = found.into_iter().map(ToString::to_string).collect();
+                if keys.insert(value.clone(), found).is_some() {
+                    return Err(format!("index {name} tells {value} twice"));
+                }
+            }
+            indices.insert(name.to_string(), keys);
+        }
+        Ok(indices)
+    }
+}
+
+fn by_key(popped: Vec<Popped>) -> Result<BTreeMap<String, Popped>, String> {
+    let mut all = BTreeMap::new();
+    for one in popped {
+        if let Some(other) = all.insert(one.key.clone(), one) {
+            return Err(format!("{} was popped twice", other.key));
+        }
+    }
+    Ok(all)
+}
+
+fn sorted(mut keys: Vec<String>) -> Vec<String> {
+    keys.sort_unstable();
+    keys
+}
+
+fn same<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
+    if ours == theirs {
+        return Ok(());
+    }
+    Err(format!("{what}:\n  ours   {ours:?}\n  theirs {theirs:?}"))
+}

@@ -1,0 +1,251 @@
+//! Types that know their resource, metadata alone, field selectors, and a transport that is chosen at run time.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::time::Duration;
+
+use informer_core::Resource;
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_tokio::{
+    BoxTransport, Event, FieldSelector, Informer, Initial, Kind, Meta, Raw, boxed, kind,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn server() -> Server {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    for (name, node) in [("a", "n1"), ("b", "n2")] {
+        mock.create("pods", pod(name, node)).unwrap();
+    }
+    mock
+}
+
+fn pod(name: &str, node: &str) -> serde_json::Value {
+    json!({
+        "metadata": { "name": name, "namespace": "prod", "labels": { "app": name },
+                      "managedFields": [{ "manager": "kubelet" }] },
+        "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "web:1" }] },
+    })
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(10)).await;
+}
+
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
+struct WidgetSpec {
+    size: u32,
+}
+
+/// One line is all that a struct of one's own needs.
+#[derive(Deserialize)]
+struct Images {
+    spec: ImagesSpec,
+}
+kind!(Images, "v1", "pods", "Pod");
+
+#[derive(Deserialize)]
+struct ImagesSpec {
+    containers: Vec<Image>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    image: String,
+}
+
+#[test]
+fn each_sort_of_type_knows_its_resource() {
+    let of = |resource: informer_tokio::OwnedResource| {
+        let resource = resource.as_ref();
+        format!("{resource} {}", resource.kind.unwrap_or_default())
+    };
+    assert_eq!(of(Pod::resource()), "pods.v1 Pod");
+    assert_eq!(of(Node::resource()), "nodes.v1 Node");
+    assert_eq!(of(Deployment::resource()), "deployments.v1.apps Deployment");
+    assert_eq!(of(Widget::resource()), "widgets.v1.example.com Widget");
+    assert_eq!(of(Images::resource()), "pods.v1 Pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_of_k8s_openapi_works_without_glue() {
+    let mock = server();
+    let (pods, driver) = Informer::<Pod>::of(mock.transport())
+        .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let on_n1 = pods.lister().by_index("node", "n1").unwrap();
+    assert_eq!(on_n1[0].metadata.name.as_deref(), Some("a"));
+    let spec = on_n1[0].spec.as_ref().unwrap();
+    assert_eq!(spec.containers[0].image.as_deref(), Some("web:1"));
+    assert_eq!(on_n1[0].label("app").as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_of_kube_works_without_glue() {
+    let mock = server();
+    mock.with(|server| server.add_resource("example.com", "v1", "widgets", "Widget", true));
+    let widget = json!({ "metadata": { "name": "w", "namespace": "prod" }, "spec": { "size": 7 } });
+    mock.create("widgets.example.com", widget).unwrap();
+    let (widgets, driver) = Informer::<Widget>::of(mock.transport()).build();
+    tokio::spawn(driver.run());
+    widgets.synced().await.unwrap();
+    let w = widgets.lister().get("prod", "w").unwrap();
+    assert_eq!((w.spec.size, w.metadata.name.as_deref()), (7, Some("w")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_struct_of_ones_own_keeps_what_it_names() {
+    let mock = server();
+    let (pods, driver) = Informer::<Images>::of(mock.transport()).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let a = pods.lister().get("prod", "a").unwrap();
+    assert_eq!(a.spec.containers[0].image, "web:1");
+}
+
+/// Lists and watches ask for metadata by the media type that is right for each, and take the whole object where an old
+/// server knows neither.
+#[tokio::test(start_paused = true)]
+async fn metadata_is_asked_for_by_two_media_types() {
+    let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    for initial in [Initial::List, Initial::Stream] {
+        let mock = server();
+        let (pods, driver) = Informer::<Pod>::metadata_of(mock.transport())
+            .initial(initial)
+            .build();
+        tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        mock.create("pods", pod("c", "n3")).unwrap();
+        settle().await;
+        for name in ["a", "c"] {
+            let found = pods.lister().get("prod", name).unwrap();
+            assert_eq!(found.value().label("app").unwrap().to_string(), name);
+            assert!(
+                found.at(&["managedFields"]).is_none(),
+                "it is not even kept"
+            );
+        }
+        for request in mock.log().iter() {
+            let wanted = if request.verb == informer_mock::Verb::List {
+                list
+            } else {
+                single
+            };
+            assert!(
+                request.accept.split(',').next() == Some(wanted),
+                "{initial:?}: {request} {}",
+                request.accept
+            );
+            assert_eq!(request.status, Some(200), "{request}");
+        }
+        assert!(mock.log().iter().count() > 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whole_objects_are_cut_down_to_metadata() {
+    let mock = server();
+    let whole = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[
+        {"metadata":{"name":"old","namespace":"prod","uid":"u","resourceVersion":"2"},"spec":{"nodeName":"n1"}}]}"#;
+    mock.with(|server| server.inject(Fault::status(200, whole)));
+    let (pods, driver) =
+        Informer::builder(mock.transport(), Resource::parse("pods").unwrap(), Meta)
+            .initial(Initial::List)
+            .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let old = pods.lister().get("prod", "old").unwrap();
+    assert_eq!(
+        old.value().json(),
+        br#"{"name":"old","namespace":"prod","uid":"u","resourceVersion":"2"}"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_selector_is_the_servers_work() {
+    let mock = server();
+    let on_n1 = FieldSelector::new().is("spec.nodeName", "n1");
+    let (pods, driver) = Informer::<Pod>::of(mock.transport()).fields(on_n1).build();
+    tokio::spawn(driver.run());
+    let mut events = pods.subscribe();
+    pods.synced().await.unwrap();
+    assert_eq!(pods.lister().len(), 1);
+    let request = mock
+        .log()
+        .iter()
+        .next()
+        .unwrap()
+        .query
+        .get("fieldSelector")
+        .unwrap()
+        .to_owned();
+    assert_eq!(request, "spec.nodeName=n1");
+
+    // One that no longer matches is gone, one that now does is new.
+    mock.update("pods", pod("a", "n2")).unwrap();
+    mock.update("pods", pod("b", "n1")).unwrap();
+    settle().await;
+    let mut heard = Vec::new();
+    while events.pending() > 0 {
+        heard.push(match events.recv().await.unwrap() {
+            Event::Added { entry, .. } => format!("+{}", entry.name()),
+            Event::Deleted { entry, .. } => format!("-{}", entry.name()),
+            Event::Updated { .. } | Event::Replayed { .. } | Event::Synced | _ => continue,
+        });
+    }
+    assert_eq!(heard, ["+a", "-a", "+b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_may_be_chosen_at_run_time() {
+    for over_a_thin_link in [false, true] {
+        let mock = server();
+        // Two types, one of which is not known before the program runs.
+        let transport: BoxTransport = if over_a_thin_link {
+            let transport = mock.transport();
+            boxed!(boxed!(transport))
+        } else {
+            boxed!(mock.transport())
+        };
+        let (pods, driver) = Informer::builder(transport, Resource::parse("pods").unwrap(), Raw)
+            .namespaces(["prod", "other"])
+            .build();
+        tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        assert_eq!(pods.lister().len(), 2);
+        mock.delete("pods", "prod", "a").unwrap();
+        settle().await;
+        assert_eq!(pods.lister().len(), 1);
+    }
+}
+
+/// What an error says is not lost in the box: its class decides what is done next.
+#[tokio::test(start_paused = true)]
+async fn a_boxed_transport_keeps_the_classes_of_errors() {
+    let mock = server();
+    mock.with(|server| server.inject(Fault::refuse().always()));
+    let transport = boxed!(mock.transport());
+    let (pods, driver) =
+        Informer::builder(transport, Resource::parse("pods").unwrap(), Raw).build();
+    tokio::spawn(driver.run());
+    let error = pods
+        .synced_within(Duration::from_secs(20))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("connection refused"),
+        "it says what the transport said: {error}"
+    );
+    let trouble = pods.health().last_error.unwrap();
+    assert_eq!(trouble.class, "connection-refused");
+    assert!(trouble.advice.unwrap().contains("address"));
+}

@@ -1,0 +1,307 @@
+//! The example `watch` as a program: what it prints, and how it ends. This is the one place where real time passes: a
+//! second, in which all of these run.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+use informer_mock::{Mock, ScriptedServer, TokioClock, serve};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().expect("this test has a path");
+    let profile = own
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("it is in target/PROFILE/deps");
+    let program = profile
+        .join("examples")
+        .join(format!("watch{}", std::env::consts::EXE_SUFFIX));
+    assert!(
+        program.exists(),
+        "{} is not there: run `cargo build --example watch`, or the tests of the whole workspace",
+        program.display()
+    );
+    program
+}
+
+async fn run(arguments: &[&str]) -> Output {
+    run_with(arguments, &[]).await
+}
+
+async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let running = Command::new(program())
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .env_remove("RUST_LOG")
+        // Whoever runs the tests may have a cluster.
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env("HOME", "/nowhere")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(60), running).await;
+    output
+        .unwrap_or_else(|_| panic!("{arguments:?}: it does not end"))
+        .expect("it can be run")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    core::str::from_utf8(bytes).expect("it is text")
+}
+
+/// It fails, and says why in one line that has all of `says`.
+async fn fails(arguments: &[&str], says: &[&str]) {
+    let output = run(arguments).await;
+    let errors = text(&output.stderr);
+    assert!(
+        !output.status.success(),
+        "{arguments:?}: {}\n{errors}",
+        output.status
+    );
+    assert!(
+        output.status.code().is_some(),
+        "{arguments:?}: it was killed"
+    );
+    let lines: Vec<&str> = errors
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    let [line] = lines.as_slice() else {
+        panic!("{arguments:?}: not one line says what is wrong:\n{errors}");
+    };
+    for part in says {
+        assert!(
+            line.contains(part),
+            "{arguments:?}: {line:?} has no {part:?}"
+        );
+    }
+    assert!(!errors.contains("panicked"), "{errors}");
+}
+
+#[tokio::test]
+async fn what_it_does_not_understand_it_says_in_a_line() {
+    fails(
+        &["nosuchthing"],
+        &[
+            "'nosuchthing'",
+            "no built-in resource",
+            "plural.version.group",
+        ],
+    )
+    .await;
+    fails(&["a.b.c/d"], &["'a.b.c/d'"]).await;
+    fails(&["--frobnicate"], &["'--frobnicate'"]).await;
+    fails(&["pods", "services"], &["'services'"]).await;
+    fails(&["--resync", "soon"], &["'soon'", "--resync"]).await;
+    fails(&["--page-size", "0"], &["--page-size"]).await;
+    fails(&["--initial", "guess"], &["'guess'", "--initial"]).await;
+    fails(&["-l", ",,"], &["',,'", "label"]).await;
+    fails(
+        &["--demo", "--server", "http://127.0.0.1:1"],
+        &["--demo", "--server"],
+    )
+    .await;
+    fails(&["--server", "127.0.0.1:1"], &["127.0.0.1:1"]).await;
+    fails(&["--server", "ftp://127.0.0.1"], &["ftp://127.0.0.1"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_said_at_once() {
+    // A port that was free a moment ago: nobody listens there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!(
+        "http://{}",
+        listener.local_addr().expect("it has an address")
+    );
+    drop(listener);
+    let says = [
+        "cannot connect",
+        "Connection refused",
+        "does the server run?",
+        url.as_str(),
+    ];
+    fails(&["--server", &url], &says).await;
+    fails(&["--server", &url, "--output", "json"], &says).await;
+    fails(
+        &["--server", &url, "--client-go", "--initial", "stream"],
+        &says,
+    )
+    .await;
+}
+
+fn events(output: &Output) -> Vec<Value> {
+    let lines = text(&output.stdout).lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_demo_prints_json_line_by_line() {
+    let output = run(&["--demo", "--seconds", "1", "--output", "json"]).await;
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        output.status,
+        text(&output.stderr)
+    );
+    let events = events(&output);
+    let synced = events
+        .iter()
+        .position(|event| event["event"] == "synced")
+        .expect("it is synced");
+    assert!(synced >= 100, "{synced} Pods");
+    for (index, event) in events.iter().enumerate() {
+        let kind = event["event"].as_str().expect("each line has an event");
+        if index == synced {
+            assert_eq!(event, &json!({ "event": "synced" }));
+            continue;
+        }
+        assert!(
+            event["key"].as_str().is_some_and(|key| key.contains('/')),
+            "{event}"
+        );
+        assert!(
+            event["rv"]
+                .as_str()
+                .is_some_and(|rv| rv.parse::<u64>().is_ok()),
+            "{event}"
+        );
+        match kind {
+            "add" => assert_eq!(event["initial"], index < synced, "{event}"),
+            "update" => assert!(event["old_rv"].is_string() && index > synced, "{event}"),
+            "delete" => assert!(
+                event["final_state_unknown"].is_boolean() && index > synced,
+                "{event}"
+            ),
+            _ => panic!("{event}"),
+        }
+    }
+}
+
+/// Runs it against a script; returns what it printed and what it asked.
+async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let server = ScriptedServer::from_json(&script.to_string()).expect("a script");
+    let mock = Mock::with_clock(server, TokioClock::new());
+    let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", serving.local_addr());
+    tokio::spawn(serving.run());
+    let arguments: Vec<&str> = [
+        "--server",
+        &url,
+        "--seconds",
+        "1",
+        "--output",
+        "json",
+        "--initial",
+        "list",
+    ]
+    .iter()
+    .chain(arguments)
+    .copied()
+    .collect();
+    let output = run(&arguments).await;
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        output.status,
+        text(&output.stderr)
+    );
+    let lines = mock.with(|server| server.log_lines());
+    let requests = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("it is JSON"));
+    (events(&output), requests.collect())
+}
+
+/// The switch for client-go's way is to be seen: an object that comes again under another uid is an update there.
+#[tokio::test]
+async fn it_does_as_client_go_where_that_is_wanted() {
+    let pod = |uid: &str, version: &str| {
+        json!({ "kind": "Pod", "apiVersion": "v1",
+            "metadata": { "name": "a", "namespace": "default", "uid": uid, "resourceVersion": version } })
+    };
+    let script = json!({
+        "lists": [{ "body": { "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": "10" },
+            "items": [pod("u1", "5")] } }],
+        "watches": [{ "frames": [
+            { "type": "MODIFIED", "object": pod("u2", "11") },
+            { "type": "DELETED", "object": pod("u2", "12") },
+        ], "end": "hold" }],
+    });
+    let (ours, client_go) = (scripted(&script, &[]), scripted(&script, &["--client-go"]));
+    let ((ours, asked), (client_go, asked_too)) = tokio::join!(ours, client_go);
+    let first = json!({ "event": "add", "key": "default/a", "rv": "5", "initial": true });
+    let synced = json!({ "event": "synced" });
+    let delete = |version: &str| json!({ "event": "delete", "key": "default/a", "rv": version, "final_state_unknown": false });
+    let update = json!({ "event": "update", "key": "default/a", "rv": "11", "old_rv": "5" });
+    assert_eq!(
+        client_go,
+        [first.clone(), synced.clone(), update, delete("12")]
+    );
+    assert_eq!(ours[..2], [first, synced]);
+    let kinds: Vec<&Value> = ours[2..].iter().map(|event| &event["event"]).collect();
+    assert_eq!(kinds, ["delete", "add", "delete"]);
+    for asked in [asked, asked_too] {
+        let asked: Vec<String> = asked
+            .iter()
+            .map(|request| format!("{} {}", request["verb"], request["query"]))
+            .collect();
+        assert_eq!(
+            asked,
+            [
+                r#""LIST" {"limit":"500","resourceVersion":"0"}"#,
+                r#""WATCH" {"allowWatchBookmarks":"true","resourceVersion":"10","watch":"true"}"#,
+            ]
+        );
+    }
+}
+
+/// What a program's environment says of proxies holds, and what it excepts is excepted.
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_asked() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let arguments = [
+        "pods",
+        "--server",
+        "https://kubernetes.invalid:6443",
+        "--seconds",
+        "2",
+    ];
+    let asked = async {
+        let (mut peer, _) = proxy.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(peer.read_u8().await.unwrap());
+        }
+        let refused = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+        peer.write_all(refused).await.unwrap();
+        String::from_utf8(head).unwrap()
+    };
+    let environment = [("HTTPS_PROXY", url.as_str())];
+    // It would ask again; once is enough here.
+    let head = tokio::select! {
+        head = asked => head,
+        output = run_with(&arguments, &environment) => panic!("{output:?}"),
+    };
+    assert!(
+        head.starts_with("CONNECT kubernetes.invalid:6443 HTTP/1.1\r\n"),
+        "{head}"
+    );
+
+    let environment = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", ".invalid")];
+    let output = tokio::select! {
+        _ = proxy.accept() => panic!("it asked the proxy"),
+        output = run_with(&arguments, &environment) => output,
+    };
+    assert!(!output.status.success(), "{output:?}");
+}

@@ -1,0 +1,12 @@
+//! All tests of the public interface, in one program, so that it is linked once.
+
+mod bodies;
+mod conformance;
+mod credentials;
+mod gzip;
+mod http2;
+mod plain;
+mod settings;
+mod support;
+mod tls;
+mod tower;

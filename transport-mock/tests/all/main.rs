@@ -1,0 +1,10 @@
+//! All tests of the public interface, in one program, so that it is linked once.
+
+mod common;
+mod conformance;
+mod demo;
+mod faults;
+mod serve;
+mod server;
+mod servers;
+mod transport;
