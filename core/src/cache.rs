@@ -93,6 +93,8 @@ pub struct Cache<T, S: Storage> {
     len: usize,
     /// How many bytes the objects count for.
     bytes: usize,
+    /// How many objects are stale.
+    stale: usize,
     /// What the last notification lends that is no longer in the table.
     stash: Stash<T, S>,
     /// The second half of a deletion and an addition.
@@ -237,6 +239,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             synced: false,
             len: 0,
             bytes: 0,
+            stale: 0,
             stash: Stash {
                 key: None,
                 object: None,
@@ -347,6 +350,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 slot.epoch = epoch;
             }
             if let (Some(held), false) = (&mut slot.object, is_queued) {
+                self.stale += usize::from(!held.stale);
                 held.stale = true;
             }
         }
@@ -522,6 +526,14 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(_, key, _)| key)
     }
 
+    /// Returns how many objects are shown in an older state, since their latest one could not be used.
+    ///
+    /// It is the count of [`Cache::stale_keys`], without looking for them.
+    #[must_use]
+    pub const fn stale_len(&self) -> usize {
+        self.stale
+    }
+
     /// Returns how many objects there are.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -658,6 +670,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             && held.object.same_version(&object)
             && !held.object.is_another(&object)
         {
+            self.stale += usize::from(stale);
+            self.stale -= usize::from(held.stale);
             held.stale = stale;
             held.source = source;
             held.told |= shows;
@@ -683,6 +697,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.bytes = self
             .bytes
             .saturating_sub(old.as_ref().map_or(0, |old| old.object.bytes()));
+        self.stale += usize::from(stale);
+        self.stale -= usize::from(old.as_ref().is_some_and(|old| old.stale));
         self.len += usize::from(old.is_none());
         match old {
             Some(old) if was_told => self.tell_change(id, old.object),
@@ -713,6 +729,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return Step::Again;
         };
         self.len -= 1;
+        self.stale -= usize::from(held.stale);
         self.bytes = self.bytes.saturating_sub(held.object.bytes());
         self.made_room();
         // Where deltas were merged or lost, the one that was deleted may be one that nobody was told of.

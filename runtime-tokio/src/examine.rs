@@ -20,7 +20,7 @@ impl<V> Inner<V> {
         let (stopping, ended) = inner.stopped();
         let reached = inner.reached.borrow().clone();
         let cache = inner.cache();
-        let stale_count = cache.stale_keys().count();
+        let stale_count = cache.stale_len();
         let stale: Vec<String> = cache
             .stale_keys()
             .take(STALE_KEYS)

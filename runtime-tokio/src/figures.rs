@@ -1,5 +1,19 @@
 //! Figures for the `metrics` facade. Without the feature nothing is kept.
 
+/// What the cache of an informer has at a moment.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "metrics"),
+    expect(dead_code, reason = "nobody reads it")
+)]
+pub(crate) struct Levels {
+    pub(crate) objects: usize,
+    pub(crate) bytes: usize,
+    pub(crate) stale: usize,
+    pub(crate) synced: bool,
+    pub(crate) incomplete: bool,
+}
+
 /// The figures of one informer.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -15,7 +29,9 @@ pub(crate) struct Figures {
 struct Gauges {
     objects: metrics::Gauge,
     bytes: metrics::Gauge,
+    stale: metrics::Gauge,
     synced: metrics::Gauge,
+    incomplete: metrics::Gauge,
     told: metrics::Counter,
 }
 
@@ -41,6 +57,19 @@ impl Figures {
             "1 where the cache has shown a complete list"
         );
         gauge!(
+            "informer_stale_objects",
+            "Objects that are shown in an older state, since their latest one could not be used"
+        );
+        gauge!(
+            "informer_incomplete",
+            "1 where something had no room, so that the cache is not complete"
+        );
+        gauge!(
+            "informer_watch_opened_timestamp_seconds",
+            Unit::Seconds,
+            "When a watch was opened last, since 1970"
+        );
+        gauge!(
             "informer_handler_pending",
             "Notifications that wait for a handler"
         );
@@ -63,20 +92,25 @@ impl Figures {
         self.gauges.get_or_init(|| Gauges {
             objects: metrics::gauge!("informer_objects", "informer" => informer.clone()),
             bytes: metrics::gauge!("informer_object_bytes", "informer" => informer.clone()),
+            stale: metrics::gauge!("informer_stale_objects", "informer" => informer.clone()),
+            incomplete: metrics::gauge!("informer_incomplete", "informer" => informer.clone()),
             synced: metrics::gauge!("informer_synced", "informer" => informer.clone()),
             told: metrics::counter!("informer_deltas_total", "informer" => informer.clone()),
         });
     }
 
     /// A batch was applied.
-    pub(crate) fn applied(&self, deltas: usize, objects: usize, bytes: usize, synced: bool) {
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    pub(crate) fn applied(&self, deltas: usize, levels: Levels) {
         if let Some(gauges) = self.gauges.get() {
             gauges.told.increment(deltas as u64);
-            #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-            gauges.objects.set(objects as f64);
-            #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-            gauges.bytes.set(bytes as f64);
-            gauges.synced.set(if synced { 1.0 } else { 0.0 });
+            gauges.objects.set(levels.objects as f64);
+            gauges.bytes.set(levels.bytes as f64);
+            gauges.stale.set(levels.stale as f64);
+            gauges.synced.set(f64::from(u8::from(levels.synced)));
+            gauges
+                .incomplete
+                .set(f64::from(u8::from(levels.incomplete)));
         }
     }
 
@@ -87,6 +121,10 @@ impl Figures {
     pub(crate) fn watch_opened(&self) {
         metrics::counter!("informer_watches_total", "informer" => self.name.to_string())
             .increment(1);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let name = self.name.to_string();
+        metrics::gauge!("informer_watch_opened_timestamp_seconds", "informer" => name)
+            .set(now.map_or(0.0, |now| now.as_secs_f64()));
     }
 
     pub(crate) fn report(&self, class: &'static str) {
@@ -122,14 +160,7 @@ impl Figures {
 
     pub(crate) const fn begin(&self) {}
 
-    pub(crate) const fn applied(
-        &self,
-        _deltas: usize,
-        _objects: usize,
-        _bytes: usize,
-        _synced: bool,
-    ) {
-    }
+    pub(crate) const fn applied(&self, _deltas: usize, _levels: Levels) {}
 
     pub(crate) const fn listed(&self) {}
 

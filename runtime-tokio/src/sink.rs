@@ -10,6 +10,7 @@ use informer_core::{
 };
 
 use crate::entry::{Key, Shared as Object};
+use crate::figures::Levels;
 use crate::shared::Inner;
 
 /// How many objects are applied under one lock.
@@ -114,9 +115,15 @@ impl<D: Decode> CacheSink<D> {
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
         let reached = cache.version(self.source).cloned().unwrap_or_default();
-        let (objects, bytes) = (cache.len(), cache.bytes());
+        let levels = Levels {
+            objects: cache.len(),
+            bytes: cache.bytes(),
+            stale: cache.stale_len(),
+            synced,
+            incomplete: cache.is_incomplete(),
+        };
         drop(cache);
-        self.inner.figures.applied(deltas, objects, bytes, synced);
+        self.inner.figures.applied(deltas, levels);
         self.inner.reached.send_if_modified(|shown| {
             let shown = shown.get_mut(usize::from(self.source));
             let moved = shown.as_ref().is_none_or(|shown| **shown != reached);

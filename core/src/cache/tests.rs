@@ -134,6 +134,7 @@ where
     }
 
     fn stale(&self) -> Vec<String> {
+        assert_eq!(self.stale_keys().count(), self.stale_len());
         self.stale_keys().map(|k| k.as_ref().to_string()).collect()
     }
 }

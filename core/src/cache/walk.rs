@@ -124,8 +124,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 let gone = self.store.remove(&mut self.table, id);
                 self.table.free_if_idle(id);
                 self.len -= 1;
-                let bytes = gone.map_or(0, |held| held.object.bytes());
-                self.bytes = self.bytes.saturating_sub(bytes);
+                if let Some(gone) = gone {
+                    self.stale -= usize::from(gone.stale);
+                    self.bytes = self.bytes.saturating_sub(gone.object.bytes());
+                }
                 self.made_room();
             }
             return Step::Again;

@@ -623,6 +623,7 @@ fn snapshot<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Snapshot {
     cache
         .stale_keys()
         .for_each(|key| mark(key, |cached| cached.stale = true));
+    assert_eq!(cache.stale_keys().count(), cache.stale_len());
     all
 }
 
