@@ -136,8 +136,20 @@ impl Cluster {
     /// Sends a request and returns status and body.
     ///
     /// # Errors
-    /// Fails where there is no answer, or none that is JSON.
+    /// Fails where there is no answer within a minute.
     pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Outcome<(u16, Value)> {
+        let what = format!("{method} {path}: no answer within a minute");
+        let answer = self.answer(method, path, body);
+        let answer = tokio::time::timeout(Duration::from_secs(60), answer).await;
+        answer.map_err(|_| what)?
+    }
+
+    async fn answer(
         &self,
         method: Method,
         path: &str,
@@ -220,7 +232,8 @@ impl Cluster {
     /// # Errors
     /// Fails where it does not within a minute.
     pub async fn serves(&self, table: &Table) -> Outcome {
-        for _ in 0..300 {
+        let end = tokio::time::Instant::now() + Duration::from_secs(60);
+        while tokio::time::Instant::now() < end {
             let answer = self.request(Method::GET, &table.path, None).await;
             if answer.is_ok_and(|(status, _)| status == 200) {
                 // Another server behind the same address, and discovery, may need a moment more.

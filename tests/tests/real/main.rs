@@ -4,6 +4,7 @@
 //! test here is ignored and named as SKIPPED; so are, with a cluster alone, those that kill and restart servers.
 
 mod access;
+mod cli;
 mod cuts;
 mod expiry;
 mod lists;
@@ -14,17 +15,20 @@ mod silence;
 mod soak;
 
 use core::pin::Pin;
+use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use informer_tests::real::{Cluster, Identity, Outcome, Protocol, Recorded, Server, Table};
 use informer_tests::say;
 use libtest_mimic::{Arguments, Trial};
+use tokio::sync::{RwLock, Semaphore};
 
 /// What a test gets.
 struct Context {
     cluster: Cluster,
     protocol: Protocol,
+    kubeconfig: PathBuf,
     folder: Option<PathBuf>,
 }
 
@@ -68,12 +72,62 @@ enum Needs {
     Control,
 }
 
+/// How much of the machine a test takes, and so how many run at a time. A server that has to share two cores with six
+/// others answers too late for anything to be shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// Next to nothing: it waits for time to pass.
+    Waits,
+    /// Some requests.
+    Light,
+    /// Servers of its own.
+    Servers,
+    /// All there is.
+    Alone,
+}
+
+static LIGHT: Semaphore = Semaphore::const_new(4);
+static SERVERS: Semaphore = Semaphore::const_new(2);
+/// Whoever needs the machine alone writes.
+static MACHINE: RwLock<()> = RwLock::const_new(());
+
+impl Load {
+    /// Runs a test when its turn has come, and gives it up when it takes longer than it ever should.
+    async fn run(self, test: impl Future<Output = Outcome>) -> Outcome {
+        let limit = match self {
+            // The soak takes as long as it is told, and some minutes.
+            Self::Alone => Duration::from_secs(1800),
+            Self::Waits | Self::Light | Self::Servers => Duration::from_secs(360),
+        };
+        let limited = async {
+            let done = tokio::time::timeout(limit, test).await;
+            done.map_err(|_| format!("it is not done within {limit:?}"))?
+        };
+        let turn = match self {
+            Self::Alone => {
+                let _all = MACHINE.write().await;
+                return limited.await;
+            }
+            Self::Waits => None,
+            Self::Light => Some(&LIGHT),
+            Self::Servers => Some(&SERVERS),
+        };
+        let _shared = MACHINE.read().await;
+        let _turn = match turn {
+            Some(turn) => Some(turn.acquire().await?),
+            None => None,
+        };
+        limited.await
+    }
+}
+
 type Running = Pin<Box<dyn Future<Output = Outcome>>>;
 
 /// A test, over each of its protocols.
 struct Test {
     name: &'static str,
     needs: Needs,
+    load: Load,
     protocols: &'static [Protocol],
     run: fn(Context) -> Running,
 }
@@ -81,14 +135,15 @@ struct Test {
 const BOTH: &[Protocol] = &[Protocol::Http1, Protocol::Http2];
 
 const HTTP2: &[Protocol] = &[Protocol::Http2];
-/// It uses both at once, and its name says of neither.
+/// It chooses by itself, and its name says of neither.
 const MIXED: &[Protocol] = &[];
 
 macro_rules! tests {
-    ($($needs:ident $protocols:ident $module:ident::$name:ident,)*) => {
+    ($($needs:ident $load:ident $protocols:ident $module:ident::$name:ident,)*) => {
         &[$(Test {
             name: concat!(stringify!($module), "::", stringify!($name)),
             needs: Needs::$needs,
+            load: Load::$load,
             protocols: $protocols,
             run: |context| Box::pin($module::$name(context)),
         },)*]
@@ -96,27 +151,29 @@ macro_rules! tests {
 }
 
 const TESTS: &[Test] = tests! {
-    Cluster BOTH lists::as_a_list,
-    Cluster BOTH lists::as_a_stream,
-    Cluster BOTH lists::bookmarks_move_the_version,
-    Cluster BOTH cuts::every_cut_is_resumed,
-    Control BOTH expiry::compaction_is_answered_by_one_list,
-    Cluster BOTH expiry::the_window_is_answered_by_one_list,
-    Control BOTH outage::the_api_server_is_killed_and_restarted,
-    Control BOTH outage::etcd_stops_and_goes_on,
-    Cluster BOTH silence::a_dead_connection_is_noticed,
-    Cluster BOTH silence::a_pause_is_no_death,
-    Control BOTH access::access_is_withdrawn_and_given_back,
-    Control BOTH rotation::of_a_token,
-    Control BOTH rotation::of_a_certificate,
-    Control HTTP2 many::goaway_drains,
-    Cluster MIXED soak::all_converges,
+    Cluster Waits BOTH expiry::the_window_is_answered_by_one_list,
+    Cluster Waits BOTH silence::a_dead_connection_is_noticed,
+    Cluster Waits BOTH silence::a_pause_is_no_death,
+    Control Servers BOTH expiry::compaction_is_answered_by_one_list,
+    Control Servers BOTH outage::the_api_server_is_killed_and_restarted,
+    Control Servers BOTH outage::etcd_stops_and_goes_on,
+    Control Servers HTTP2 many::goaway_drains,
+    Cluster Light BOTH lists::as_a_list,
+    Cluster Light BOTH lists::as_a_stream,
+    Cluster Light BOTH lists::bookmarks_move_the_version,
+    Cluster Light BOTH cuts::every_cut_is_resumed,
+    Control Light BOTH access::access_is_withdrawn_and_given_back,
+    Control Light BOTH rotation::of_a_token,
+    Control Light BOTH rotation::of_a_certificate,
+    Cluster Light MIXED cli::watches_by_kubeconfig,
+    Control Light MIXED cli::says_what_is_wrong,
+    Cluster Alone MIXED soak::all_converges,
 };
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // They wait, mostly, so that many at a time are no burden.
-    arguments.test_threads.get_or_insert(24);
+    // Each has its thread, and waits there for its turn.
+    arguments.test_threads.get_or_insert(64);
     if std::env::var_os("INFORMER_TEST_LATER").is_some() {
         // Whoever set it runs them in another step, and so they are not skipped here.
         say("The tests on a real API server are run later.");
@@ -142,7 +199,8 @@ fn main() -> ExitCode {
             if !can {
                 skipped.push(name.clone());
             }
-            let (kubeconfig, folder, run) = (kubeconfig.clone(), folder.clone(), test.run);
+            let (kubeconfig, folder) = (kubeconfig.clone(), folder.clone());
+            let (load, run) = (test.load, test.run);
             let trial = Trial::test(name, move || {
                 let kubeconfig = kubeconfig.ok_or("INFORMER_TEST_KUBECONFIG is not set")?;
                 let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -154,9 +212,10 @@ fn main() -> ExitCode {
                     let context = Context {
                         cluster,
                         protocol,
+                        kubeconfig,
                         folder,
                     };
-                    Ok(run(context).await?)
+                    Ok(load.run(run(context)).await?)
                 })
             });
             trials.push(trial.with_ignored_flag(!can));

@@ -19,13 +19,14 @@ pub(crate) fn describe(error: &rustls::Error) -> String {
 
 fn describe_certificate(error: &CertificateError) -> String {
     if matches!(error, CertificateError::UnknownIssuer) {
-        return "the server's certificate is signed by an unknown CA; give the cluster's CA by root_certificates"
+        return "the server's certificate is signed by an unknown CA; give the cluster's CA (root_certificates, or \
+                certificate-authority in a kubeconfig)"
             .into();
     }
     // All CAs that kubeadm makes have one name, so the CA of another cluster ends here.
     if matches!(error, CertificateError::BadSignature) {
-        return "the server's certificate is signed by another CA of the same name as the one in root_certificates; \
-                give this cluster's CA"
+        return "the server's certificate is signed by another CA of the same name as the one that was given; give \
+                this cluster's CA (root_certificates, or certificate-authority in a kubeconfig)"
             .into();
     }
     if let CertificateError::ExpiredContext { time, not_after } = error {
@@ -76,7 +77,7 @@ fn describe_alert(alert: AlertDescription) -> String {
     let known = [
         (
             AlertDescription::CertificateRequired,
-            "wants a client certificate; give one by client_certificate",
+            "wants a client certificate; give one (client_certificate, or client-certificate in a kubeconfig)",
         ),
         (
             AlertDescription::UnknownCA,
