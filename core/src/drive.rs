@@ -106,6 +106,10 @@ pub async fn drive<R, S, T, C, K>(
             return;
         }
         if let Some(pending) = send.take() {
+            let waiting = transport.ready();
+            if !turn(reflector, timer, sink, &mut gathered, pending.id, waiting).await {
+                continue;
+            }
             sink.activity(timer.now(), pending.activity(None));
             let sending = pending.send(transport);
             match exchange(reflector, timer, sink, &mut gathered, sending, &mut step).await {
@@ -269,6 +273,48 @@ fn obey<R: Target, S: Storage>(reflector: &mut Reflector<R, S>, now: Instant, co
         Command::Stop => reflector.stop(),
         Command::Relist => reflector.relist(now),
         Command::Wake => {}
+    }
+}
+
+/// Waits until the transport can take a request; `false` where there is none to be sent any more. No deadline of the
+/// reflector counts meanwhile.
+async fn turn<R, S, C, K>(
+    reflector: &mut Reflector<R, S>,
+    timer: &mut C,
+    sink: &mut K,
+    gathered: &mut Gathered,
+    id: RequestId,
+    waiting: impl Future<Output = ()>,
+) -> bool
+where
+    R: Target,
+    S: Storage,
+    C: Timer,
+    K: Sink<S::Text>,
+{
+    let mut waiting = pin!(waiting);
+    if poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await {
+        return true;
+    }
+    gathered.flush(timer, sink, reflector);
+    loop {
+        let deadline = sink.deadline();
+        match wake(timer, sink, waiting.as_mut(), deadline).await {
+            Wake::Io(()) => {
+                reflector.excuse_wait(timer.now(), id);
+                return true;
+            }
+            Wake::Command(Command::Wake) => {}
+            Wake::Command(command @ (Command::Stop | Command::Relist)) => {
+                obey(reflector, timer.now(), command);
+                return false;
+            }
+            Wake::Timer => {}
+        }
+        let now = timer.now();
+        if sink.deadline().is_some_and(|deadline| now >= deadline) {
+            sink.handle_timeout(now);
+        }
     }
 }
 

@@ -95,7 +95,7 @@ where
         let mut rest = data;
         while self.cache.wants_read() {
             match self.reflector.next_frame(now, id, &mut rest) {
-                Some(frame) => take(&self.decode, &mut self.cache, frame, report),
+                Some(frame) => take_frame(&self.decode, &mut self.cache, 0, frame, report),
                 None => break,
             }
         }
@@ -157,19 +157,20 @@ where
 /// What an [`Informer`] tells.
 pub type Told<'a, V, X> = Notification<'a, Object<V, X>, X>;
 
-/// Decodes a frame and queues what it says.
-fn take<D: Decode, S: Storage>(
+/// Decodes a frame that came from a source of a cache, and queues what it says; what cannot be used is reported.
+pub fn take_frame<D: Decode, S: Storage>(
     decode: &D,
     cache: &mut Cache<Object<D::Value, S::Text>, S>,
+    source: u16,
     frame: Frame<'_, S::Text>,
     report: &mut dyn FnMut(Report<'_>),
 ) where
     S::Text: PartialEq,
 {
     match frame {
-        Frame::Begin => cache.begin(0),
-        Frame::Object(object) => take_object(decode, cache, &object, report),
-        Frame::Complete { version } => cache.complete(0, version.clone()),
+        Frame::Begin => cache.begin(source),
+        Frame::Object(object) => take_object(decode, cache, source, &object, report),
+        Frame::Complete { version } => cache.complete(source, version.clone()),
         Frame::Report(r) => report(r),
         Frame::Bookmark { .. } | Frame::Internal => {}
     }
@@ -178,6 +179,7 @@ fn take<D: Decode, S: Storage>(
 fn take_object<D: Decode, S: Storage>(
     decode: &D,
     cache: &mut Cache<Object<D::Value, S::Text>, S>,
+    source: u16,
     frame: &ObjectFrame<'_>,
     report: &mut dyn FnMut(Report<'_>),
 ) where
@@ -189,11 +191,11 @@ fn take_object<D: Decode, S: Storage>(
     let key = buf.as_str();
     let decoded = decode_object(decode, frame, key, report);
     match (frame.change, decoded) {
-        (Change::Deleted, object) => cache.delete(0, key, object),
-        (_, None) => cache.keep(0, key),
+        (Change::Deleted, object) => cache.delete(source, key, object),
+        (_, None) => cache.keep(source, key),
         (change, Some(object)) => {
             let values = cache.index_values_of(key, &object);
-            let problem = match cache.upsert(0, change, key, object, values) {
+            let problem = match cache.upsert(source, change, key, object, values) {
                 Ok(()) => return,
                 Err(KeyError::TooLong) => Problem::KeyTooLong { key },
                 Err(_) => Problem::NoRoom { key },

@@ -49,6 +49,13 @@ pub trait Transport {
     /// Why a request failed.
     type Error: TransportError;
 
+    /// Waits until a request can be sent, where a connection is shared in turns. It is awaited before each request, and
+    /// what it takes counts for none of the engine's deadlines: it is not the server that is silent.
+    ///
+    /// Dropping the future gives the place in the queue up. What boxes a transport may leave it out, so that `send` has to
+    /// do as well without it.
+    async fn ready(&mut self) {}
+
     /// Sends a GET request and waits for the head of the response.
     ///
     /// Dropping the future abandons the request. Any HTTP status is a success here.

@@ -32,6 +32,9 @@ pub struct ReflectorConfig {
     /// The shortest time for which a watch is asked; it is asked for up to twice of it. Less than 5 minutes is raised
     /// to 5 minutes.
     pub min_watch_timeout: Duration,
+    /// The time for which every watch is asked, in whole seconds, where several informers take turns on one connection:
+    /// a watch that ends lets the next one have it. `None`, the rule, is a random time, see `min_watch_timeout`.
+    pub watch_timeout: Option<Duration>,
     /// How the delays between runs and between attempts to open a watch grow.
     pub backoff: BackoffConfig,
     /// How many bytes one object may have; a larger one is reported and skipped.
@@ -48,6 +51,7 @@ impl Default for ReflectorConfig {
             initial: Initial::default(),
             page_size: None,
             min_watch_timeout: Duration::from_secs(300),
+            watch_timeout: None,
             backoff: BackoffConfig::default(),
             frame_limit: 16 * 1024 * 1024,
             remember_stream_refusal: false,

@@ -409,6 +409,21 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
+    /// Says that a request goes out only now, as one that had to wait for its turn: what it waited counts for nothing.
+    pub fn excuse_wait(&mut self, now: Instant, id: RequestId) {
+        let Some(call) = self.current(id) else { return };
+        if call.phase != Phase::Sent {
+            return;
+        }
+        // What went by in an attempt before this one still counts.
+        let waited = now - call.sent;
+        call.began = call.began + waited;
+        call.sent = now;
+        call.last_byte = now;
+        call.last_event = now;
+        self.run.began = self.run.began + waited;
+    }
+
     /// Returns the last version seen: client-go's `LastSyncResourceVersion`.
     #[must_use]
     pub const fn version(&self) -> &ResourceVersion<S::Text> {
@@ -476,10 +491,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Makes a new request the current one.
     fn call(&mut self, now: Instant, verb: Verb) {
         let min = self.config.min_watch_timeout.max(Duration::from_secs(300));
-        let timeout = if verb.is_watch() {
-            self.rng.between(min, min * 2)
-        } else {
-            Duration::ZERO
+        let timeout = match self.config.watch_timeout {
+            _ if !verb.is_watch() => Duration::ZERO,
+            Some(timeout) => timeout.max(Duration::from_secs(1)),
+            None => self.rng.between(min, min * 2),
         };
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);

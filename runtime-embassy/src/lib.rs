@@ -1,0 +1,103 @@
+//! The Kubernetes informer on embassy: a cached, indexed copy of a resource in memory of a fixed size, without an
+//! allocator.
+//!
+//! As in embassy-net there are three parts: [`Resources`] is the memory, a [`Runner`] is the future that does the work,
+//! and a [`Lister`] asks the cache and commands the runner. A [`Connection`] speaks HTTP/1.1 over a [`Link`], which is
+//! whatever can be opened, read and written; several informers take turns on it.
+//!
+//! ```
+//! use informer_embassy::{Connection, Inline, Link, Notification, RawObject, Resource, Resources, config, json};
+//!
+//! /// At most 32 objects, keys of 80 bytes, objects of 2 KiB as they come. Nothing grows, ever.
+//! type Memory = Inline<32, 80, 2048>;
+//!
+//! /// One bit of each Pod is kept.
+//! fn is_running(raw: &RawObject<'_>) -> Result<bool, &'static str> {
+//!     let phase = json::value_at(raw.json(), &["status", "phase"]).and_then(json::as_str);
+//!     Ok(phase.ok_or("there is no phase")?.eq_str("Running"))
+//! }
+//!
+//! async fn watch(link: impl Link) {
+//!     // In a program these are in statics, and their futures are tasks.
+//!     let mut resources = Resources::<bool, Memory>::new(1);
+//!     let server: Connection<_, _, 1024> = Connection::new(link, "10.0.2.2:8001", "a token");
+//!     let Some(transport) = server.transport() else { return };
+//!
+//!     let pods = Resource::new("", "v1", "pods").fields("spec.nodeName=gateway-7");
+//!     let (lister, runner) = informer_embassy::new(&mut resources, pods, is_running, config(), 1);
+//!     let _ask = lister; // It is `Copy`: any task of the same executor may have one.
+//!     runner.run(transport, |told: informer_embassy::Told<'_, bool, _>| {
+//!         if let Notification::Added { key, object, .. } = told {
+//!             let _to_show = (key.as_ref(), *object.value());
+//!         }
+//!     }).await;
+//! }
+//! # let _ = watch::<NoLink>;
+//! # struct NoLink;
+//! # impl Link for NoLink { async fn open(&mut self) -> Result<(), informer_embassy::ErrorKind> { Ok(()) } fn close(&mut self) {} }
+//! # impl embedded_io_async::ErrorType for NoLink { type Error = embedded_io_async::ErrorKind; }
+//! # impl embedded_io_async::Read for NoLink { async fn read(&mut self, _: &mut [u8]) -> Result<usize, Self::Error> { Ok(0) } }
+//! # impl embedded_io_async::Write for NoLink { async fn write(&mut self, b: &[u8]) -> Result<usize, Self::Error> { Ok(b.len()) } async fn flush(&mut self) -> Result<(), Self::Error> { Ok(()) } }
+//! ```
+//!
+//! # Time
+//! [`Runner::run`] takes embassy-time; [`Runner::run_on`] any other [`Timer`], so tests need no embassy at all.
+//!
+//! # Several informers on one connection
+//! A device often has memory for one socket. Each informer takes its own [`HttpTransport`] from the same
+//! [`Connection`], and asks for watches of 30 s, as [`config`] does: when one ends, the next informer in the queue has the
+//! connection. What an informer waits for its turn counts for none of its deadlines.
+//!
+//! # Features
+//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(test)]
+extern crate std;
+
+mod credentials;
+mod handler;
+pub mod http;
+mod link;
+mod lister;
+#[cfg(feature = "net")]
+mod net;
+mod resources;
+mod runner;
+mod timer;
+mod turns;
+
+pub use credentials::{Anonymous, Credentials};
+pub use embedded_io_async::ErrorKind;
+pub use handler::Handler;
+pub use http::{Connection, HttpBody, HttpError, HttpProblem, HttpTransport};
+pub use informer_core::{
+    Command, Decode, Initial, Inline, Notification, Object, RawObject, ReflectorConfig, Report,
+    Resource, ResourceVersion, Storage, Timer, Told, json,
+};
+pub use link::Link;
+pub use lister::{InHandler, Lister};
+#[cfg(feature = "net")]
+pub use net::TcpLink;
+pub use resources::{Resources, new};
+pub use runner::Runner;
+pub use timer::EmbassyTimer;
+
+use core::time::Duration;
+
+/// What a device asks for: a list in pages of 32 objects, and watches of 30 s, so that several informers can take turns
+/// on one connection.
+///
+/// ```
+/// assert_eq!(informer_embassy::config().page_size, Some(32));
+/// ```
+#[must_use]
+pub fn config() -> ReflectorConfig {
+    ReflectorConfig {
+        page_size: Some(32),
+        watch_timeout: Some(Duration::from_secs(30)),
+        ..ReflectorConfig::list()
+    }
+}

@@ -1,0 +1,105 @@
+//! The memory of an informer.
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::task::Waker;
+
+use embassy_sync::waitqueue::MultiWakerRegistration;
+use informer_core::{Cache, CacheConfig, Decode, Object, ReflectorConfig, Storage, Target};
+
+use crate::lister::Lister;
+use crate::runner::Runner;
+
+/// The objects of an informer: its cache.
+pub(crate) type Objects<V, S> = Cache<Object<V, <S as Storage>::Text>, S>;
+
+/// The memory of one informer: its cache, and what its parts say to each other. On a device it is in a static.
+///
+/// ```
+/// use informer_embassy::{Inline, Resources};
+///
+/// type Memory = Inline<32, 80, 2048>;
+/// let resources = Resources::<bool, Memory>::new(1);
+/// assert!(core::mem::size_of_val(&resources) < 24 * 1024);
+/// ```
+pub struct Resources<V, S: Storage> {
+    pub(crate) cache: RefCell<Objects<V, S>>,
+    pub(crate) orders: Cell<Orders>,
+    /// The runner.
+    pub(crate) runner: Cell<Option<Waker>>,
+    /// Who waits for something to change.
+    pub(crate) waiting: RefCell<MultiWakerRegistration<4>>,
+    /// Counts what changed, so that nobody who waits misses it.
+    pub(crate) changes: Cell<u32>,
+}
+
+/// What the runner is to do.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Orders {
+    pub(crate) stop: bool,
+    pub(crate) relist: bool,
+    pub(crate) resync: bool,
+}
+
+impl<V, S: Storage> Resources<V, S>
+where
+    S::Text: PartialEq,
+{
+    /// Makes empty memory. The seed goes into the hashes of the cache.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            cache: RefCell::new(Cache::new(CacheConfig::default(), 1, seed)),
+            orders: Cell::new(Orders::default()),
+            runner: Cell::new(None),
+            waiting: RefCell::new(MultiWakerRegistration::new()),
+            changes: Cell::new(0),
+        }
+    }
+
+    /// Gives the runner an order.
+    pub(crate) fn order(&self, change: impl FnOnce(&mut Orders)) {
+        let mut orders = self.orders.get();
+        change(&mut orders);
+        self.orders.set(orders);
+        if let Some(waker) = self.runner.take() {
+            waker.wake();
+        }
+    }
+
+    /// Says that something changed.
+    pub(crate) fn changed(&self) {
+        self.changes.set(self.changes.get().wrapping_add(1));
+        if let Ok(mut waiting) = self.waiting.try_borrow_mut() {
+            waiting.wake();
+        }
+    }
+}
+
+impl<V, S: Storage> fmt::Debug for Resources<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resources").finish_non_exhaustive()
+    }
+}
+
+/// Makes an informer in memory that is given: the part that asks, and the part that runs. The same seed gives the same
+/// jitter; devices should have different ones, or all of them come back at the same moment.
+///
+/// The bounds are those of the storage `S`. What does not fit is reported and refused, and [`Lister::is_synced`] is false
+/// until there is room again and a list fits.
+pub fn new<R: Target, D: Decode, S: Storage>(
+    resources: &mut Resources<D::Value, S>,
+    target: R,
+    decode: D,
+    config: ReflectorConfig,
+    seed: u64,
+) -> (Lister<'_, D::Value, S>, Runner<'_, R, D, S>)
+where
+    S::Text: PartialEq,
+{
+    let resources = &*resources;
+    (
+        Lister::new(resources),
+        Runner::new(resources, target, decode, config, seed),
+    )
+}

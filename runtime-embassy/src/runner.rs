@@ -1,0 +1,187 @@
+//! The future that does the work.
+
+use core::fmt;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use informer_core::{
+    Command, Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
+    Storage, Target, Timer, Transport, drive, take_frame,
+};
+
+use crate::handler::Handler;
+use crate::resources::Resources;
+use crate::timer::EmbassyTimer;
+
+/// After so many frames others have their turn, where more are there already.
+const FRAMES_AT_ONCE: u8 = 16;
+
+/// Lists, watches, keeps the cache and calls the handler. [`new`](crate::new) gives it; its future is a task's.
+#[must_use = "nothing happens before it runs"]
+pub struct Runner<'a, R, D: Decode, S: Storage> {
+    resources: &'a Resources<D::Value, S>,
+    decode: D,
+    reflector: Reflector<R, S>,
+    resync: Option<Duration>,
+}
+
+impl<'a, R: Target, D: Decode, S: Storage> Runner<'a, R, D, S>
+where
+    S::Text: PartialEq,
+{
+    pub(crate) fn new(
+        resources: &'a Resources<D::Value, S>,
+        target: R,
+        decode: D,
+        config: ReflectorConfig,
+        seed: u64,
+    ) -> Self {
+        let accept = decode.accept();
+        Self {
+            resources,
+            decode,
+            reflector: Reflector::new(target, config, seed).with_accept(accept),
+            resync: None,
+        }
+    }
+
+    /// Replays every object to the handler this often, without asking the API server. It is off where nothing is said.
+    pub fn resync_every(mut self, period: Duration) -> Self {
+        self.resync = (period > Duration::ZERO).then_some(period);
+        self
+    }
+
+    /// Does the work, on embassy's time, until [`Lister::stop`](crate::Lister::stop).
+    pub async fn run<T: Transport>(self, transport: T, handler: impl Handler<D::Value, S::Text>) {
+        self.run_on(EmbassyTimer, transport, handler).await;
+    }
+
+    /// Does the work on another clock.
+    pub async fn run_on<C: Timer, T: Transport>(
+        mut self,
+        mut timer: C,
+        mut transport: T,
+        handler: impl Handler<D::Value, S::Text>,
+    ) {
+        let mut sink = CacheSink {
+            resources: self.resources,
+            decode: self.decode,
+            handler,
+            frames: 0,
+            resync: self.resync,
+            next_resync: self.resync.map(|period| timer.now() + period),
+        };
+        drive(&mut self.reflector, &mut transport, &mut timer, &mut sink).await;
+    }
+}
+
+impl<R, D: Decode, S: Storage> fmt::Debug for Runner<'_, R, D, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").finish_non_exhaustive()
+    }
+}
+
+/// Applies what the reflector brings, and tells the handler.
+struct CacheSink<'a, D: Decode, S: Storage, H> {
+    resources: &'a Resources<D::Value, S>,
+    decode: D,
+    handler: H,
+    frames: u8,
+    resync: Option<Duration>,
+    next_resync: Option<Instant>,
+}
+
+impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>> CacheSink<'_, D, S, H>
+where
+    S::Text: PartialEq,
+{
+    /// Applies what is queued, and tells of it.
+    fn tell(&mut self) {
+        // Nobody else has the cache across an await, nor lends it to what would call this.
+        let Ok(mut cache) = self.resources.cache.try_borrow_mut() else {
+            return;
+        };
+        while let Some(told) = cache.pop() {
+            self.handler.told(told);
+        }
+    }
+}
+
+impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>> Sink<S::Text> for CacheSink<'_, D, S, H>
+where
+    S::Text: PartialEq,
+{
+    fn frame(&mut self, _now: Instant, frame: Frame<'_, S::Text>) {
+        {
+            let Ok(mut cache) = self.resources.cache.try_borrow_mut() else {
+                return;
+            };
+            let handler = &mut self.handler;
+            take_frame(&self.decode, &mut cache, 0, frame, &mut |report| {
+                handler.report(report);
+            });
+        }
+        self.frames = self.frames.saturating_add(1);
+        // One at a time: each state is told, and the queue needs room for one.
+        self.tell();
+    }
+
+    fn flush(&mut self, _now: Instant, version: &ResourceVersion<S::Text>) {
+        self.tell();
+        if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
+            if version.is_known() {
+                cache.advance(0, version.clone());
+            }
+            if cache.take_wants_relist(0) {
+                let mut orders = self.resources.orders.get();
+                orders.relist = true;
+                self.resources.orders.set(orders);
+            }
+        }
+        self.resources.changed();
+    }
+
+    fn report(&mut self, _now: Instant, report: Report<'_>) {
+        self.handler.report(report);
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.frames < FRAMES_AT_ONCE {
+            return Poll::Ready(());
+        }
+        self.frames = 0;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {
+        let mut orders = self.resources.orders.get();
+        let command = if core::mem::take(&mut orders.stop) {
+            Command::Stop
+        } else if core::mem::take(&mut orders.relist) {
+            Command::Relist
+        } else if core::mem::take(&mut orders.resync) {
+            // The driver asks for the deadline again, and finds it due.
+            self.next_resync = Some(Instant::from_micros(0));
+            Command::Wake
+        } else {
+            self.resources.runner.set(Some(cx.waker().clone()));
+            return Poll::Pending;
+        };
+        self.resources.orders.set(orders);
+        Poll::Ready(command)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.next_resync
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.next_resync = self.resync.map(|period| now + period);
+        if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
+            cache.resync();
+        }
+        self.tell();
+        self.resources.changed();
+    }
+}

@@ -1,0 +1,381 @@
+//! The whole informer in fixed memory, over HTTP/1.1 to a mock server, on virtual time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::std_instead_of_core,
+    reason = "a test may"
+)]
+
+mod support;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use informer_embassy::{
+    Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, Notification, RawObject,
+    Resource, Resources, Told, config, json, new,
+};
+use informer_mock::{FakeServer, Fault, Mock, MockTransport, Simulation, Verb, VirtualClock};
+use serde_json::json;
+use support::{Seen, ServerLink};
+
+/// At most 8 objects, keys of 48 bytes, objects of 1 KiB.
+type Memory = Inline<8, 48, 1024>;
+type Text = <Memory as informer_embassy::Storage>::Text;
+type Server = Connection<ServerLink<MockTransport>, Anonymous, 512>;
+type Transport = HttpTransport<'static, ServerLink<MockTransport>, Anonymous, 512, 4>;
+type Log = Rc<RefCell<Vec<String>>>;
+
+fn data(raw: &RawObject<'_>) -> Result<u64, &'static str> {
+    let text = json::value_at(raw.json(), &["data", "n"]).and_then(json::as_str);
+    let text = text
+        .and_then(|text| text.as_plain())
+        .ok_or("there is no number")?;
+    text.parse().map_err(|_| "it is no number")
+}
+
+struct Bench {
+    mock: Mock,
+    clock: VirtualClock,
+    simulation: Simulation,
+    connection: &'static Server,
+    seen: Rc<Seen>,
+}
+
+impl Bench {
+    fn new(step: usize) -> Self {
+        let mock = Mock::new(FakeServer::new(1));
+        let clock = mock.clock().clone();
+        let (link, seen) = ServerLink::new(mock.transport(), step);
+        Self {
+            simulation: Simulation::new(&clock),
+            connection: Box::leak(Box::new(Connection::new(link, "mock:1", Anonymous))),
+            mock,
+            clock,
+            seen,
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        self.connection.transport().unwrap()
+    }
+
+    /// Starts an informer; what it tells and reports is in the log.
+    fn watch(&mut self, plural: &'static str) -> (Lister<'static, u64, Memory>, Log) {
+        let resources = Box::leak(Box::new(Resources::<u64, Memory>::new(1)));
+        let decode: fn(&RawObject<'_>) -> Result<u64, &'static str> = data;
+        let resource = Resource::new("", "v1", plural);
+        let (lister, runner) = new(resources, resource, decode, config(), 1);
+        let log = Log::default();
+        let (told, reports) = (log.clone(), log.clone());
+        let handler = (
+            move |event: Told<'_, u64, Text>| told.borrow_mut().push(show(&event)),
+            move |report: informer_embassy::Report<'_>| {
+                reports.borrow_mut().push(format!("! {report}"));
+            },
+        );
+        let (clock, transport) = (self.clock.clone(), self.transport());
+        self.simulation
+            .spawn(runner.run_on(clock, transport, handler));
+        (lister, log)
+    }
+
+    fn put(&self, plural: &str, name: &str, n: u64) {
+        let object = json!({
+            "metadata": { "namespace": "prod", "name": name }, "data": { "n": n.to_string() }
+        });
+        self.mock.apply(plural, object).unwrap();
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.simulation.run_for(Duration::from_secs(seconds));
+    }
+
+    fn held(&self, plural: &str) -> BTreeMap<String, u64> {
+        self.mock.with(|server| {
+            let objects = server.objects(plural);
+            objects
+                .map(|object| {
+                    let value = server
+                        .get(plural, object.namespace(), object.name())
+                        .unwrap();
+                    let n = value["data"]["n"].as_str().unwrap().parse().unwrap();
+                    (format!("{}/{}", object.namespace(), object.name()), n)
+                })
+                .collect()
+        })
+    }
+}
+
+fn show(event: &Told<'_, u64, Text>) -> String {
+    match event {
+        Notification::Added { key, object, .. } => format!("+ {} {}", key.as_ref(), object.value()),
+        Notification::Updated { key, old, object } => {
+            format!("~ {} {}->{}", key.as_ref(), old.value(), object.value())
+        }
+        Notification::Replayed { key, object, .. } => {
+            format!("= {} {}", key.as_ref(), object.value())
+        }
+        Notification::Deleted { key, object, .. } => {
+            format!("- {} {}", key.as_ref(), object.value())
+        }
+        Notification::Synced => "synced".into(),
+        _ => "?".into(),
+    }
+}
+
+fn cached(lister: Lister<'_, u64, Memory>) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    lister
+        .for_each(|key, object| {
+            all.insert(key.as_ref().to_owned(), *object.value());
+        })
+        .unwrap();
+    all
+}
+
+fn take(log: &Log) -> Vec<String> {
+    std::mem::take(&mut log.borrow_mut())
+}
+
+#[test]
+fn it_lists_watches_and_asks() {
+    for step in [1, 5, 4096] {
+        let mut bench = Bench::new(step);
+        bench.put("configmaps", "a", 1);
+        bench.put("configmaps", "b", 2);
+        let (maps, log) = bench.watch("configmaps");
+        assert!(
+            maps.add_index("parity", |object, value| value(
+                if object.value() % 2 == 0 {
+                    "even"
+                } else {
+                    "odd"
+                }
+            ))
+            .unwrap()
+        );
+        bench.wait(1);
+        assert_eq!(take(&log), ["+ prod/a 1", "+ prod/b 2", "synced"]);
+        assert!(maps.is_synced() && maps.len() == Ok(2));
+        bench.put("configmaps", "a", 3);
+        bench.put("configmaps", "c", 4);
+        bench.mock.delete("configmaps", "prod", "b").unwrap();
+        bench.wait(1);
+        assert_eq!(take(&log), ["~ prod/a 1->3", "+ prod/c 4", "- prod/b 2"]);
+        assert_eq!(maps.with("prod/a", |object| *object.value()), Ok(Some(3)));
+        assert_eq!(maps.with("prod/b", |_| ()), Ok(None));
+        assert_eq!(cached(maps), bench.held("configmaps"));
+        let mut even = Vec::new();
+        let known = maps.by_index("parity", "even", |key, _| {
+            even.push(key.as_ref().to_owned());
+        });
+        assert_eq!((known, even), (Ok(true), vec!["prod/c".to_owned()]));
+        assert_eq!(maps.by_index("none", "even", |_, _| ()), Ok(false));
+        // Within what is lent, the cache is.
+        let inner = maps.with("prod/a", |_| maps.add_index("more", |_, _| ()));
+        assert_eq!(inner, Ok(Some(Err(InHandler))));
+
+        maps.resync();
+        bench.wait(1);
+        let mut replayed = take(&log);
+        replayed.sort();
+        assert_eq!(replayed, ["= prod/a 3", "= prod/c 4"]);
+        let mark = bench.mock.log().mark();
+        maps.relist();
+        bench.wait(5);
+        assert_eq!(take(&log), [""; 0]);
+        assert_eq!(
+            bench
+                .mock
+                .log()
+                .since(mark)
+                .filter(|request| request.verb == Verb::List)
+                .count(),
+            1
+        );
+        maps.stop();
+        bench.wait(1);
+        assert_eq!(bench.simulation.running(), 0);
+        assert_eq!(maps.len(), Ok(2), "the cache stays");
+    }
+}
+
+/// Three informers, one connection: each watch has 30 s, and then it is the next one's turn.
+#[test]
+fn several_informers_take_turns_on_one_connection() {
+    let mut bench = Bench::new(64);
+    bench.put("configmaps", "a", 1);
+    let plurals = ["configmaps", "secrets", "services"];
+    let informers = plurals.map(|plural| bench.watch(plural));
+    bench.wait(61);
+    for (lister, log) in &informers {
+        assert!(lister.is_synced());
+        let told = take(log);
+        assert!(told.iter().all(|line| !line.starts_with('!')), "{told:?}");
+    }
+    for round in 1..=20 {
+        for plural in plurals {
+            bench.put(plural, "a", round * 10);
+            bench.put(plural, "b", round);
+        }
+        bench.wait(95);
+        for (plural, (lister, log)) in plurals.iter().zip(&informers) {
+            assert_eq!(
+                cached(*lister),
+                bench.held(plural),
+                "{plural} in round {round}"
+            );
+            let told = take(log);
+            assert!(told.iter().all(|line| !line.starts_with('!')), "{told:?}");
+        }
+    }
+    // Half an hour on one connection, with one list each; all else is watches of 30 s, one after another.
+    assert_eq!((bench.seen.opened.get(), bench.seen.closed.get()), (1, 0));
+    let log = bench.mock.log();
+    assert_eq!(log.lists().count(), 3);
+    assert!(log.watches().all(|watch| watch.timeout() == Some(30)));
+    let paths: Vec<_> = log.watches().map(|watch| watch.path.clone()).collect();
+    assert!(paths.len() >= 60, "{}", paths.len());
+    for three in paths[1..].windows(3) {
+        assert!(
+            three[0] != three[1] && three[1] != three[2] && three[0] != three[2],
+            "{three:?}"
+        );
+    }
+}
+
+#[test]
+fn it_survives_cuts_resets_refusals_and_a_410() {
+    for step in [3, 4096] {
+        let mut bench = Bench::new(step);
+        for n in 0..6 {
+            bench.put("configmaps", &format!("m{n}"), n);
+        }
+        let (maps, log) = bench.watch("configmaps");
+        bench.wait(1);
+        let faults: [&dyn Fn(&mut FakeServer); 7] = [
+            &|server| server.cut_watches(),
+            &|server| server.inject(Fault::refuse().times(3)),
+            &|server| server.inject(Fault::reset().times(2)),
+            &|server| server.inject(Fault::nothing().cut_inside_event(1).on(Verb::Watch)),
+            &|server| server.inject(Fault::overloaded(Some(2)).times(2)),
+            &|server| {
+                server.cut_watches();
+                server.compact_all();
+            },
+            &|server| server.inject(Fault::html().times(2)),
+        ];
+        for (round, fault) in (0..).zip(faults) {
+            bench.mock.with(|server| fault(server));
+            bench.put("configmaps", "m1", 100 + round);
+            bench.mock.delete("configmaps", "prod", "m2").unwrap();
+            bench.wait(2);
+            bench.put("configmaps", "m2", 200 + round);
+            bench.put("configmaps", "m3", 300 + round);
+            bench.wait(150);
+            assert_eq!(
+                cached(maps),
+                bench.held("configmaps"),
+                "after fault {round}"
+            );
+            assert!(maps.is_synced());
+        }
+        let told = take(&log);
+        assert!(told.iter().any(|line| line.contains("410")), "{told:?}");
+        // What was told folds to what is there.
+        let mut folded = BTreeMap::new();
+        for line in &told {
+            let mut words = line.split(' ');
+            match (words.next().unwrap(), words.next(), words.next()) {
+                ("+", Some(key), Some(n)) => {
+                    assert!(folded.insert(key.to_owned(), n.to_owned()).is_none());
+                }
+                ("~", Some(key), Some(change)) => {
+                    let (old, n) = change.split_once("->").unwrap();
+                    assert_eq!(
+                        folded.insert(key.to_owned(), n.to_owned()).as_deref(),
+                        Some(old)
+                    );
+                }
+                ("-", Some(key), _) => assert!(folded.remove(key).is_some()),
+                _ => {}
+            }
+        }
+        let held = bench
+            .held("configmaps")
+            .into_iter()
+            .map(|(key, n)| (key, n.to_string()));
+        assert_eq!(folded, held.collect());
+    }
+}
+
+/// What does not fit is refused and reported, the cache says so, and it heals when there is room.
+#[test]
+fn a_bound_that_is_reached_is_told_and_heals() {
+    let mut bench = Bench::new(100);
+    for n in 0..10 {
+        bench.put("configmaps", &format!("m{n}"), n);
+    }
+    let (maps, log) = bench.watch("configmaps");
+    bench.wait(5);
+    assert!(!maps.is_synced() && maps.is_incomplete() && maps.len() == Ok(8));
+    let refused = take(&log)
+        .iter()
+        .filter(|line| line.starts_with("! cache"))
+        .count();
+    assert_eq!(refused, 2);
+    // Larger than a frame, and without what the decoder wants: each is told, and neither harms the rest.
+    let long = "x".repeat(2000);
+    bench.mock.delete("configmaps", "prod", "m0").unwrap();
+    bench.mock.delete("configmaps", "prod", "m1").unwrap();
+    bench.mock.delete("configmaps", "prod", "m2").unwrap();
+    bench.wait(60);
+    assert!(maps.is_synced() && !maps.is_incomplete());
+    assert_eq!(cached(maps), bench.held("configmaps"));
+    take(&log);
+    bench.mock.create("configmaps", json!({ "metadata": { "name": "long", "namespace": "prod" }, "data": { "n": "1", "x": long } })).unwrap();
+    bench
+        .mock
+        .create(
+            "configmaps",
+            json!({ "metadata": { "name": "none", "namespace": "prod" } }),
+        )
+        .unwrap();
+    bench.put("configmaps", "m5", 55);
+    bench.wait(40);
+    assert_eq!(maps.with("prod/m5", |object| *object.value()), Ok(Some(55)));
+    let told = take(&log);
+    assert_eq!(
+        told.iter().filter(|line| line.starts_with('!')).count(),
+        2,
+        "{told:?}"
+    );
+}
+
+#[test]
+fn who_waits_hears_of_every_change() {
+    let mut bench = Bench::new(4096);
+    let (maps, _log) = bench.watch("configmaps");
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let heard = seen.clone();
+    bench.simulation.spawn(async move {
+        maps.synced().await;
+        heard.borrow_mut().push(0);
+        loop {
+            maps.changed().await;
+            heard.borrow_mut().push(maps.len().unwrap());
+        }
+    });
+    bench.wait(1);
+    bench.put("configmaps", "a", 1);
+    bench.wait(1);
+    bench.put("configmaps", "b", 1);
+    bench.wait(1);
+    let heard = seen.borrow();
+    assert!(
+        heard.starts_with(&[0]) && heard.contains(&1) && heard.ends_with(&[2]),
+        "{heard:?}"
+    );
+}
