@@ -93,25 +93,28 @@ pub async fn drive<R, S, T, C, K>(
     K: Sink<S::Text>,
 {
     let mut body: Option<(RequestId, T::Body)> = None;
-    let mut send: Option<Pending<S>> = None;
+    // The request is long, and there is one at a time: it is written where it stays.
+    let mut target = Line::<S>(S::Line::default());
     let mut gathered = Gathered(false);
     loop {
-        let mut step = advance(reflector, timer.now(), sink);
-        send = step.send.take().or(send);
-        if step.cancelled || send.is_some() {
+        let mut step = advance(reflector, timer.now(), sink, Some(&mut target));
+        if step.cancelled || step.send.is_some() {
             body = None;
         }
         if reflector.is_stopped() {
             gathered.flush(timer, sink, reflector);
             return;
         }
-        if let Some(pending) = send.take() {
+        if step.cancelled {
+            continue;
+        }
+        if let Some(pending) = step.send.take() {
             let waiting = transport.ready();
             if !turn(reflector, timer, sink, &mut gathered, pending.id, waiting).await {
                 continue;
             }
             sink.activity(timer.now(), pending.activity(None));
-            let sending = pending.send(transport);
+            let sending = pending.send(&target.0, transport);
             match exchange(reflector, timer, sink, &mut gathered, sending, &mut step).await {
                 Some(Ok((head, new))) => {
                     let now = timer.now();
@@ -126,7 +129,6 @@ pub async fn drive<R, S, T, C, K>(
                 }
                 None => {}
             }
-            send = step.send.take();
         } else if let Some((id, reading)) = &mut body {
             let id = *id;
             let read = read(
@@ -139,7 +141,6 @@ pub async fn drive<R, S, T, C, K>(
                 &mut step,
             )
             .await;
-            send = step.send.take();
             match read {
                 Some(true) => {}
                 Some(false) | None => body = None,
@@ -165,20 +166,20 @@ pub async fn drive<R, S, T, C, K>(
 }
 
 /// A request that is to be sent.
-struct Pending<S: Storage> {
+struct Pending {
     id: RequestId,
     verb: Verb,
     accept: &'static str,
-    target: S::Line,
 }
 
-impl<S: Storage> Pending<S> {
+impl Pending {
     async fn send<T: Transport>(
         &self,
+        target: &impl FrameBuffer,
         transport: &mut T,
     ) -> Result<(crate::transport::Head, T::Body), T::Error> {
         // Only whole `&str`s are written into it.
-        let target = core::str::from_utf8(self.target.as_slice()).unwrap_or_default();
+        let target = core::str::from_utf8(target.as_slice()).unwrap_or_default();
         let get = Get::new(target)
             .accept(self.accept)
             .watch(self.verb.is_watch());
@@ -217,20 +218,22 @@ impl Gathered {
 }
 
 /// What the reflector wants after something happened.
-struct Step<S: Storage> {
-    send: Option<Pending<S>>,
+struct Step {
+    send: Option<Pending>,
     cancelled: bool,
     deadline: Option<Instant>,
     /// The deadline of the reflector alone.
     pause: Option<Instant>,
 }
 
-/// Lets time pass and takes what the reflector has to say, up to its wait.
+/// Lets time pass and takes what the reflector has to say, up to its wait, or to the end of what is under way. While that
+/// borrows the text of a request there is no `target` for another one.
 fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
     reflector: &mut Reflector<R, S>,
     now: Instant,
     sink: &mut K,
-) -> Step<S> {
+    mut target: Option<&mut Line<S>>,
+) -> Step {
     if sink.deadline().is_some_and(|deadline| now >= deadline) {
         sink.handle_timeout(now);
     }
@@ -243,10 +246,16 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
     loop {
         match reflector.poll_output(now) {
             Output::Report(report) => sink.report(now, report),
-            Output::Cancel(_) => step.cancelled = true,
+            Output::Cancel(_) => {
+                step.cancelled = true;
+                return step;
+            }
             Output::Send(request) => {
-                let mut target = Line::<S>(S::Line::default());
-                if request.write_target(&mut target).is_err() {
+                let written = target.as_deref_mut().is_some_and(|target| {
+                    target.0.clear();
+                    request.write_target(target).is_ok()
+                });
+                if !written {
                     let id = request.id();
                     sink.report(now, Report::about(Phase::List, Problem::RequestTooLong));
                     reflector.handle_end(now, id, End::Failed(Failure::new(FailureKind::Other)));
@@ -256,7 +265,6 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
                     id: request.id(),
                     verb: request.verb(),
                     accept: request.accept(),
-                    target: target.0,
                 });
             }
             Output::Wait(deadline) => {
@@ -325,7 +333,7 @@ async fn exchange<R, S, C, K, O>(
     sink: &mut K,
     gathered: &mut Gathered,
     sending: impl Future<Output = O>,
-    step: &mut Step<S>,
+    step: &mut Step,
 ) -> Option<O>
 where
     R: Target,
@@ -343,7 +351,7 @@ where
         gathered.flush(timer, sink, reflector);
         if let Some(Wake::Command(command)) = ready {
             obey(reflector, timer.now(), command);
-            *step = advance(reflector, timer.now(), sink);
+            *step = advance(reflector, timer.now(), sink, None);
             if step.cancelled || reflector.is_stopped() {
                 return None;
             }
@@ -354,7 +362,7 @@ where
             Wake::Command(command) => obey(reflector, timer.now(), command),
             Wake::Timer => {}
         }
-        *step = advance(reflector, timer.now(), sink);
+        *step = advance(reflector, timer.now(), sink, None);
         if step.cancelled || reflector.is_stopped() {
             return None;
         }
@@ -370,7 +378,7 @@ async fn read<R, S, C, K, B>(
     gathered: &mut Gathered,
     id: RequestId,
     body: &mut B,
-    step: &mut Step<S>,
+    step: &mut Step,
 ) -> Option<bool>
 where
     R: Target,

@@ -402,7 +402,7 @@ pub enum Mode {
 
 /// The queue itself, over a table that may be shared with a store.
 pub(crate) struct Queue<T, S: Storage> {
-    entries: S::Slots<Entry<T, S>>,
+    entries: S::Entries<Entry<T, S>>,
     head: SlotId,
     tail: SlotId,
     mode: Mode,

@@ -302,7 +302,17 @@ impl fmt::Display for Report<'_> {
             detail => write!(f, "{}: {detail}", self.phase.as_str())?,
         }
         match self.retry_in {
-            Some(wait) => write!(f, "; the next attempt is in {:.1} s", wait.as_secs_f32()),
+            Some(wait) => {
+                // Without floating point, whose formatting takes 8 kB of a device's flash.
+                let tenths =
+                    wait.as_secs().saturating_mul(10) + u64::from(wait.subsec_millis() + 50) / 100;
+                write!(
+                    f,
+                    "; the next attempt is in {}.{} s",
+                    tenths / 10,
+                    tenths % 10
+                )
+            }
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! The future that does the work.
 
 use core::fmt;
+use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -52,17 +53,24 @@ where
     }
 
     /// Does the work, on embassy's time, until [`Lister::stop`](crate::Lister::stop).
-    pub async fn run<T: Transport>(self, transport: T, handler: impl Handler<D::Value, S::Text>) {
-        self.run_on(EmbassyTimer, transport, handler).await;
+    pub fn run<T: Transport, H: Handler<D::Value, S::Text>>(
+        self,
+        transport: T,
+        handler: H,
+    ) -> impl Future<Output = ()> + use<'a, R, D, S, T, H> {
+        self.run_on(EmbassyTimer, transport, handler)
     }
 
     /// Does the work on another clock.
-    pub async fn run_on<C: Timer, T: Transport>(
-        mut self,
+    // Written so that the future has one copy of each: an `async fn` has its arguments twice, and the frame of the
+    // reflector is most of what a device has.
+    pub fn run_on<C: Timer, T: Transport, H: Handler<D::Value, S::Text>>(
+        self,
         mut timer: C,
         mut transport: T,
-        handler: impl Handler<D::Value, S::Text>,
-    ) {
+        handler: H,
+    ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H> {
+        let mut reflector = self.reflector;
         let mut sink = CacheSink {
             resources: self.resources,
             decode: self.decode,
@@ -71,7 +79,7 @@ where
             resync: self.resync,
             next_resync: self.resync.map(|period| timer.now() + period),
         };
-        drive(&mut self.reflector, &mut transport, &mut timer, &mut sink).await;
+        async move { drive(&mut reflector, &mut transport, &mut timer, &mut sink).await }
     }
 }
 

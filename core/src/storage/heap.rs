@@ -28,6 +28,7 @@ pub struct Heap<X = Box<str>>(PhantomData<X>);
 impl<X: Text + 'static> Storage for Heap<X> {
     type Text = X;
     type Slots<V> = HeapSlots<V>;
+    type Entries<V> = HeapSlots<V>;
     type Lookup = HeapLookup;
     type Deltas<T> = HeapDeltas<T>;
     type Frame = HeapFrame;

@@ -12,6 +12,10 @@ use crate::wire::FrameBuffer;
 /// What does not fit is refused with a report; nothing grows. There are no tables for lookups and indexes: with the
 /// few objects that such a device holds, looking through them costs less than the memory of a table.
 ///
+/// `Q` is how many keys may have changes that are not applied yet, and is `N` where it is left out. Each place takes
+/// room for two more states of an object, so that who pops after every frame saves much with a small one; 2 is enough.
+/// While all are taken, nothing is read.
+///
 /// ```
 /// use informer_core::{DeltaFifo, Inline, Mode};
 ///
@@ -21,11 +25,14 @@ use crate::wire::FrameBuffer;
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]
-pub enum Inline<const N: usize, const K: usize, const F: usize> {}
+pub enum Inline<const N: usize, const K: usize, const F: usize, const Q: usize = N> {}
 
-impl<const N: usize, const K: usize, const F: usize> Storage for Inline<N, K, F> {
+impl<const N: usize, const K: usize, const F: usize, const Q: usize> Storage
+    for Inline<N, K, F, Q>
+{
     type Text = InlineText<K>;
     type Slots<V> = InlineSlots<V, N>;
+    type Entries<V> = InlineSlots<V, Q>;
     type Lookup = Scan;
     type Deltas<T> = InlineDeltas<T>;
     type Frame = InlineFrame<F>;
@@ -63,14 +70,15 @@ impl<const K: usize> fmt::Debug for InlineText<K> {
 /// A slab of `N` slots.
 #[derive(Debug)]
 pub struct InlineSlots<V, const N: usize> {
-    slots: [Option<V>; N],
+    /// Those that were ever used: what was not is never written to.
+    slots: heapless::Vec<Option<V>, N>,
     len: usize,
 }
 
 impl<V, const N: usize> Default for InlineSlots<V, N> {
     fn default() -> Self {
         Self {
-            slots: [const { None }; N],
+            slots: heapless::Vec::new(),
             len: 0,
         }
     }
@@ -78,16 +86,18 @@ impl<V, const N: usize> Default for InlineSlots<V, N> {
 
 impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
     fn insert(&mut self, value: V) -> Result<SlotId, V> {
-        let Some((index, slot)) = self
-            .slots
-            .iter_mut()
-            .enumerate()
-            .find(|(_, slot)| slot.is_none())
-        else {
+        if !self.has_room() {
             return Err(value);
-        };
-        *slot = Some(value);
+        }
         self.len += 1;
+        let mut slots = self.slots.iter_mut().enumerate();
+        if let Some((index, slot)) = slots.find(|(_, slot)| slot.is_none()) {
+            *slot = Some(value);
+            return Ok(SlotId::from_index(index));
+        }
+        let index = self.slots.len();
+        // There is room: fewer are in use than there are, and all of those below are.
+        let _ = self.slots.push(Some(value));
         Ok(SlotId::from_index(index))
     }
 
@@ -114,7 +124,7 @@ impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
     }
 
     fn bound(&self) -> usize {
-        N
+        self.slots.len()
     }
 }
 

@@ -25,6 +25,8 @@ pub trait Storage: Sized + 'static {
     type Text: Text;
     /// A slab: values under small numbers that stay theirs.
     type Slots<V>: Slots<V>;
+    /// The slab of the delta queue: one value for each key with pending deltas. Where it is full, reading stops.
+    type Entries<V>: Slots<V>;
     /// Finds a slot by the hash of its key.
     type Lookup: Lookup;
     /// The pending deltas of one key.

@@ -1,0 +1,125 @@
+//! The board: interrupts, the executor's loop, the command line.
+
+mod clock;
+mod ethernet;
+
+pub use clock::cycles;
+pub use ethernet::Ethernet;
+
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use cortex_m_rt::{entry, exception};
+use embassy_executor::raw::Executor;
+use static_cell::StaticCell;
+
+/// A task can go on.
+static PENDING: AtomicBool = AtomicBool::new(true);
+
+#[unsafe(export_name = "__pender")]
+fn pender(_: *mut ()) {
+    PENDING.store(true, Ordering::Release);
+}
+
+#[entry]
+fn begin() -> ! {
+    static EXECUTOR: StaticCell<Executor> = StaticCell::new();
+    paint_stack();
+    clock::start();
+    let executor: &'static Executor = EXECUTOR.init_with(|| Executor::new(ptr::null_mut()));
+    let spawner = executor.spawner();
+    spawner.spawn(crate::main(spawner).unwrap());
+    loop {
+        // SAFETY: it is called from here alone, and never from within a task.
+        unsafe { executor.poll() };
+        // With interrupts off one that comes now still ends the wait. QEMU does not wait for an event (WFE) at all.
+        cortex_m::interrupt::disable();
+        if !PENDING.swap(false, Ordering::AcqRel) {
+            cortex_m::asm::wfi();
+        }
+        // SAFETY: no critical section is open here.
+        unsafe { cortex_m::interrupt::enable() };
+    }
+}
+
+#[exception]
+unsafe fn DefaultHandler(number: i16) {
+    match number {
+        clock::INTERRUPT => clock::handle(),
+        ethernet::INTERRUPT => ethernet::handle(),
+        _ => panic!("interrupt {number}"),
+    }
+}
+
+/// Lets an interrupt through.
+fn enable(number: i16) {
+    let (word, bit) = (number as usize / 32, number % 32);
+    write(0xe000_e100 + 4 * word, 1 << bit);
+}
+
+fn read(register: usize) -> u32 {
+    // SAFETY: callers give the addresses of registers of this board; reading them harms no memory.
+    unsafe { ptr::read_volatile(register as *const u32) }
+}
+
+fn write(register: usize, value: u32) {
+    // SAFETY: callers give the addresses of registers of this board; writing them harms no memory.
+    unsafe { ptr::write_volatile(register as *mut u32, value) };
+}
+
+/// The last word of the command line that the emulator was given.
+pub fn port_from_command_line() -> u16 {
+    let mut buffer = [0_u8; 128];
+    let mut block = [buffer.as_mut_ptr() as usize, buffer.len()];
+    // SAFETY: the block names a buffer of that length, which lives on.
+    let failed =
+        unsafe { cortex_m_semihosting::syscall(cortex_m_semihosting::nr::GET_CMDLINE, &mut block) };
+    let text = buffer.get(..block[1]).unwrap_or_default();
+    let text = core::str::from_utf8(text).unwrap_or_default();
+    let port = text
+        .trim_end_matches('\0')
+        .rsplit(' ')
+        .next()
+        .and_then(|port| port.parse().ok());
+    port.filter(|_| failed == 0)
+        .expect("the command line ends with the port of the server")
+}
+
+unsafe extern "C" {
+    /// Where statics end, and where the stack begins; the linker knows.
+    static mut __sheap: u32;
+    static mut _stack_start: u32;
+}
+
+const PAINT: u32 = 0xdead_beef;
+
+/// Fills what the stack has not used yet, so that it can be seen later how far it went.
+fn paint_stack() {
+    let mut at = &raw mut __sheap;
+    let here = &raw const at as usize - 256;
+    while (at as usize) < here {
+        // SAFETY: it is above all statics, and well below the frame of this function.
+        unsafe {
+            at.write_volatile(PAINT);
+            at = at.add(1);
+        }
+    }
+}
+
+/// Returns how many bytes of the stack nobody has ever written to.
+pub fn untouched_stack() -> usize {
+    let bottom = &raw const __sheap;
+    let mut at = bottom;
+    // SAFETY: it ends at the first word that was written to, which is below the present frame.
+    unsafe {
+        while at.read_volatile() == PAINT {
+            at = at.add(1);
+        }
+    }
+    at as usize - bottom as usize
+}
+
+/// Returns how large the stack could become.
+pub fn stack_size() -> usize {
+    &raw const _stack_start as usize - &raw const __sheap as usize
+}

@@ -1,0 +1,277 @@
+//! Checks the image of `examples/device` in an emulator: `device_check IMAGE`. `examples/device/run` runs it.
+//!
+//! It starts an API server on loopback and QEMU with the image, changes objects, cuts and resets connections, refuses
+//! them, expires the version, fills more than the memory holds; waits for the device to tell of each; and at the end
+//! compares the cache that the device prints with what the server has.
+#![allow(
+    clippy::print_stdout,
+    clippy::std_instead_of_core,
+    reason = "it is a program for a terminal"
+)]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, serve};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+/// How long the device may take to tell of something. It is ample: nothing here measures speed.
+const PATIENCE: Duration = Duration::from_secs(120);
+const KIND: &str = "configmaps";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Some(image) = std::env::args().nth(1) else {
+        println!("which image?");
+        return ExitCode::FAILURE;
+    };
+    match check(&image).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn check(image: &str) -> Result<(), Box<dyn Error>> {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let serving = serve(mock.clone(), "127.0.0.1:0").await?;
+    let port = serving.local_addr().port();
+    tokio::spawn(serving.run());
+
+    let mut server = Server { mock, written: 0 };
+    for n in 0..10 {
+        server.put(&format!("m{n}"))?;
+    }
+    let mut device = Device::start(image, port)?;
+    device.until("synced").await?;
+    device.all_of(&server.told("+", 0..10)).await?;
+
+    println!("-- changes");
+    server.put("m1")?;
+    server.put("m10")?;
+    server.delete("m2")?;
+    let expected = [
+        server.told("~", [1]),
+        server.told("+", [10]),
+        vec!["- prod/m2".to_owned()],
+    ];
+    device.all_of(&expected.concat()).await?;
+
+    println!("-- a watch is cut, and something changes meanwhile");
+    server.mock.with(FakeServer::cut_watches);
+    server.put("m3")?;
+    device.all_of(&server.told("~", [3])).await?;
+
+    println!("-- connections are reset before and within answers");
+    server.mock.with(|server| {
+        server.inject(Fault::reset().times(2));
+        server.inject(Fault::nothing().cut_inside_event(1).on(Verb::Watch));
+        server.cut_watches();
+    });
+    server.put("m4")?;
+    server.put("m5")?;
+    device.all_of(&server.told("~", [4, 5])).await?;
+    server.put("m4")?;
+    device.all_of(&server.told("~", [4])).await?;
+
+    println!("-- the version expires: 410");
+    server.mock.with(FakeServer::cut_watches);
+    server.put("m6")?;
+    server.delete("m7")?;
+    server.put("m11")?;
+    server.mock.with(FakeServer::compact_all);
+    let expected = [
+        server.told("~", [6]),
+        server.told("+", [11]),
+        vec!["- prod/m7".to_owned()],
+    ];
+    device.until("410").await?;
+    device.all_of(&expected.concat()).await?;
+
+    println!("-- the server is overloaded, then has a bad answer");
+    server.mock.with(|server| {
+        server.inject(Fault::overloaded(Some(1)).times(2));
+        server.inject(Fault::html());
+        server.cut_watches();
+    });
+    server.put("m8")?;
+    device.all_of(&server.told("~", [8])).await?;
+
+    println!("-- more than the memory holds, and room again");
+    for n in 20..50 {
+        server.put(&format!("m{n}"))?;
+    }
+    device.until("no room").await?;
+    for n in 20..40 {
+        server.delete(&format!("m{n}"))?;
+    }
+    // The last ones had no room, and come by the list that follows when there is some.
+    device
+        .until(&format!("prod/m49 {}", server.version_of("m49")?))
+        .await?;
+
+    println!("-- the end");
+    server.put_in("device", "end")?;
+    let cache = device.end().await?;
+    let expected = server.all();
+    if cache != expected {
+        return Err(format!("the device has {cache:#?}\nthe server has {expected:#?}").into());
+    }
+    println!(
+        "the device and the server have the same {} objects",
+        cache.len()
+    );
+    Ok(())
+}
+
+struct Server {
+    mock: Mock<FakeServer, TokioClock>,
+    written: u32,
+}
+
+impl Server {
+    fn put(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
+        self.put_in("prod", name)
+    }
+
+    fn put_in(&mut self, namespace: &str, name: &str) -> Result<(), Box<dyn Error>> {
+        self.written += 1;
+        let object = json!({
+            "metadata": { "namespace": namespace, "name": name },
+            "data": { "value": format!("v{} \u{e9}\"", self.written), "other": "x".repeat(300) }
+        });
+        self.mock.apply(KIND, object)?;
+        Ok(())
+    }
+
+    fn delete(&self, name: &str) -> Result<(), Box<dyn Error>> {
+        self.mock.delete(KIND, "prod", name)?;
+        Ok(())
+    }
+
+    fn version_of(&self, name: &str) -> Result<String, Box<dyn Error>> {
+        let object = self.mock.with(|server| server.get(KIND, "prod", name));
+        let version = object
+            .as_ref()
+            .and_then(|object| object["metadata"]["resourceVersion"].as_str());
+        Ok(version.ok_or("there is no such object")?.to_owned())
+    }
+
+    /// What the device tells of objects in their present state.
+    fn told(&self, sign: &str, numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
+        let all = self.all();
+        let line = |n: u32| {
+            let key = format!("prod/m{n}");
+            format!("{sign} {key} {}", all.get(&key).map_or("?", String::as_str))
+        };
+        numbers.into_iter().map(line).collect()
+    }
+
+    /// Version and value of each object, by its key.
+    fn all(&self) -> BTreeMap<String, String> {
+        self.mock.with(|server| {
+            let objects = server.objects(KIND);
+            let shown = objects.filter_map(|object| {
+                let value = server.get(KIND, object.namespace(), object.name())?;
+                let version = value["metadata"]["resourceVersion"].as_str()?;
+                let text = format!("{version} {}", value["data"]["value"].as_str()?);
+                Some((format!("{}/{}", object.namespace(), object.name()), text))
+            });
+            shown.collect()
+        })
+    }
+}
+
+struct Device {
+    process: Child,
+    lines: mpsc::UnboundedReceiver<String>,
+    /// What it has printed and nobody has waited for.
+    unread: Vec<String>,
+}
+
+impl Device {
+    fn start(image: &str, port: u16) -> Result<Self, Box<dyn Error>> {
+        let mut process = Command::new("qemu-system-arm")
+            .args(["-M", "lm3s6965evb", "-nic", "user,ipv6=off"])
+            .args(["-display", "none", "-monitor", "none", "-serial", "null"])
+            .arg("-semihosting-config")
+            .arg(format!("enable=on,target=native,arg=device,arg={port}"))
+            .args(["-kernel", image])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("qemu-system-arm: {error}"))?;
+        let output = process.stdout.take().ok_or("it has no output")?;
+        let (send, lines) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                println!("   {line}");
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            process,
+            lines,
+            unread: Vec::new(),
+        })
+    }
+
+    /// Waits for a line with this text. What came before it can still be waited for.
+    async fn until(&mut self, text: &str) -> Result<(), Box<dyn Error>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.unread.iter().position(|line| line.contains(text)) {
+                self.unread.remove(at);
+                return Ok(());
+            }
+            match tokio::time::timeout_at(end.into(), self.lines.recv()).await {
+                Ok(Some(line)) => self.unread.push(line),
+                Ok(None) => return Err(format!("the device ended before `{text}`").into()),
+                Err(_) => return Err(format!("the device did not say `{text}`").into()),
+            }
+        }
+    }
+
+    async fn all_of(&mut self, lines: &[String]) -> Result<(), Box<dyn Error>> {
+        for line in lines {
+            self.until(line).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for its end; returns the cache that it printed.
+    async fn end(&mut self) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+        let mut cache = BTreeMap::new();
+        let end = Instant::now() + PATIENCE;
+        while let Some(line) = tokio::time::timeout_at(end.into(), self.lines.recv()).await? {
+            let mut words = line.splitn(3, ' ');
+            if let (Some("cache"), Some(key), Some(rest)) =
+                (words.next(), words.next(), words.next())
+            {
+                cache.insert(key.to_owned(), rest.to_owned());
+            }
+        }
+        let status = self.process.wait()?;
+        if !status.success() {
+            return Err(format!("the device ended with {status}").into());
+        }
+        Ok(cache)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // Where it has ended already, there is nothing to end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
