@@ -21,6 +21,12 @@ pub trait Sink<X> {
     /// waits, so that many events that came at once are one batch.
     fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
 
+    /// Hears that the driver waits since [`Sink::poll_ready`] says so, and not for the server. Like a flush, unless the
+    /// sink has something under way that it wants to go on with; the flush comes in any case.
+    fn pause(&mut self, now: Instant, version: &ResourceVersion<X>) {
+        self.flush(now, version);
+    }
+
     /// Takes a report.
     fn report(&mut self, now: Instant, report: Report<'_>);
 
@@ -403,6 +409,7 @@ where
         }
     };
     let mut now = timer.now();
+    gathered.0 = true;
     loop {
         let held_back = {
             let Some(frame) = reflector.next_frame(now, id, &mut chunk) else {
@@ -429,7 +436,6 @@ where
             }
         }
     }
-    gathered.0 = true;
     Some(true)
 }
 
@@ -440,7 +446,7 @@ where
     C: Timer,
     K: Sink<S::Text>,
 {
-    sink.flush(timer.now(), reflector.version());
+    sink.pause(timer.now(), reflector.version());
     loop {
         let waited = poll_fn(|cx| match sink.poll_ready(cx) {
             Poll::Ready(()) => Poll::Ready(None),

@@ -1,7 +1,7 @@
 //! Reflector and cache together, for who drives them from one place.
 
 use crate::cache::{Cache, CacheConfig, Notification};
-use crate::decode::Decode;
+use crate::decode::{Decode, RawObject};
 use crate::key::{KeyBuf, KeyError};
 use crate::object::Object;
 use crate::reflector::{
@@ -216,10 +216,20 @@ pub fn decode_object<D: Decode, X: crate::storage::Text>(
         report(Report::about(Phase::Cache, Problem::Frame { key, problem }));
         return None;
     }
-    match decode.decode(&frame.raw) {
+    decode_raw(decode, &frame.raw, key, report)
+}
+
+/// Decodes an object that was kept as JSON since its frame came; what cannot be used is reported.
+pub fn decode_raw<D: Decode, X: crate::storage::Text>(
+    decode: &D,
+    raw: &RawObject<'_>,
+    key: &str,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Option<Object<D::Value, X>> {
+    match decode.decode(raw) {
         Ok(value) => {
-            let uid = Uid::from_json(frame.raw.uid());
-            let version = ResourceVersion::from_json(frame.raw.resource_version());
+            let uid = Uid::from_json(raw.uid());
+            let version = ResourceVersion::from_json(raw.resource_version());
             Some(Object::new(uid, version, value))
         }
         Err(error) => {

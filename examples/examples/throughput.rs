@@ -7,14 +7,19 @@
 //! cargo run --release --example throughput -- --server http://127.0.0.1:8001 --form raw
 //! ```
 
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use informer_core::{Decode, json};
-use informer_examples::measure::{Change, STAMP, Tally};
+use informer_examples::measure::{Change, STAMP, Tally, percentiles};
 use informer_hyper::HyperTransport;
 use informer_tokio::{
-    Entry, EventHandler, HandlerOptions, Informer, Initial, Json, Meta, Metadata, Packed,
+    Entry, EventHandler, HandlerOptions, Handlers, Informer, Initial, Json, Meta, Metadata, Packed,
     PackedJson, Prune, Raw, RawJson, Resource, Typed,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -33,6 +38,14 @@ struct Options {
     /// How the first state is fetched
     #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
+
+    /// How many threads read from the cache all the while; how long that takes them is printed in a line of its own
+    #[arg(long, default_value_t = 0)]
+    readers: usize,
+
+    /// How many more handlers there are, which do nothing
+    #[arg(long, default_value_t = 0)]
+    handlers: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -171,12 +184,60 @@ where
     };
     // Every event is to be told, none coalesced.
     pods.add_handler_with(&HandlerOptions::default().backlog(usize::MAX), counter);
+    for _ in 0..options.handlers {
+        pods.add_handler(Handlers::new().on_add(|_, _| ()));
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..options.readers)
+        .map(|_| {
+            let (pods, is_over) = (pods.clone(), Arc::clone(&is_over));
+            thread::spawn(move || read_all_the_while(&pods, &is_over))
+        })
+        .collect();
     let driver = tokio::spawn(driver.run());
     let tally = ended.await?;
-    let lines = tally.lines("informer", form, pods.lister().len());
+    let mut lines = tally.lines("informer", form, pods.lister().len());
+    is_over.store(true, Ordering::Relaxed);
+    let mut reads = Vec::new();
+    for reader in readers {
+        reads.extend(reader.join().map_err(|_| "a reader panicked")?);
+    }
+    if !reads.is_empty() {
+        lines.push('\n');
+        lines.push_str(&percentiles("reads_us", &mut reads));
+    }
     pods.stop();
     driver.await?;
     Ok(lines)
+}
+
+/// Reads the Pods of a node and one of them by its key, in turns; returns how many microseconds each took.
+fn read_all_the_while<V: Send + Sync + 'static>(
+    pods: &Informer<V>,
+    is_over: &AtomicBool,
+) -> Vec<u32> {
+    let lister = pods.lister();
+    let (mut took, mut nodes, mut key) = (Vec::new(), Vec::new(), None::<String>);
+    while !is_over.load(Ordering::Relaxed) {
+        if nodes.len() < 100 {
+            nodes = lister.index_values("node");
+        }
+        let node = nodes.get(took.len() % nodes.len().max(1));
+        let began = Instant::now();
+        match (key.take(), node) {
+            (Some(key), _) => drop(lister.get_by_key(&key)),
+            (None, Some(node)) => {
+                // The index is there.
+                let found = lister.by_index("node", node).unwrap_or_default();
+                key = found.first().map(|pod| pod.key().to_string());
+            }
+            (None, None) => drop(lister.len()),
+        }
+        let micros = began.elapsed().as_micros();
+        took.push(u32::try_from(micros).unwrap_or(u32::MAX));
+        thread::sleep(Duration::from_micros(100));
+    }
+    took
 }
 
 struct Counter<V> {

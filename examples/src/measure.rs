@@ -51,6 +51,29 @@ impl Usage {
     }
 }
 
+/// What was used between two looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Used {
+    /// Time that passed.
+    pub wall: Duration,
+    /// Time of processors.
+    pub cpu: Duration,
+    /// How much more is resident, in kB; 0 where it is less.
+    pub rss_kb: u64,
+}
+
+impl Usage {
+    /// Returns what was used since an earlier look.
+    #[must_use]
+    pub fn since(&self, before: Self) -> Used {
+        Used {
+            wall: self.at - before.at,
+            cpu: self.cpu.saturating_sub(before.cpu),
+            rss_kb: self.rss_kb.saturating_sub(before.rss_kb),
+        }
+    }
+}
+
 /// User and system time of the process, in steps of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -173,17 +196,25 @@ impl Tally {
             self.checksum,
         );
         let latencies = self.latencies_us.get_mut(WARM_UP..).unwrap_or_default();
-        if let Some(last) = latencies.len().checked_sub(1) {
-            latencies.sort_unstable();
-            let at = |part: f64| latencies.get((last as f64 * part).round() as usize);
-            lines.push_str(&format!(
-                "\nlatency_us p50={} p99={} max={} n={}",
-                at(0.5).copied().unwrap_or(0),
-                at(0.99).copied().unwrap_or(0),
-                at(1.0).copied().unwrap_or(0),
-                latencies.len(),
-            ));
+        if !latencies.is_empty() {
+            lines.push('\n');
+            lines.push_str(&percentiles("latency_us", latencies));
         }
         lines
     }
+}
+
+/// Writes a line of what something took: `name p50=… p99=… max=… n=…`.
+#[must_use]
+pub fn percentiles(name: &str, took: &mut [u32]) -> String {
+    took.sort_unstable();
+    let last = took.len().saturating_sub(1);
+    let at = |part: f64| took.get((last as f64 * part).round() as usize).copied();
+    format!(
+        "{name} p50={} p99={} max={} n={}",
+        at(0.5).unwrap_or(0),
+        at(0.99).unwrap_or(0),
+        at(1.0).unwrap_or(0),
+        took.len(),
+    )
 }

@@ -11,7 +11,7 @@ use informer_core::{
 };
 use tokio::sync::mpsc;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Work};
 use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
 use crate::kind::Kind;
@@ -49,6 +49,7 @@ pub struct Builder<T, D: Decode> {
     on_report: Option<OnReport>,
     on_version: Option<OnVersion>,
     drain: Duration,
+    decoders: Option<usize>,
 }
 
 impl Informer<()> {
@@ -76,6 +77,7 @@ impl Informer<()> {
             on_report: None,
             on_version: None,
             drain: Duration::from_secs(10),
+            decoders: None,
         }
     }
 }
@@ -281,6 +283,24 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
+    /// Sets how many threads may help to decode what comes in large pieces, such as the first list. Left out it is, on a
+    /// runtime of several threads, one fewer than there are processors, 8 at most; on others none. With 0 the driver
+    /// decodes alone.
+    ///
+    /// They are threads of the runtime for blocking work, taken while there is something to do; the order of what is
+    /// told does not depend on them. A decoder says by [`Decode::is_costly`] whether it is worth it.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.decoders(0);
+    /// # }
+    /// ```
+    pub const fn decoders(mut self, threads: usize) -> Self {
+        self.decoders = Some(threads);
+        self
+    }
+
     /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
     ///
     /// ```
@@ -451,15 +471,15 @@ impl<T, D: Decode> Builder<T, D> {
         let informer = Informer::new(Arc::clone(&inner), jobs, self.resync, self.config.client_go);
         let mut transports = self.transports;
         transports.push(self.transport);
-        let driver = Driver::new(
-            inner,
+        let work = Work {
             transports,
-            self.decode,
-            self.config,
+            decode: self.decode,
+            decoders: self.decoders,
+            config: self.config,
             seed,
-            queue,
-            self.drain,
-        );
+            drain: self.drain,
+        };
+        let driver = Driver::new(inner, work, queue);
         (informer, driver)
     }
 }

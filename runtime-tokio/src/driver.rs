@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::entry::Store;
+use crate::pool::{Decoder, Pool};
 use crate::shared::Inner;
 use crate::sink::CacheSink;
 use crate::timer::TokioTimer;
@@ -36,36 +37,40 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[must_use = "nothing happens before the driver runs"]
 pub struct Driver<T, D: Decode> {
     inner: EndOnDrop<D::Value>,
-    /// One for each source of the cache.
-    transports: Vec<T>,
-    decode: D,
-    config: ReflectorConfig,
-    seed: u64,
+    work: Work<T, D>,
     jobs: mpsc::UnboundedReceiver<Job>,
-    drain: Duration,
+}
+
+/// What is to be done, and how.
+pub(crate) struct Work<T, D> {
+    /// One for each source of the cache.
+    pub(crate) transports: Vec<T>,
+    pub(crate) decode: D,
+    /// How many threads may decode, beside the one that drives.
+    pub(crate) decoders: Option<usize>,
+    pub(crate) config: ReflectorConfig,
+    pub(crate) seed: u64,
+    pub(crate) drain: Duration,
 }
 
 impl<T: Transport, D: Decode> Driver<T, D> {
     pub(crate) const fn new(
         inner: Arc<Inner<D::Value>>,
-        transports: Vec<T>,
-        decode: D,
-        config: ReflectorConfig,
-        seed: u64,
+        work: Work<T, D>,
         jobs: mpsc::UnboundedReceiver<Job>,
-        drain: Duration,
     ) -> Self {
         Self {
             inner: EndOnDrop(inner),
-            transports,
-            decode,
-            config,
-            seed,
+            work,
             jobs,
-            drain,
         }
     }
+}
 
+impl<T: Transport, D> Driver<T, D>
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
     /// Does the work until the informer is stopped.
     ///
     /// ```
@@ -76,13 +81,17 @@ impl<T: Transport, D: Decode> Driver<T, D> {
     pub async fn run(self) {
         let Self {
             inner: end,
+            work,
+            mut jobs,
+        } = self;
+        let Work {
             transports,
             decode,
+            decoders,
             config,
             seed,
-            mut jobs,
             drain,
-        } = self;
+        } = work;
         let inner = Arc::clone(&end.0);
         inner.figures.begin();
         let decode = Arc::new(decode);
@@ -94,17 +103,13 @@ impl<T: Transport, D: Decode> Driver<T, D> {
                 .into_iter()
                 .zip(0..)
                 .map(|(transport, source)| {
-                    let (inner, decode) = (Arc::clone(&inner), Arc::clone(&decode));
-                    let seed = seed.wrapping_add(u64::from(source));
-                    run_source(
-                        inner,
+                    let decoder = Decoder {
+                        inner: Arc::clone(&inner),
+                        decode: Arc::clone(&decode),
                         source,
-                        transport,
-                        decode,
-                        config.clone(),
-                        seed,
-                        timer,
-                    )
+                    };
+                    let seed = seed.wrapping_add(u64::from(source));
+                    run_source(decoder, decoders, transport, config.clone(), seed, timer)
                 })
                 .collect();
             loop {
@@ -132,15 +137,17 @@ impl<T: Transport, D: Decode> Driver<T, D> {
 }
 
 /// Lists and watches for one source of the cache.
-async fn run_source<T: Transport, D: Decode>(
-    inner: Arc<Inner<D::Value>>,
-    source: u16,
+async fn run_source<T: Transport, D>(
+    decoder: Decoder<D>,
+    decoders: Option<usize>,
     mut transport: T,
-    decode: Arc<D>,
     config: ReflectorConfig,
     seed: u64,
     mut timer: TokioTimer,
-) {
+) where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let (inner, source) = (&decoder.inner, decoder.source);
     let mut status = inner.status.subscribe();
     let stop = Box::pin(async move {
         // An error would say that the sender is gone; it is in `inner`.
@@ -150,8 +157,8 @@ async fn run_source<T: Transport, D: Decode>(
         return;
     };
     let mut reflector: Reflector<_, Store> =
-        Reflector::new(resource, config, seed).with_accept(decode.accept());
-    let mut sink = CacheSink::new(inner, decode, source, stop);
+        Reflector::new(resource, config, seed).with_accept(decoder.decode.accept());
+    let mut sink = CacheSink::new(Pool::new(decoder, decoders), stop);
     drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
 }
 

@@ -51,6 +51,7 @@
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 
 mod advice;
+mod batch;
 mod boxed;
 mod builder;
 mod controller;
@@ -73,6 +74,7 @@ mod options;
 mod packed;
 #[cfg(feature = "page")]
 mod page;
+mod pool;
 mod queue;
 mod registered;
 mod seat;

@@ -146,8 +146,12 @@ impl Decode for Packed {
         })
     }
 
+    fn is_costly(&self) -> bool {
+        true
+    }
+
     fn fingerprint(&self) -> u64 {
-        0x007a_7374
+        0x007a_7374 ^ self.prune.fingerprint()
     }
 }
 

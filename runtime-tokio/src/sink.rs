@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use informer_core::{
     Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
-    Report, ResourceVersion, Sink, decode_object,
+    Report, ResourceVersion, Sink,
 };
 
-use crate::entry::{Key, Shared as Object};
+use crate::batch::{Batch, Item};
+use crate::entry::Key;
 use crate::figures::Levels;
+use crate::pool::{Decoder, JOB_BYTES, Pool};
 use crate::shared::Inner;
 
 /// How many objects are applied under one lock.
@@ -23,94 +25,97 @@ const STEPS: u32 = 64;
 /// Applies what one source brings.
 pub(crate) struct CacheSink<D: Decode> {
     inner: Arc<Inner<D::Value>>,
-    decode: Arc<D>,
     source: u16,
-    /// The keys of what was gathered, one after another.
-    keys: String,
-    batch: Vec<Item<D::Value>>,
+    /// What is gathered, and comes after all that is in the pool.
+    batch: Batch<D::Value>,
+    pool: Pool<D>,
     deadline: Option<Instant>,
     stop: StopSignal,
     relist: bool,
     /// What the transport last said of a failure.
     failure: String,
-    /// The versions that are reached with what was gathered, where somebody wants to hear of them.
-    versions: Vec<String>,
 }
 
 /// Resolves when the informer is to stop.
 pub(crate) type StopSignal = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What was gathered.
-enum Item<V> {
-    Begin,
-    Object {
-        change: Change,
-        key_end: usize,
-        object: Option<Object<V>>,
-        values: Vec<(u16, Box<str>)>,
-        indexed: usize,
-    },
-    Complete(ResourceVersion<Key>),
-}
-
-impl<D: Decode> CacheSink<D> {
-    pub(crate) fn new(
-        inner: Arc<Inner<D::Value>>,
-        decode: Arc<D>,
-        source: u16,
-        stop: StopSignal,
-    ) -> Self {
+impl<D> CacheSink<D>
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    pub(crate) fn new(pool: Pool<D>, stop: StopSignal) -> Self {
+        let Decoder { inner, source, .. } = pool.decoder();
         Self {
-            inner,
-            decode,
-            source,
-            keys: String::new(),
-            batch: Vec::with_capacity(BATCH),
+            inner: Arc::clone(inner),
+            source: *source,
+            batch: Batch::new(),
+            pool,
             deadline: None,
             stop,
             relist: false,
             failure: String::new(),
-            versions: Vec::new(),
         }
     }
 
     /// Takes note of a version for who wants to hear of it.
     fn note(&mut self, version: &dyn core::fmt::Display) {
         if self.inner.on_version.is_some() {
-            self.versions.push(version.to_string());
+            self.batch.versions.push(version.to_string());
         }
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
-        let start = self.keys.len();
-        // Writing into a `String` does not fail.
-        let _ = frame.raw.write_key(&mut self.keys);
-        let key = &self.keys[start..];
-        let (inner, source) = (&self.inner, self.source);
-        let object = decode_object(&*self.decode, frame, key, &mut |report| {
-            inner.report_of(Some(source), &report);
-        })
-        .map(|object| Object::new(object, frame.raw.json().len()));
-        let key_end = self.keys.len();
-        self.batch.push(Item::Object {
-            change: frame.change,
-            key_end,
-            object,
-            values: Vec::new(),
-            indexed: 0,
-        });
+        if self.pool.has_threads() && frame.problem.is_none() {
+            self.batch.decode_later(frame);
+        } else {
+            let Decoder {
+                inner,
+                decode,
+                source,
+            } = self.pool.decoder();
+            self.batch.decode_now(frame, &**decode, &mut |report| {
+                inner.report_of(Some(*source), &report);
+            });
+        }
     }
 
-    /// Applies what was gathered, and tells what follows from it.
+    /// Hands on what is enough for another thread, and applies what is there already.
+    fn proceed(&mut self) {
+        if self.batch.pending() >= JOB_BYTES || self.batch.items.len() >= BATCH {
+            if self.batch.pending() > 0 {
+                let empty = self.pool.empty();
+                self.pool.push(core::mem::replace(&mut self.batch, empty));
+            } else {
+                self.apply(None);
+            }
+        }
+        while let Some(batch) = self.pool.next_done() {
+            self.apply_one(batch, None);
+        }
+    }
+
+    /// Applies all that was gathered.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
-        let deltas = self.batch.len();
-        self.apply_batch(version);
+        while let Some(batch) = self.pool.next() {
+            self.apply_one(batch, None);
+        }
+        let empty = self.pool.empty();
+        let mut batch = core::mem::replace(&mut self.batch, empty);
+        self.pool.decoder().run(&mut batch);
+        self.apply_one(batch, version);
+    }
+
+    /// Applies a batch that is decoded, and tells what follows from it.
+    fn apply_one(&mut self, mut batch: Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
+        let deltas = batch.items.len();
+        self.apply_batch(&mut batch, version);
         // What is told slot by slot, as after a list, in turns, so that readers get theirs.
         while !self.turn() {}
         self.inner.wake();
         if let Some(hear) = &self.inner.on_version {
-            self.versions.drain(..).for_each(|version| hear(&version));
+            batch.versions.iter().for_each(|version| hear(version));
         }
+        self.pool.put_back(batch);
         let mut cache = self.inner.cache_mut();
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
@@ -137,11 +142,11 @@ impl<D: Decode> CacheSink<D> {
             .send_if_modified(|status| core::mem::replace(&mut status.synced, synced) != synced);
     }
 
-    fn apply_batch(&mut self, version: Option<&ResourceVersion<Key>>) {
-        let inner = Arc::clone(&self.inner);
+    fn apply_batch(&self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
+        let inner = &self.inner;
         let mut cache = loop {
             let indexes = inner.indexes();
-            self.compute_values(&indexes);
+            batch.compute_values(&indexes, &mut |report| inner.report(&report));
             let cache = inner.cache_mut();
             // An index that came in between: compute its values, again outside of the lock.
             if inner.indexes().len() == indexes.len() {
@@ -151,26 +156,22 @@ impl<D: Decode> CacheSink<D> {
         let mut told = inner.told();
         let mut start = 0;
         let mut refused = Vec::new();
-        for item in self.batch.drain(..) {
+        let Batch { items, keys, .. } = batch;
+        for item in items {
             match item {
                 Item::Begin => cache.begin(self.source),
-                Item::Complete(version) => cache.complete(self.source, version),
-                Item::Object {
-                    change,
-                    key_end,
-                    object,
-                    values,
-                    ..
-                } => {
-                    let key = &self.keys[start..key_end];
-                    start = key_end;
-                    match (change, object) {
+                Item::Complete(version) => cache.complete(self.source, version.clone()),
+                Item::Object(gathered) => {
+                    let key = &keys[start..gathered.key_end];
+                    start = gathered.key_end;
+                    match (gathered.change, gathered.take()) {
                         (Change::Deleted, object) => cache.delete(self.source, key, object),
                         (_, None) => cache.keep(self.source, key),
-                        (_, Some(object)) => {
+                        (change, Some(object)) => {
+                            let values = core::mem::take(&mut gathered.values);
                             if let Err(why) = cache.upsert(self.source, change, key, object, values)
                             {
-                                refused.push((key.to_owned(), why));
+                                refused.push((key, why));
                             }
                         }
                     }
@@ -187,40 +188,14 @@ impl<D: Decode> CacheSink<D> {
         }
         drop(told);
         drop(cache);
-        self.keys.clear();
         for (key, why) in refused {
             let problem = match why {
-                KeyError::TooLong => Problem::KeyTooLong { key: &key },
+                KeyError::TooLong => Problem::KeyTooLong { key },
                 KeyError::NoKey | KeyError::NoDeltas | KeyError::Full | _ => {
-                    Problem::NoRoom { key: &key }
+                    Problem::NoRoom { key }
                 }
             };
             inner.report(&Report::about(Phase::Cache, problem));
-        }
-    }
-
-    fn compute_values(&mut self, indexes: &crate::index::Indexes<D::Value>) {
-        let mut start = 0;
-        for item in &mut self.batch {
-            let Item::Object {
-                key_end,
-                object,
-                values,
-                indexed,
-                ..
-            } = item
-            else {
-                continue;
-            };
-            let key = &self.keys[start..*key_end];
-            start = *key_end;
-            if let Some(object) = object {
-                let inner = &self.inner;
-                indexes.values(*indexed, key, object.value(), values, &mut |report| {
-                    inner.report(&report);
-                });
-                *indexed = indexes.len();
-            }
         }
     }
 
@@ -244,10 +219,13 @@ impl<D: Decode> CacheSink<D> {
     }
 }
 
-impl<D: Decode> Sink<Key> for CacheSink<D> {
+impl<D> Sink<Key> for CacheSink<D>
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
     fn frame(&mut self, _now: Instant, frame: Frame<'_, Key>) {
         match frame {
-            Frame::Begin => self.batch.push(Item::Begin),
+            Frame::Begin => self.batch.items.push(Item::Begin),
             Frame::Object(object) => {
                 if object.change != Change::Listed {
                     self.note(&object.raw.resource_version());
@@ -256,7 +234,7 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
             }
             Frame::Complete { version } => {
                 self.note(version);
-                self.batch.push(Item::Complete(version.clone()));
+                self.batch.items.push(Item::Complete(version.clone()));
                 self.inner.listed(self.source);
                 // The first state is told before what follows it in the same batch changes it, or nobody would hear
                 // of the change.
@@ -266,9 +244,7 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
             Frame::Bookmark { version } => self.note(version),
             Frame::Internal | _ => {}
         }
-        if self.batch.len() >= BATCH {
-            self.apply(None);
-        }
+        self.proceed();
     }
 
     fn flush(&mut self, _now: Instant, version: &ResourceVersion<Key>) {
@@ -277,8 +253,17 @@ impl<D: Decode> Sink<Key> for CacheSink<D> {
             .cache()
             .version(self.source)
             .is_some_and(|reached| reached == version);
-        if !self.batch.is_empty() || !reached {
+        if !self.batch.items.is_empty() || self.pool.is_busy() || !reached {
             self.apply(Some(version));
+        }
+    }
+
+    fn pause(&mut self, now: Instant, version: &ResourceVersion<Key>) {
+        // What the others decode comes in its turn.
+        if self.pool.has_threads() {
+            self.proceed();
+        } else {
+            self.flush(now, version);
         }
     }
 

@@ -117,6 +117,10 @@ impl<T: DeserializeOwned> Decode for Json<T> {
         Ok(Typed { object, labels })
     }
 
+    fn is_costly(&self) -> bool {
+        true
+    }
+
     fn fingerprint(&self) -> u64 {
         0x6a73_6f6e ^ self.prune.fingerprint()
     }

@@ -69,8 +69,8 @@ impl Prune {
     }
 
     /// Returns a number that differs where other parts are left out.
-    #[cfg(any(feature = "serde_json", feature = "lz4"))]
-    pub(crate) fn fingerprint(&self) -> u64 {
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
         let bytes = self.0.iter().flat_map(|path| {
             path.iter()
                 .flat_map(|segment| segment.bytes().chain([0]))

@@ -5,17 +5,21 @@ use core::future::pending;
 use informer_core::{FailureKind, TransportError};
 use informer_tokio::{Body, Event, Get, Head, Informer, Initial, Raw, Resource, Transport};
 
-/// Answers the first request with one piece of a body that never ends.
-struct OnePiece(Option<String>);
+/// Answers the first request with a body of one piece, which ends or goes on for ever.
+pub(crate) struct OnePiece {
+    pub(crate) text: Option<String>,
+    pub(crate) ends: bool,
+}
 
-struct Piece {
+pub(crate) struct Piece {
     text: String,
     is_given: bool,
+    ends: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("no failure")]
-struct NoFailure;
+pub(crate) struct NoFailure;
 
 impl TransportError for NoFailure {
     fn kind(&self) -> FailureKind {
@@ -28,12 +32,13 @@ impl Transport for OnePiece {
     type Error = NoFailure;
 
     async fn send(&mut self, _: Get<'_>) -> Result<(Head, Piece), NoFailure> {
-        match self.0.take() {
+        match self.text.take() {
             Some(text) => Ok((
                 Head::new(200),
                 Piece {
                     text,
                     is_given: false,
+                    ends: self.ends,
                 },
             )),
             None => pending().await,
@@ -45,6 +50,9 @@ impl Body for Piece {
     type Error = NoFailure;
 
     async fn chunk(&mut self) -> Result<Option<&[u8]>, NoFailure> {
+        if self.is_given && self.ends {
+            return Ok(None);
+        }
         if self.is_given {
             return pending().await;
         }
@@ -68,7 +76,11 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_told() {
     (0..PODS).for_each(|i| text.push_str(&event("MODIFIED", PODS - 1 - i, 1001 + i)));
 
     let pods = Resource::new("", "v1", "pods").kind("Pod");
-    let (pods, driver) = Informer::builder(OnePiece(Some(text)), pods, Raw)
+    let transport = OnePiece {
+        text: Some(text),
+        ends: false,
+    };
+    let (pods, driver) = Informer::builder(transport, pods, Raw)
         .initial(Initial::Stream)
         .build();
     let mut events = pods.subscribe();

@@ -2,6 +2,7 @@
 
 mod batches;
 mod controller;
+mod decoders;
 mod election;
 mod informer;
 mod queue;

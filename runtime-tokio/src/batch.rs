@@ -1,0 +1,179 @@
+//! What came, on its way into the cache: gathered by the driver, decoded there or on a pool, applied in order.
+
+use informer_core::{
+    Change, Decode, ObjectFrame, RawObject, Report, ResourceVersion, decode_object, decode_raw,
+};
+
+use crate::entry::{Key, Shared as Object};
+use crate::index::Indexes;
+
+/// Frames in the order in which they came.
+pub(crate) struct Batch<V> {
+    pub(crate) items: Vec<Item<V>>,
+    /// The keys of the objects, one after another.
+    pub(crate) keys: String,
+    /// The JSON of the objects that are to be decoded later, one after another.
+    json: Vec<u8>,
+    /// The versions that are reached with it, where somebody wants to hear of them.
+    pub(crate) versions: Vec<String>,
+}
+
+/// What was gathered.
+pub(crate) enum Item<V> {
+    Begin,
+    Object(Gathered<V>),
+    Complete(ResourceVersion<Key>),
+}
+
+/// An object that was gathered.
+pub(crate) struct Gathered<V> {
+    pub(crate) change: Change,
+    /// Where its key ends, and where that of the next one begins.
+    pub(crate) key_end: usize,
+    state: State<V>,
+    pub(crate) values: Vec<(u16, Box<str>)>,
+    /// How many indexes have been asked for their values.
+    indexed: usize,
+}
+
+enum State<V> {
+    /// As JSON, which ends there.
+    Json(usize),
+    Decoded(Object<V>),
+    /// It cannot be used, which has been reported.
+    Refused,
+}
+
+impl<V> Gathered<V> {
+    /// Takes the object, unless it was refused.
+    pub(crate) fn take(&mut self) -> Option<Object<V>> {
+        match core::mem::replace(&mut self.state, State::Refused) {
+            State::Decoded(object) => Some(object),
+            State::Json(_) | State::Refused => None,
+        }
+    }
+}
+
+impl<V> Batch<V> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            items: Vec::new(),
+            keys: String::new(),
+            json: Vec::new(),
+            versions: Vec::new(),
+        }
+    }
+
+    /// Empties it, and keeps its memory for the next one.
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+        self.keys.clear();
+        self.json.clear();
+        self.versions.clear();
+    }
+
+    /// How many bytes wait to be decoded.
+    pub(crate) const fn pending(&self) -> usize {
+        self.json.len()
+    }
+
+    /// Takes an object, and decodes it at once.
+    pub(crate) fn decode_now<D: Decode<Value = V>>(
+        &mut self,
+        frame: &ObjectFrame<'_>,
+        decode: &D,
+        report: &mut dyn FnMut(Report<'_>),
+    ) {
+        let start = self.push_key(&frame.raw);
+        let object = decode_object(decode, frame, &self.keys[start..], report);
+        let bytes = frame.raw.json().len();
+        self.push(
+            frame.change,
+            object.map(|object| Object::new(object, bytes)).into(),
+        );
+    }
+
+    /// Takes a copy of an object, which is decoded later. There is nothing wrong with its frame.
+    pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
+        self.push_key(&frame.raw);
+        self.json.extend_from_slice(frame.raw.json());
+        self.push(frame.change, State::Json(self.json.len()));
+    }
+
+    fn push_key(&mut self, raw: &RawObject<'_>) -> usize {
+        let start = self.keys.len();
+        // Writing into a `String` does not fail.
+        let _ = raw.write_key(&mut self.keys);
+        start
+    }
+
+    fn push(&mut self, change: Change, state: State<V>) {
+        self.items.push(Item::Object(Gathered {
+            change,
+            key_end: self.keys.len(),
+            state,
+            values: Vec::new(),
+            indexed: 0,
+        }));
+    }
+
+    /// Decodes what is still JSON.
+    pub(crate) fn decode<D: Decode<Value = V>>(
+        &mut self,
+        decode: &D,
+        report: &mut dyn FnMut(Report<'_>),
+    ) {
+        if self.json.is_empty() {
+            return;
+        }
+        let json = core::mem::take(&mut self.json);
+        let mut start = 0;
+        for (key, gathered) in objects(&self.keys, &mut self.items) {
+            if let State::Json(end) = gathered.state {
+                let raw = RawObject::parse(&json[start..end]);
+                let object = decode_raw(decode, &raw, key, report);
+                gathered.state = object.map(|object| Object::new(object, end - start)).into();
+                start = end;
+            }
+        }
+        self.json = json;
+        self.json.clear();
+    }
+
+    /// Asks the indexes that have not been asked yet.
+    pub(crate) fn compute_values(
+        &mut self,
+        indexes: &Indexes<V>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) {
+        for (key, gathered) in objects(&self.keys, &mut self.items) {
+            if let State::Decoded(object) = &gathered.state {
+                let (from, values) = (gathered.indexed, &mut gathered.values);
+                indexes.values(from, key, object.value(), values, report);
+                gathered.indexed = indexes.len();
+            }
+        }
+    }
+}
+
+impl<V> From<Option<Object<V>>> for State<V> {
+    fn from(object: Option<Object<V>>) -> Self {
+        object.map_or(Self::Refused, Self::Decoded)
+    }
+}
+
+/// The objects with their keys.
+fn objects<'a, V>(
+    keys: &'a str,
+    items: &'a mut [Item<V>],
+) -> impl Iterator<Item = (&'a str, &'a mut Gathered<V>)> {
+    let mut start = 0;
+    items.iter_mut().filter_map(move |item| match item {
+        Item::Object(gathered) => {
+            let key = &keys[start..gathered.key_end];
+            start = gathered.key_end;
+            Some((key, gathered))
+        }
+        Item::Begin | Item::Complete(_) => None,
+    })
+}
