@@ -534,6 +534,14 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.stale
     }
 
+    /// Returns the objects of a source, in no particular order, and whether a newer state of them could not be used.
+    pub fn entries_of(&self, source: u16) -> impl Iterator<Item = (&S::Text, &T, bool)> {
+        self.table
+            .objects()
+            .filter(move |(_, _, held)| held.source == source)
+            .map(|(_, key, held)| (key, &held.object, held.stale))
+    }
+
     /// Returns how many objects there are.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -60,6 +60,8 @@ pub enum Command {
     Stop,
     /// List again, after the delay for runs.
     Relist,
+    /// List again, at the newest version: see [`Reflector::repair`].
+    Repair,
     /// Look at the deadline again.
     Wake,
 }
@@ -286,6 +288,7 @@ fn obey<R: Target, S: Storage>(reflector: &mut Reflector<R, S>, now: Instant, co
     match command {
         Command::Stop => reflector.stop(),
         Command::Relist => reflector.relist(now),
+        Command::Repair => reflector.repair(now),
         Command::Wake => {}
     }
 }
@@ -319,7 +322,7 @@ where
                 return true;
             }
             Wake::Command(Command::Wake) => {}
-            Wake::Command(command @ (Command::Stop | Command::Relist)) => {
+            Wake::Command(command @ (Command::Stop | Command::Relist | Command::Repair)) => {
                 obey(reflector, timer.now(), command);
                 return false;
             }

@@ -71,6 +71,8 @@ extern crate std;
 #[macro_use]
 pub mod planted;
 
+#[cfg(feature = "alloc")]
+mod audit;
 mod backoff;
 mod cache;
 mod decode;
@@ -101,6 +103,8 @@ mod transport;
 mod version;
 pub mod wire;
 
+#[cfg(feature = "alloc")]
+pub use audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict};
 pub use backoff::{Backoff, BackoffConfig};
 pub use cache::{Cache, CacheConfig, Notification};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
@@ -132,7 +136,7 @@ pub use reflector::{
     Change, Frame, Initial, ObjectFrame, Output, Reflector, ReflectorConfig, Request, RequestId,
     Target, Verb,
 };
-pub use report::{DisplayDebug, Level, Phase, Problem, Report};
+pub use report::{DisplayDebug, DriftKind, Level, Phase, Problem, Report};
 #[cfg(feature = "alloc")]
 pub use resource::OwnedResource;
 pub use resource::{QueryWriter, Resource, ResourceError};

@@ -37,6 +37,8 @@ pub enum Phase {
     Cache,
     /// Calling a handler.
     Handler,
+    /// Comparing the cache with the server.
+    Audit,
 }
 
 impl Phase {
@@ -49,6 +51,7 @@ impl Phase {
             Self::Stream => "streaming list",
             Self::Cache => "cache",
             Self::Handler => "handler",
+            Self::Audit => "audit",
         }
     }
 }
@@ -65,6 +68,17 @@ pub enum Level {
     Warn,
     /// It will not mend itself: somebody has to do something.
     Error,
+}
+
+/// How an object of the cache differs from what the server has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DriftKind {
+    /// The server has it and the cache has not.
+    Missing,
+    /// The cache has it and the server has not: nobody told of its deletion.
+    Gone,
+    /// The cache has another state of it, or another object of the same name.
+    Other,
 }
 
 /// What happened.
@@ -160,6 +174,20 @@ pub enum Problem<'a> {
         /// How many there were.
         count: usize,
     },
+    /// An audit found that an object differs from what the server has, for good.
+    Drift {
+        /// The key of the object.
+        key: &'a str,
+        /// How it differs.
+        kind: DriftKind,
+    },
+    /// An audit found drift: so many objects differ from what the server has.
+    Drifted {
+        /// How many.
+        count: usize,
+        /// Whether a new list is to repair it; false where one has changed nothing before.
+        repair: bool,
+    },
 }
 
 /// What can be shown to a person.
@@ -228,6 +256,7 @@ impl<'a> Report<'a> {
             | Problem::Undecodable { key, .. }
             | Problem::NoRoom { key }
             | Problem::IndexPanicked { key, .. }
+            | Problem::Drift { key, .. }
             | Problem::KeyTooLong { key } => Some(key),
             _ => None,
         }
@@ -268,6 +297,7 @@ impl Problem<'_> {
             Self::IndexPanicked { .. } => "index-panicked",
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
+            Self::Drift { .. } | Self::Drifted { .. } => "drift",
         }
     }
 
@@ -388,6 +418,25 @@ impl fmt::Display for Problem<'_> {
             }
             Self::HandlerPanicked { handler, message } => {
                 write!(f, "handler {handler} panicked: {message}")
+            }
+            Self::Drift { key, kind } => {
+                write!(
+                    f,
+                    "{key} {}",
+                    match kind {
+                        DriftKind::Missing => "is on the server and not in the cache",
+                        DriftKind::Gone => "is in the cache and not on the server",
+                        DriftKind::Other => "has another state on the server than in the cache",
+                    }
+                )
+            }
+            Self::Drifted { count, repair } => {
+                write!(f, "the cache differs from the server in {count} objects: ")?;
+                f.write_str(if *repair {
+                    "everything is listed again"
+                } else {
+                    "a list has not helped before"
+                })
             }
             Self::Undelivered { handler, count } => {
                 write!(

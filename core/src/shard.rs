@@ -178,14 +178,19 @@ const fn start(index: u64, count: u64) -> u64 {
 }
 
 /// FNV-1a.
-struct Fnv(u64);
+pub(crate) struct Fnv(u64);
 
 impl Fnv {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    fn add(&mut self, text: &str) {
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn value(&self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn add(&mut self, text: &str) {
         for byte in text.bytes() {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }

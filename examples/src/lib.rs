@@ -27,6 +27,11 @@ pub mod from_kube_rs {}
 #[doc = include_str!("../../docs/RESYNC.md")]
 pub mod resync {}
 
+/// The code in `docs/AUDIT.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/AUDIT.md")]
+pub mod audit {}
+
 /// The code in `docs/MEMORY.md`.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/MEMORY.md")]

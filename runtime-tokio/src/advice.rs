@@ -64,6 +64,9 @@ pub(crate) fn advice(
         "request-too-long" => "The selectors are too long: shorten them.".to_owned(),
         "other-kind" => "The server sent something of another kind: see whether the kind of the resource is right.".to_owned(),
         "handler-panicked" | "index-panicked" => "A function of this program panicked: mend it.".to_owned(),
+        "drift" => {
+            "The server, or something before it, lost events. The audit has everything listed again; see docs/AUDIT.md.".to_owned()
+        }
         "undelivered" => {
             "A handler was too slow for the time that a stop gives it: `Builder::drain` gives more.".to_owned()
         }

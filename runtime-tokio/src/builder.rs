@@ -6,12 +6,12 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    BackoffConfig, CacheConfig, Decode, Initial, Json, Meta, OwnedResource, ReflectorConfig,
-    Report, Resource, Transport, Typed,
+    AuditConfig, BackoffConfig, CacheConfig, Decode, Initial, Json, Meta, OwnedResource,
+    ReflectorConfig, Report, Resource, Shard, Transport, Typed,
 };
 use tokio::sync::mpsc;
 
-use crate::driver::{Driver, Work};
+use crate::driver::{Audits, Driver, Transports, Work};
 use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
 use crate::kind::Kind;
@@ -38,9 +38,13 @@ pub struct Builder<T, D: Decode> {
     transport: T,
     decode: D,
     resource: OwnedResource,
-    /// The namespaces, where there are several, and a transport for each but the first.
+    /// The namespaces, where there are several.
     namespaces: Vec<String>,
-    transports: Vec<T>,
+    /// The parts, where there are several.
+    shards: Vec<Shard>,
+    audit: Option<AuditConfig>,
+    /// Makes transports of one, where more than one is needed.
+    copy: Option<fn(&T) -> T>,
     config: ReflectorConfig,
     name: Option<String>,
     seed: Option<u64>,
@@ -68,7 +72,9 @@ impl Informer<()> {
             decode,
             resource: resource.into(),
             namespaces: Vec::new(),
-            transports: Vec::new(),
+            shards: Vec::new(),
+            audit: None,
+            copy: None,
             config: ReflectorConfig::default(),
             name: None,
             seed: None,
@@ -128,7 +134,6 @@ impl<T, D: Decode> Builder<T, D> {
     /// ```
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
-        self.transports.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
         self
     }
@@ -157,8 +162,60 @@ impl<T, D: Decode> Builder<T, D> {
             return self.namespace(&namespaces[0]);
         }
         self.resource = self.resource.as_ref().namespace("").into();
-        self.transports = vec![self.transport.clone(); namespaces.len() - 1];
+        self.copy = Some(T::clone);
         self.namespaces = namespaces;
+        self
+    }
+
+    /// Has it list and watch in parts (KEP-5866) that are sources of one cache, each with requests of its own: one part is
+    /// listed again where its watch breaks, and not everything. They should be disjoint and complete, as those of
+    /// [`Shard::of`](informer_core::Shard::of) are; what is in none of them is not seen. It is synced when all of them
+    /// are.
+    ///
+    /// It is of use where the server knows of parts. From one that does not each source gets everything, and keeps what
+    /// is its own.
+    ///
+    /// # Panics
+    /// Where there are none: that is more likely a mistake than the wish for nothing, or for everything.
+    ///
+    /// ```
+    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// use informer_core::{Shard, ShardBy};
+    /// # fn example(builder: Builder<BoxTransport, Raw>) {
+    /// builder.shards((0..4).filter_map(|index| Shard::of(ShardBy::Uid, index, 4)));
+    /// # }
+    /// ```
+    pub fn shards(mut self, shards: impl IntoIterator<Item = Shard>) -> Self
+    where
+        T: Clone,
+    {
+        self.shards = shards.into_iter().collect();
+        self.shards.sort();
+        self.shards.dedup();
+        assert!(!self.shards.is_empty(), "name at least one part");
+        self.copy = Some(T::clone);
+        self
+    }
+
+    /// Compares the cache with the server now and then, by lists of the metadata at the newest version, and repairs what
+    /// differs for good: an object whose deletion a faulty server never told of, say. Each difference is a report of the
+    /// class `drift`, and handlers hear of what the repair changes. Left out, it does not, and such an object stays: see
+    /// `docs/AUDIT.md`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use informer_tokio::AuditConfig;
+    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// # fn example(builder: Builder<BoxTransport, Raw>) {
+    /// builder.audit(AuditConfig::new(Duration::from_secs(3600)));
+    /// # }
+    /// ```
+    pub fn audit(mut self, config: AuditConfig) -> Self
+    where
+        T: Clone,
+    {
+        self.audit = Some(config);
+        self.copy = Some(T::clone);
         self
     }
 
@@ -433,15 +490,8 @@ impl<T, D: Decode> Builder<T, D> {
         config.tell_unchanged = true;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
-        let sources = if self.namespaces.is_empty() {
-            vec![self.resource.clone()]
-        } else {
-            let resource = self.resource.as_ref();
-            let namespaces = self.namespaces.iter();
-            namespaces
-                .map(|namespace| resource.namespace(namespace).into())
-                .collect()
-        };
+        let sources = sources(&self.resource, &self.namespaces, &self.shards);
+        let count = sources.len();
         let inner: Inner<D::Value> = Inner::new(
             name,
             sources,
@@ -469,8 +519,15 @@ impl<T, D: Decode> Builder<T, D> {
         let inner = Arc::new(inner);
         let (jobs, queue) = mpsc::unbounded_channel();
         let informer = Informer::new(Arc::clone(&inner), jobs, self.resync, self.config.client_go);
-        let mut transports = self.transports;
-        transports.push(self.transport);
+        // There is a copy where more than one is needed: whatever asks for more sets it.
+        let copies = |count: usize| (0..count).filter_map(|_| Some(self.copy?(&self.transport)));
+        let audits = self.audit.map(|config| Audits {
+            config,
+            transports: copies(count).collect(),
+        });
+        let mut sources: Vec<T> = copies(count - 1).collect();
+        sources.push(self.transport);
+        let transports = Transports { sources, audits };
         let work = Work {
             transports,
             decode: self.decode,
@@ -482,6 +539,30 @@ impl<T, D: Decode> Builder<T, D> {
         let driver = Driver::new(inner, work, queue);
         (informer, driver)
     }
+}
+
+/// Each namespace in each part is a source.
+fn sources(
+    resource: &OwnedResource,
+    namespaces: &[String],
+    shards: &[Shard],
+) -> Vec<OwnedResource> {
+    let whole = resource.as_ref();
+    let mut sources = vec![whole];
+    if !namespaces.is_empty() {
+        let namespaces = namespaces.iter();
+        sources = namespaces
+            .map(|namespace| whole.namespace(namespace))
+            .collect();
+    }
+    if !shards.is_empty() {
+        let parts = sources.iter().flat_map(|source| {
+            let parts = shards.iter();
+            parts.map(|shard| source.shard(*shard))
+        });
+        sources = parts.collect();
+    }
+    sources.into_iter().map(Into::into).collect()
 }
 
 impl<T, D: Decode> core::fmt::Debug for Builder<T, D> {

@@ -5,10 +5,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use informer_core::{Decode, Reflector, ReflectorConfig, Transport, drive};
+use informer_core::{AuditConfig, Decode, Reflector, ReflectorConfig, Transport, drive};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::audit::Audited;
 use crate::entry::Store;
 use crate::pool::{Decoder, Pool};
 use crate::shared::Inner;
@@ -43,14 +44,25 @@ pub struct Driver<T, D: Decode> {
 
 /// What is to be done, and how.
 pub(crate) struct Work<T, D> {
-    /// One for each source of the cache.
-    pub(crate) transports: Vec<T>,
+    pub(crate) transports: Transports<T>,
     pub(crate) decode: D,
     /// How many threads may decode, beside the one that drives.
     pub(crate) decoders: Option<usize>,
     pub(crate) config: ReflectorConfig,
     pub(crate) seed: u64,
     pub(crate) drain: Duration,
+}
+
+/// One transport for each source, and one for the audits of it where there are any.
+pub(crate) struct Transports<T> {
+    pub(crate) sources: Vec<T>,
+    pub(crate) audits: Option<Audits<T>>,
+}
+
+/// What audits need: how they are, and a transport for each source.
+pub(crate) struct Audits<T> {
+    pub(crate) config: AuditConfig,
+    pub(crate) transports: Vec<T>,
 }
 
 impl<T: Transport, D: Decode> Driver<T, D> {
@@ -99,25 +111,48 @@ where
         let timer = TokioTimer::new();
         let mut handlers = JoinSet::new();
         {
-            let mut driving: FuturesUnordered<_> = transports
-                .into_iter()
-                .zip(0..)
-                .map(|(transport, source)| {
-                    let decoder = Decoder {
+            let mut audits = transports.audits.into_iter().flat_map(|audit| {
+                let transports = audit.transports.into_iter();
+                transports.map(move |transport| (audit.config, transport))
+            });
+            let mut driving = FuturesUnordered::new();
+            let mut auditing = FuturesUnordered::new();
+            for (transport, source) in transports.sources.into_iter().zip(0..) {
+                let seed = seed.wrapping_add(u64::from(source));
+                let (repair, repairs) = mpsc::channel(1);
+                if let Some((audit, transport)) = audits.next() {
+                    let audited = Audited {
                         inner: Arc::clone(&inner),
-                        decode: Arc::clone(&decode),
                         source,
+                        config: config.clone(),
+                        seed: !seed,
+                        timer,
+                        repair,
                     };
-                    let seed = seed.wrapping_add(u64::from(source));
-                    run_source(decoder, decoders, transport, config.clone(), seed, timer)
-                })
-                .collect();
+                    auditing.push(audited.run(transport, audit));
+                }
+                let decoder = Decoder {
+                    inner: Arc::clone(&inner),
+                    decode: Arc::clone(&decode),
+                    source,
+                };
+                let pool = Pool::new(decoder, decoders);
+                driving.push(run_source(
+                    pool,
+                    transport,
+                    config.clone(),
+                    seed,
+                    timer,
+                    repairs,
+                ));
+            }
             loop {
                 tokio::select! {
                     biased;
                     Some(job) = jobs.recv() => { handlers.spawn(job); }
                     // Every source ends at a stop, and at nothing else.
                     ended = driving.next() => if ended.is_none() { break },
+                    Some(()) = auditing.next(), if !auditing.is_empty() => {}
                     Some(_) = handlers.join_next(), if !handlers.is_empty() => {}
                 }
             }
@@ -138,16 +173,21 @@ where
 
 /// Lists and watches for one source of the cache.
 async fn run_source<T: Transport, D>(
-    decoder: Decoder<D>,
-    decoders: Option<usize>,
+    pool: Pool<D>,
     mut transport: T,
     config: ReflectorConfig,
     seed: u64,
     mut timer: TokioTimer,
+    repairs: mpsc::Receiver<()>,
 ) where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    let (inner, source) = (&decoder.inner, decoder.source);
+    let Decoder {
+        inner,
+        decode,
+        source,
+    } = pool.decoder();
+    let source = *source;
     let mut status = inner.status.subscribe();
     let stop = Box::pin(async move {
         // An error would say that the sender is gone; it is in `inner`.
@@ -157,8 +197,8 @@ async fn run_source<T: Transport, D>(
         return;
     };
     let mut reflector: Reflector<_, Store> =
-        Reflector::new(resource, config, seed).with_accept(decoder.decode.accept());
-    let mut sink = CacheSink::new(Pool::new(decoder, decoders), stop);
+        Reflector::new(resource, config, seed).with_accept(decode.accept());
+    let mut sink = CacheSink::new(pool, stop, repairs);
     drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informer_core::json::JsonStr;
 use informer_core::storage::Text;
 use informer_core::{
-    Cached, Heap, Labels, Object, RawJson, ResourceVersion, Typed, View, json, split_key,
+    Cached, Heap, Labels, Object, RawJson, ResourceVersion, Typed, Uid, View, json, split_key,
 };
 
 /// The storage of a cache on tokio: keys are shared with the entries that users hold.
@@ -110,6 +110,10 @@ impl<V> Shared<V> {
 
     pub(crate) fn version(&self) -> &ResourceVersion<Key> {
         self.object().resource_version()
+    }
+
+    pub(crate) fn uid(&self) -> &Uid<Key> {
+        self.object().uid()
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

@@ -51,6 +51,7 @@
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 
 mod advice;
+mod audit;
 mod batch;
 mod boxed;
 mod builder;
@@ -118,9 +119,10 @@ pub use wait::{HasSynced, wait_for_sync};
 pub use async_trait::async_trait;
 #[doc(no_inline)]
 pub use informer_core::{
-    Body, Decode, ElectionConfig, FailureKind, FieldSelector, Get, Head, IndexError, Initial, Json,
-    LabelSelector, LeaseRecord, Level, Meta, Metadata, OwnedResource, Problem, Prune, Raw, RawJson,
-    RawObject, Report, Resource, Transport, TransportError, Typed, View, Written,
+    AuditConfig, Body, Decode, ElectionConfig, FailureKind, FieldSelector, Get, Head, IndexError,
+    Initial, Json, LabelSelector, LeaseRecord, Level, Meta, Metadata, OwnedResource, Problem,
+    Prune, Raw, RawJson, RawObject, Report, Resource, Transport, TransportError, Typed, View,
+    Written,
 };
 
 #[doc(hidden)]

@@ -9,6 +9,8 @@ use informer_core::{
     Report, ResourceVersion, Sink,
 };
 
+use tokio::sync::mpsc;
+
 use crate::batch::{Batch, Item};
 use crate::entry::Key;
 use crate::figures::Levels;
@@ -31,6 +33,8 @@ pub(crate) struct CacheSink<D: Decode> {
     pool: Pool<D>,
     deadline: Option<Instant>,
     stop: StopSignal,
+    /// An audit has found something.
+    repairs: mpsc::Receiver<()>,
     relist: bool,
     /// What the transport last said of a failure.
     failure: String,
@@ -43,7 +47,7 @@ impl<D> CacheSink<D>
 where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    pub(crate) fn new(pool: Pool<D>, stop: StopSignal) -> Self {
+    pub(crate) fn new(pool: Pool<D>, stop: StopSignal, repairs: mpsc::Receiver<()>) -> Self {
         let Decoder { inner, source, .. } = pool.decoder();
         Self {
             inner: Arc::clone(inner),
@@ -52,6 +56,7 @@ where
             pool,
             deadline: None,
             stop,
+            repairs,
             relist: false,
             failure: String::new(),
         }
@@ -297,6 +302,10 @@ where
         }
         if core::mem::take(&mut self.relist) {
             return Poll::Ready(Command::Relist);
+        }
+        // Where there is no audit, or its end, the channel is closed.
+        if let Poll::Ready(Some(())) = self.repairs.poll_recv(cx) {
+            return Poll::Ready(Command::Repair);
         }
         if self.source > 0 {
             // The first source sees to the resyncs of the cache.

@@ -120,7 +120,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// A page of a list is whole: the next one, or the watch.
     pub(super) fn page_done(&mut self, now: Instant) {
         if self.run.token.as_slice().is_empty() {
-            self.call(now, Verb::Watch);
+            if self.once {
+                self.state = State::Stopped;
+            } else {
+                self.call(now, Verb::Watch);
+            }
         } else {
             self.run.pages = self.run.pages.saturating_add(1);
             self.run.paged = true;

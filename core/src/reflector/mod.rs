@@ -61,6 +61,8 @@ use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 pub struct Reflector<R, S: Storage> {
     target: R,
     accept: Accept,
+    /// Whether it is over after one list.
+    once: bool,
     config: ReflectorConfig,
     rng: Rng,
     state: State,
@@ -221,6 +223,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         Self {
             target,
             accept: Accept::default(),
+            once: false,
             rng: Rng::new(seed),
             state: State::Idle,
             next_id: 0,
@@ -244,6 +247,27 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             error,
             config,
         }
+    }
+
+    /// Has it list once, at the newest version, and stop: [`is_stopped`](Self::is_stopped) after the
+    /// [`Frame::Complete`]. What fails is tried again as ever.
+    ///
+    /// ```
+    /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// let mut once: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1).list_once();
+    /// let Output::Send(list) = once.poll_output(Instant::from_micros(0)) else { panic!() };
+    /// let mut target = String::new();
+    /// list.write_target(&mut target).unwrap();
+    /// assert_eq!(target, "/api/v1/pods?limit=500");
+    /// ```
+    #[must_use]
+    pub fn list_once(mut self) -> Self {
+        self.once = true;
+        self.version_unavailable = true;
+        self.config.initial = Initial::List;
+        self
     }
 
     /// Sets the `Accept` headers, as the decoder wants them.
@@ -387,6 +411,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         self.abandon();
         self.pause_run(now, None);
+    }
+
+    /// Abandons what is under way and lists again, as [`relist`](Self::relist) does, at the newest version: for a cache
+    /// that is known to differ from the server, which one that lists from a watch cache would not mend.
+    pub fn repair(&mut self, now: Instant) {
+        self.version_unavailable = true;
+        self.relist(now);
     }
 
     /// Abandons what is under way, for good.

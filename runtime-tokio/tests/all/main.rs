@@ -1,8 +1,10 @@
 //! All tests of the public interface, in one program, so that it is linked once.
 
+mod audit;
 mod batches;
 mod controller;
 mod decoders;
 mod election;
 mod informer;
 mod queue;
+mod shards;

@@ -1,0 +1,330 @@
+//! Audits by hand: what lags is no drift, what differs twice is.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::*;
+
+type X = Box<str>;
+type Side = BTreeMap<String, (Uid<X>, ResourceVersion<X>)>;
+
+/// Both sides, and an audit between them.
+struct Both {
+    server: Side,
+    cache: Side,
+    /// The version of the server, and the one up to which the cache shows everything.
+    newest: u64,
+    reached: u64,
+    now: Instant,
+    audit: Audit<X>,
+}
+
+fn version(number: u64) -> ResourceVersion<X> {
+    ResourceVersion::new(&number.to_string())
+}
+
+const PERIOD: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Both {
+    fn new(keys: &[&str]) -> Self {
+        let mut both = Self {
+            server: Side::new(),
+            cache: Side::new(),
+            newest: 0,
+            reached: 0,
+            now: Instant::from_micros(0),
+            audit: Audit::new(AuditConfig::new(PERIOD), 1),
+        };
+        for key in keys {
+            both.put(key);
+        }
+        both.catch_up();
+        both
+    }
+
+    /// A change that the cache hears of when it catches up, or never.
+    fn put(&mut self, key: &str) -> (Uid<X>, ResourceVersion<X>) {
+        self.newest += 1;
+        let uid = self.server.get(key).map(|(uid, _)| uid.clone());
+        let uid = uid.unwrap_or_else(|| Uid::new(&format!("u{}", self.newest)));
+        let state = (uid, version(self.newest));
+        self.server.insert(key.to_string(), state.clone());
+        state
+    }
+
+    fn delete(&mut self, key: &str) {
+        self.newest += 1;
+        self.server.remove(key).unwrap();
+    }
+
+    fn catch_up(&mut self) {
+        self.cache = self.server.clone();
+        self.reached = self.newest;
+    }
+
+    fn due(&mut self) {
+        let AuditStep::Wait(due) = self.audit.poll(self.now, &version(self.reached)) else {
+            panic!("it is due already");
+        };
+        self.now = due;
+    }
+
+    fn step(&mut self) -> AuditStep {
+        self.audit.poll(self.now, &version(self.reached))
+    }
+
+    /// Lists all, as it is at the server now.
+    fn list(&mut self) {
+        assert_eq!(self.step(), AuditStep::List);
+        self.begin();
+        self.audit.complete(self.now, &version(self.newest));
+    }
+
+    fn begin(&mut self) {
+        self.audit.begin();
+        for (key, (uid, version)) in &self.server {
+            let json = format!(
+                r#"{{"metadata":{{"name":"{key}","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+            );
+            let cached = self.cache.get_key_value(key).map(entry);
+            self.audit
+                .listed(key, &RawObject::parse(json.as_bytes()), cached);
+        }
+    }
+
+    fn compare(&mut self) -> Verdict {
+        assert_eq!(self.step(), AuditStep::Compare);
+        let reached = version(self.reached);
+        self.audit
+            .compare(self.now, &reached, self.cache.iter().map(entry))
+    }
+
+    /// Goes through one audit in which nothing moves; returns what it asks for.
+    fn audit(&mut self) -> Verdict {
+        self.due();
+        self.list();
+        match self.compare() {
+            Verdict::Doubt => {}
+            verdict @ (Verdict::Clean | Verdict::Drift { .. }) => return verdict,
+        }
+        if let AuditStep::Behind(until) = self.step() {
+            self.now = until;
+            assert_eq!(self.compare(), Verdict::Doubt);
+        }
+        self.list();
+        self.compare()
+    }
+
+    fn drift(&self) -> Vec<(String, DriftKind)> {
+        let drift = self.audit.drift();
+        drift.map(|(key, kind)| (key.to_string(), kind)).collect()
+    }
+}
+
+fn entry<'a>(
+    (key, (uid, version)): (&'a String, &'a (Uid<X>, ResourceVersion<X>)),
+) -> AuditEntry<'a, X> {
+    AuditEntry { key, uid, version }
+}
+
+const fn drift(count: usize, repair: bool) -> Verdict {
+    Verdict::Drift { count, repair }
+}
+
+#[test]
+fn what_is_the_same_is_clean() {
+    let mut both = Both::new(&["a", "b", "c"]);
+    let start = both.now;
+    for _ in 0..10 {
+        let before = both.now;
+        assert_eq!(both.audit(), Verdict::Clean);
+        assert!(both.now - before <= PERIOD);
+        both.put("a");
+        both.delete("b");
+        both.put("b");
+        both.catch_up();
+    }
+    assert!(both.now - start > PERIOD * 7);
+}
+
+#[test]
+fn each_kind_of_drift_is_found_and_repaired_once() {
+    let mut both = Both::new(&["a", "b", "c", "d"]);
+    let kept = both.cache["a"].clone();
+    both.delete("a"); // Nobody told of it.
+    both.put("b"); // Nor of this.
+    both.delete("d");
+    both.put("d"); // Another one of the same name.
+    both.put("new");
+    let cache = both.cache.clone();
+    both.catch_up();
+    both.cache = cache;
+    assert_eq!(both.audit(), drift(4, true));
+    let mut found = both.drift();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [
+        ("a", DriftKind::Gone),
+        ("b", DriftKind::Other),
+        ("d", DriftKind::Other),
+        ("new", DriftKind::Missing),
+    ];
+    assert_eq!(found, expected.map(|(key, kind)| (key.to_string(), kind)));
+    // The repair has helped with all but one, which the decoder refuses.
+    let cache = both.cache.clone();
+    both.catch_up();
+    both.cache.remove("new");
+    assert_eq!(both.audit(), drift(1, false));
+    assert_eq!(both.audit(), drift(1, false));
+    // Another state of it, or another key, is worth a try.
+    both.put("new");
+    both.reached = both.newest;
+    assert_eq!(both.audit(), drift(1, true));
+    assert_eq!(both.audit(), drift(1, false));
+    both.cache.insert("a".into(), kept);
+    assert_eq!(both.audit(), drift(2, true));
+    both.catch_up();
+    assert_eq!(both.audit(), Verdict::Clean);
+    both.cache = cache;
+    assert!(matches!(both.audit(), Verdict::Drift { repair: true, .. }));
+}
+
+/// Same version, another uid: a server that was restored from a backup can come to that.
+#[test]
+fn another_object_with_the_same_version_is_drift() {
+    let mut both = Both::new(&["a"]);
+    let before = both.cache["a"].1.clone();
+    both.cache
+        .insert("a".into(), (Uid::new("another"), before.clone()));
+    assert_eq!(both.audit(), drift(1, true));
+    // Without a uid the version alone counts.
+    both.cache.insert("a".into(), (Uid::default(), before));
+    assert_eq!(both.audit(), Verdict::Clean);
+}
+
+#[test]
+fn what_lags_is_waited_for() {
+    let mut both = Both::new(&["a", "b", "c"]);
+    both.due();
+    both.put("a");
+    both.delete("b");
+    both.put("d");
+    both.list();
+    // Nothing is wrong: the watch is late. It is looked at once, and then not before the watch is there.
+    assert_eq!(both.compare(), Verdict::Doubt);
+    assert!(matches!(both.step(), AuditStep::Behind(_)));
+    both.now = both.now + SECOND;
+    both.catch_up();
+    assert_eq!(both.compare(), Verdict::Clean);
+    assert!(matches!(both.step(), AuditStep::Wait(_)));
+}
+
+#[test]
+fn what_changes_after_the_list_is_not_judged() {
+    let mut both = Both::new(&["a", "b", "c"]);
+    both.due();
+    both.list();
+    both.put("a"); // Newer than the list.
+    both.put("new");
+    both.delete("c"); // The cache no longer has it, and the list has.
+    both.catch_up();
+    assert_eq!(
+        both.compare(),
+        Verdict::Clean,
+        "what was the same when it was listed"
+    );
+
+    // The list is read while the cache moves on.
+    both.due();
+    assert_eq!(both.step(), AuditStep::List);
+    let server = both.server.clone();
+    both.put("a");
+    both.delete("b");
+    both.catch_up();
+    let ahead = core::mem::replace(&mut both.server, server);
+    both.begin();
+    both.audit.complete(both.now, &version(both.reached - 2));
+    both.server = ahead;
+    assert_eq!(
+        both.compare(),
+        Verdict::Doubt,
+        "it cannot know of the deletion"
+    );
+    both.list();
+    assert_eq!(both.compare(), Verdict::Clean);
+}
+
+/// Where the watch does not move on, what differs counts after a while.
+#[test]
+fn a_watch_that_is_stuck_is_found_out() {
+    let mut both = Both::new(&["a", "b"]);
+    both.put("a");
+    let before = both.now;
+    assert_eq!(both.audit(), drift(1, true));
+    assert!(both.now - before <= PERIOD);
+
+    // In the second list it is another state: perhaps it does move.
+    both.due();
+    both.list();
+    assert_eq!(both.compare(), Verdict::Doubt);
+    let AuditStep::Behind(until) = both.step() else {
+        panic!("it waits");
+    };
+    both.now = until;
+    assert_eq!(both.compare(), Verdict::Doubt);
+    both.put("a");
+    both.list();
+    assert_eq!(both.compare(), Verdict::Clean);
+}
+
+#[test]
+fn a_list_that_is_not_complete_never_counts() {
+    let mut both = Both::new(&["a", "b", "c"]);
+    both.due();
+    // It is cut after nothing, and begun again.
+    assert_eq!(both.step(), AuditStep::List);
+    both.audit.begin();
+    assert_eq!(both.step(), AuditStep::List);
+    both.list();
+    assert_eq!(both.compare(), Verdict::Clean);
+    // It comes to nothing at all.
+    both.due();
+    assert_eq!(both.step(), AuditStep::List);
+    both.audit.begin();
+    both.audit.failed(both.now);
+    both.audit.complete(both.now, &version(both.newest));
+    assert!(matches!(both.step(), AuditStep::Wait(_)));
+    assert_eq!(both.drift(), []);
+    // What says that it is complete without having begun is of another request.
+    both.due();
+    assert_eq!(both.step(), AuditStep::List);
+    both.audit.complete(both.now, &version(both.newest));
+    assert_eq!(both.step(), AuditStep::List);
+    // A comparison that nobody asked for says nothing.
+    let reached = version(both.reached);
+    let verdict = both
+        .audit
+        .compare(both.now, &reached, both.cache.iter().map(entry));
+    assert_eq!(verdict, Verdict::Clean);
+    assert_eq!(both.step(), AuditStep::List);
+}
+
+#[test]
+fn of_very_many_differences_some_are_kept() {
+    let keys: Vec<String> = (0..MOST + 500)
+        .map(|number| format!("k{number:05}"))
+        .collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let mut both = Both::new(&keys);
+    both.cache.clear();
+    assert_eq!(both.audit(), drift(MOST, true));
+    both.catch_up();
+    both.server.clear();
+    assert_eq!(both.audit(), drift(MOST, true));
+    both.cache.clear();
+    assert_eq!(both.audit(), Verdict::Clean);
+}

@@ -1,0 +1,210 @@
+//! Audits of a source: lists of the metadata that are compared with the cache.
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::sync::Arc;
+
+use informer_core::{
+    Audit, AuditConfig, AuditEntry, AuditStep, Command, Decode as _, Frame, Instant, Meta, Phase,
+    Problem, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Timer as _,
+    Transport, Verdict, drive,
+};
+use tokio::sync::mpsc;
+
+use crate::entry::{Key, Shared as Object, Store};
+use crate::shared::Inner;
+use crate::timer::TokioTimer;
+
+/// So many differences are reported one by one.
+const TOLD: usize = 100;
+
+/// A source that is audited.
+pub(crate) struct Audited<V> {
+    pub(crate) inner: Arc<Inner<V>>,
+    pub(crate) source: u16,
+    pub(crate) config: ReflectorConfig,
+    pub(crate) seed: u64,
+    pub(crate) timer: TokioTimer,
+    /// Has the source list again.
+    pub(crate) repair: mpsc::Sender<()>,
+}
+
+impl<V> Audited<V> {
+    /// Audits until the informer stops.
+    pub(crate) async fn run<T: Transport>(self, transport: T, config: AuditConfig) {
+        let mut status = self.inner.status.subscribe();
+        tokio::select! {
+            biased;
+            // An error would say that the sender is gone; it is in `inner`.
+            _ = status.wait_for(|status| status.stopping) => {}
+            () = self.audit(transport, config) => {}
+        }
+    }
+
+    async fn audit<T: Transport>(&self, mut transport: T, config: AuditConfig) {
+        let mut audit = Audit::new(config, self.seed);
+        let mut reached = self.inner.reached.subscribe();
+        let mut timer = self.timer;
+        loop {
+            let version = reached
+                .borrow_and_update()
+                .get(usize::from(self.source))
+                .cloned();
+            let version = version.unwrap_or_default();
+            match audit.poll(timer.now(), &version) {
+                AuditStep::Wait(until) => timer.sleep_until(until).await,
+                AuditStep::Behind(until) => tokio::select! {
+                    () = timer.sleep_until(until) => {}
+                    _ = reached.changed() => {}
+                },
+                AuditStep::List => self.list(&mut audit, &mut transport).await,
+                AuditStep::Compare => self.compare(&mut audit, &version),
+            }
+        }
+    }
+
+    async fn list<T: Transport>(&self, audit: &mut Audit<Key>, transport: &mut T) {
+        let mut timer = self.timer;
+        let resource = self
+            .inner
+            .source(self.source, |source| source.resource.clone());
+        let is_synced = self.inner.cache().is_source_synced(self.source);
+        let (Some(resource), true) = (resource, is_synced) else {
+            // A cache that is not synced yet does not pretend to be right.
+            audit.failed(timer.now());
+            return;
+        };
+        let mut reflector: Reflector<_, Store> =
+            Reflector::new(resource, self.config.clone(), self.seed)
+                .list_once()
+                .with_accept(Meta.accept());
+        let limit = audit.config().list_limit;
+        let mut list = List {
+            audited: self,
+            audit,
+            is_complete: false,
+            failure: String::new(),
+        };
+        let driving = drive(&mut reflector, transport, &mut timer, &mut list);
+        let in_time = tokio::time::timeout(limit, driving).await.is_ok();
+        if !list.is_complete {
+            tracing::warn!(
+                informer = self.inner.name,
+                in_time,
+                "an audit's list came to nothing"
+            );
+            audit.failed(timer.now());
+        }
+    }
+
+    fn compare(&self, audit: &mut Audit<Key>, reached: &ResourceVersion<Key>) {
+        // The comparison is done outside of the lock.
+        let entries: Vec<(Key, Object<V>)> = {
+            let cache = self.inner.cache();
+            let entries = cache.entries_of(self.source);
+            entries
+                .filter(|(_, _, is_stale)| !is_stale)
+                .map(|(key, object, _)| (key.clone(), object.clone()))
+                .collect()
+        };
+        let entries = entries.iter().map(|(key, object)| entry(key, object));
+        match audit.compare(self.timer.now(), reached, entries) {
+            Verdict::Clean => tracing::debug!(informer = self.inner.name, "an audit found nothing"),
+            Verdict::Doubt => {}
+            Verdict::Drift { count, repair } => {
+                for (key, kind) in audit.drift().take(TOLD) {
+                    self.report(Problem::Drift { key, kind });
+                }
+                self.report(Problem::Drifted { count, repair });
+                if repair {
+                    // An error is that one is wanted already, or that the source has ended.
+                    let _ = self.repair.try_send(());
+                }
+            }
+        }
+    }
+
+    fn report(&self, problem: Problem<'_>) {
+        self.inner.report(&Report::about(Phase::Audit, problem));
+    }
+}
+
+fn entry<'a, V>(key: &'a Key, object: &'a Object<V>) -> AuditEntry<'a, Key> {
+    AuditEntry {
+        key: key.as_str(),
+        uid: object.uid(),
+        version: object.version(),
+    }
+}
+
+/// Takes one list.
+struct List<'a, V> {
+    audited: &'a Audited<V>,
+    audit: &'a mut Audit<Key>,
+    is_complete: bool,
+    /// What the transport said of its last failure.
+    failure: String,
+}
+
+impl<V> List<'_, V> {
+    fn object(&mut self, raw: &RawObject<'_>) {
+        let mut key = String::new();
+        // Writing into a `String` does not fail.
+        let _ = raw.write_key(&mut key);
+        let cached = {
+            let cache = self.audited.inner.cache();
+            cache
+                .entry(&key)
+                .map(|(key, object)| (key.clone(), object.clone()))
+        };
+        let cached = cached.as_ref().map(|(key, object)| entry(key, object));
+        self.audit.listed(&key, raw, cached);
+    }
+}
+
+impl<V> Sink<Key> for List<'_, V> {
+    fn frame(&mut self, now: Instant, frame: Frame<'_, Key>) {
+        match frame {
+            Frame::Begin => self.audit.begin(),
+            Frame::Object(object) => self.object(&object.raw),
+            Frame::Complete { version } => {
+                self.audit.complete(now, version);
+                self.is_complete = true;
+            }
+            Frame::Report(report) => self.audited.inner.report(&report),
+            Frame::Bookmark { .. } | Frame::Internal | _ => {}
+        }
+    }
+
+    fn flush(&mut self, _now: Instant, _version: &ResourceVersion<Key>) {}
+
+    fn report(&mut self, _now: Instant, report: Report<'_>) {
+        let report = if matches!(report.problem, Problem::Transport(_)) {
+            report.with_detail(&self.failure)
+        } else {
+            report
+        };
+        self.audited.inner.report(&report);
+    }
+
+    fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {
+        self.failure = error.to_string();
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A body that is always there would keep the thread from all others.
+        let mut budget = core::pin::pin!(tokio::task::consume_budget());
+        Pin::as_mut(&mut budget).poll(cx)
+    }
+
+    fn poll_command(&mut self, _cx: &mut Context<'_>) -> Poll<Command> {
+        // A stop drops it.
+        Poll::Pending
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {}
+}

@@ -1,0 +1,359 @@
+//! Drift that a faulty server causes, on paused time: without an audit it stays, with one it is repaired.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use informer_core::RawObject;
+use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
+use informer_tokio::{
+    AuditConfig, Builder, Decode, Entry, Handlers, Informer, Initial, Raw, RawJson, Resource, View,
+};
+use serde_json::Value;
+use tokio::time::sleep;
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+const PERIOD: Duration = Duration::from_secs(3600);
+
+type Server = Mock<FakeServer, TokioClock>;
+type Reports = Arc<Mutex<Vec<String>>>;
+type Known = BTreeMap<String, String>;
+
+fn server(count: usize) -> Server {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    for number in 0..count {
+        mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
+    }
+    mock
+}
+
+fn pod(name: &str, round: u64) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
+}
+
+fn builder<D: Decode>(
+    mock: &Server,
+    decode: D,
+    reports: &Reports,
+) -> Builder<MockTransport<FakeServer, TokioClock>, D> {
+    let reports = Arc::clone(reports);
+    Informer::builder(mock.transport(), PODS, decode)
+        .seed(1)
+        .on_report(move |report| {
+            if report.class() == "drift" {
+                reports.lock().unwrap().push(report.to_string());
+            }
+        })
+}
+
+fn truth(mock: &Server) -> Known {
+    mock.with(|server| {
+        let objects = server.objects("pods");
+        objects
+            .map(|object| (object.key(), object.version().to_string()))
+            .collect()
+    })
+}
+
+fn held<V>(pods: &Informer<V>) -> Known {
+    let entries = pods.lister().list();
+    let text = |entry: &Entry<V>| {
+        (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        )
+    };
+    entries.iter().map(text).collect()
+}
+
+/// A handler that knows what it was told.
+fn listen(pods: &Informer<RawJson>) -> Arc<Mutex<Known>> {
+    let known = Arc::new(Mutex::new(Known::new()));
+    let (add, update, delete) = (Arc::clone(&known), Arc::clone(&known), Arc::clone(&known));
+    let put = |known: &Mutex<Known>, entry: &Entry<RawJson>| {
+        let version = entry.resource_version().to_string();
+        known
+            .lock()
+            .unwrap()
+            .insert(entry.key().to_string(), version);
+    };
+    pods.add_handler(
+        Handlers::new()
+            .on_add(move |entry, _| put(&add, entry))
+            .on_update(move |_, entry| put(&update, entry))
+            .on_delete(move |entry, unseen| {
+                assert!(unseen, "nobody saw it go");
+                delete.lock().unwrap().remove(entry.key().as_str());
+            }),
+    );
+    known
+}
+
+/// A server loses an object and tells nobody. Without an audit it stays for ever: the watch is healthy, and nothing ever
+/// lists again.
+#[tokio::test(start_paused = true)]
+async fn without_an_audit_a_lost_deletion_stays() {
+    let mock = server(3);
+    let reports = Reports::default();
+    let (pods, driver) = builder(&mock, Raw, &reports).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    mock.with(|server| server.forget("pods", "prod", "p1"))
+        .unwrap();
+    sleep(PERIOD * 48).await;
+    assert!(!truth(&mock).contains_key("prod/p1"));
+    assert!(held(&pods).contains_key("prod/p1"));
+    assert!(reports.lock().unwrap().is_empty());
+}
+
+/// With an audit it is gone within one period, whenever in it that was; handlers hear of it, and it is reported.
+#[tokio::test(start_paused = true)]
+async fn with_an_audit_it_is_gone_within_a_period() {
+    for initial in [Initial::List, Initial::Stream] {
+        for when in 0..8 {
+            let mock = server(3);
+            let reports = Reports::default();
+            let audited = builder(&mock, Raw, &reports)
+                .initial(initial)
+                .seed(when)
+                .audit(AuditConfig::new(PERIOD));
+            let (pods, driver) = audited.build();
+            tokio::spawn(driver.run());
+            pods.synced().await.unwrap();
+            let known = listen(&pods);
+            sleep(PERIOD * u32::try_from(when).unwrap() / 5).await;
+            let before = mock.log().mark();
+            mock.with(|server| server.forget("pods", "prod", "p1"))
+                .unwrap();
+            assert!(held(&pods).contains_key("prod/p1"));
+            sleep(PERIOD).await;
+            assert_eq!(held(&pods), truth(&mock), "{when}");
+            assert_eq!(*known.lock().unwrap(), truth(&mock), "{when}");
+            let expected = [
+                "audit: prod/p1 is in the cache and not on the server",
+                "audit: the cache differs from the server in 1 objects: everything is listed again",
+            ];
+            assert_eq!(*reports.lock().unwrap(), expected);
+            // What looks for drift asks for metadata alone, at the newest version.
+            let log = mock.log();
+            let audits: Vec<_> = log
+                .since(before)
+                .filter(|request| {
+                    request
+                        .accept
+                        .starts_with("application/json;as=PartialObjectMetadata")
+                })
+                .collect();
+            assert!((2..=3).contains(&audits.len()), "{} lists", audits.len());
+            assert!(
+                audits
+                    .iter()
+                    .all(|list| list.query.get("resourceVersion").is_none())
+            );
+            pods.stop();
+        }
+    }
+}
+
+/// A watch that drops events: what is new, what has changed and what is gone all come right.
+#[tokio::test(start_paused = true)]
+async fn lost_events_of_every_kind_are_repaired() {
+    let mock = server(5);
+    let lost = Fault::nothing().drop_event(1).drop_event(2).drop_event(3);
+    mock.with(|server| server.inject(lost.on(Verb::Watch)));
+    let reports = Reports::default();
+    let audited = builder(&mock, Raw, &reports)
+        .initial(Initial::List)
+        .audit(AuditConfig::new(PERIOD));
+    let (pods, driver) = audited.build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let known = listen(&pods);
+    mock.create("pods", pod("new", 0)).unwrap();
+    mock.update("pods", pod("p1", 1)).unwrap();
+    mock.delete("pods", "prod", "p2").unwrap();
+    mock.update("pods", pod("p3", 1)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let wrong = ["prod/new", "prod/p1", "prod/p2", "prod/p3"];
+    let differing: BTreeSet<String> = {
+        let (truth, held) = (truth(&mock), held(&pods));
+        let keys = truth.keys().chain(held.keys());
+        keys.filter(|key| truth.get(*key) != held.get(*key))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(differing.len(), 3, "{differing:?}");
+    assert!(differing.iter().all(|key| wrong.contains(&key.as_str())));
+    sleep(PERIOD).await;
+    assert_eq!(held(&pods), truth(&mock));
+    assert_eq!(*known.lock().unwrap(), truth(&mock));
+    assert_eq!(reports.lock().unwrap().len(), 4);
+}
+
+/// Lists that are cut, that fail and that never end say nothing of the cache, and neither does what comes of a list
+/// that was begun again.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_cut_never_counts() {
+    for fault in [
+        Fault::nothing().cut_after_bytes(900),
+        Fault::nothing().cut_after_bytes(900).cleanly(),
+        Fault::nothing().cut_after_bytes(900).silently(),
+        Fault::expired(),
+        Fault::stall(),
+        Fault::status(500, "no"),
+    ] {
+        let mock = server(12);
+        let reports = Reports::default();
+        let audited = builder(&mock, Raw, &reports)
+            .initial(Initial::List)
+            .page_size(5)
+            .audit(AuditConfig::new(PERIOD));
+        let (pods, driver) = audited.build();
+        tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        let mark = mock.log().mark();
+        // The second page, and the first one of what follows it.
+        mock.with(|server| {
+            server.inject(fault.clone().on(Verb::List).skip(1));
+            server.inject(fault.clone().on(Verb::List).skip(1));
+        });
+        sleep(PERIOD).await;
+        assert_eq!(*reports.lock().unwrap(), [""; 0], "{fault:?}");
+        let lists = mock.log();
+        assert!(
+            lists
+                .since(mark)
+                .filter(|request| request.verb == Verb::List)
+                .count()
+                > 3
+        );
+        // The next one is as good as ever.
+        mock.with(|server| server.forget("pods", "prod", "p9"))
+            .unwrap();
+        sleep(PERIOD).await;
+        assert_eq!(held(&pods), truth(&mock), "{fault:?}");
+        pods.stop();
+    }
+}
+
+/// What the decoder refuses is not in the cache and cannot be: it is listed again for once, and not at each audit.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
+    struct Kept;
+    impl View for Kept {}
+    let mock = server(3);
+    let decode = |raw: &RawObject<'_>| match raw.name().eq_str("p1") {
+        true => Err("no"),
+        false => Ok(Kept),
+    };
+    let reports = Reports::default();
+    let (pods, driver) = builder(&mock, decode, &reports)
+        .audit(AuditConfig::new(PERIOD))
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    sleep(PERIOD * 5).await;
+    let reports = reports.lock().unwrap();
+    let repairs = reports
+        .iter()
+        .filter(|report| report.ends_with("listed again"));
+    assert_eq!(repairs.count(), 1);
+    let vain = reports
+        .iter()
+        .filter(|report| report.ends_with("not helped before"));
+    assert!((3..=6).contains(&vain.count()), "{reports:?}");
+}
+
+/// Each source of a cache is audited for itself.
+#[tokio::test(start_paused = true)]
+async fn every_source_is_audited() {
+    let mock = server(3);
+    let in_staging = |name: &str| json!({ "metadata": { "name": name, "namespace": "staging" } });
+    mock.create("pods", in_staging("s1")).unwrap();
+    mock.create("pods", in_staging("s2")).unwrap();
+    let reports = Reports::default();
+    let audited = builder(&mock, Raw, &reports)
+        .namespaces(["prod", "staging"])
+        .audit(AuditConfig::new(PERIOD));
+    let (pods, driver) = audited.build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    sleep(PERIOD).await;
+    assert_eq!(*reports.lock().unwrap(), [""; 0]);
+    mock.with(|server| server.forget("pods", "prod", "p1"))
+        .unwrap();
+    mock.with(|server| server.forget("pods", "staging", "s1"))
+        .unwrap();
+    sleep(PERIOD).await;
+    assert_eq!(held(&pods), truth(&mock));
+    assert_eq!(reports.lock().unwrap().len(), 4);
+}
+
+/// A small generator of numbers, the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Random changes, cuts, slow watches and lost histories, but nothing that is lost for good: no audit takes lag for
+/// drift. Where the server loses objects as well, all is right in the end.
+#[tokio::test(start_paused = true)]
+async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
+    for seed in 0..40 {
+        let loses = seed % 2 == 1;
+        let mock = server(20);
+        let reports = Reports::default();
+        let audited = builder(&mock, Raw, &reports)
+            .seed(seed)
+            .page_size(7)
+            .audit(AuditConfig::new(Duration::from_secs(400)));
+        let (pods, driver) = audited.build();
+        tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        let mut numbers = Numbers(seed);
+        let mut lost = 0;
+        for round in 0..400 {
+            let name = format!("p{}", numbers.below(25));
+            match numbers.below(24) {
+                0..10 => drop(mock.apply("pods", pod(&name, round))),
+                10..14 => drop(mock.delete("pods", "prod", &name)),
+                14 => mock.with(FakeServer::cut_watches),
+                15 => mock.with(|server| {
+                    server.cut_watches();
+                    server.compact_all();
+                }),
+                16 => mock.with(|server| {
+                    let slow = 20 + u32::try_from(numbers.below(100)).unwrap();
+                    server.inject(Fault::nothing().bandwidth(slow).on(Verb::Watch));
+                }),
+                17 => mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5)))),
+                18 => mock.with(|server| {
+                    server.inject(Fault::nothing().cut_after_bytes(500).on(Verb::List));
+                }),
+                19 if loses => {
+                    lost += usize::from(
+                        mock.with(|server| server.forget("pods", "prod", &name))
+                            .is_ok(),
+                    );
+                }
+                _ => sleep(Duration::from_millis(numbers.below(30_000))).await,
+            }
+        }
+        if !loses {
+            assert_eq!(*reports.lock().unwrap(), [""; 0], "seed {seed}");
+        }
+        // Slow watches end, and one period begins and ends.
+        mock.with(FakeServer::cut_watches);
+        sleep(Duration::from_secs(2000)).await;
+        assert_eq!(held(&pods), truth(&mock), "seed {seed}, {lost} were lost");
+        pods.stop();
+    }
+}

@@ -1,0 +1,138 @@
+//! Parts of a resource as sources of one cache, on paused time.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use informer_core::{Shard, ShardBy};
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_tokio::{AuditConfig, Informer, Initial, Raw, RawJson, Resource};
+use tokio::time::{sleep, timeout};
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn server(knows: bool) -> Server {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    mock.with(|server| server.config_mut().sharding = knows);
+    for number in 0..60 {
+        mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
+    }
+    mock
+}
+
+fn pod(name: &str, round: u64) -> serde_json::Value {
+    let namespace = format!("ns-{}", name.len() % 3);
+    json!({ "metadata": { "name": name, "namespace": namespace }, "spec": { "round": round } })
+}
+
+fn parts(by: ShardBy, count: u32) -> impl Iterator<Item = Shard> {
+    (0..count).filter_map(move |index| Shard::of(by, index, count))
+}
+
+fn truth(mock: &Server) -> BTreeMap<String, String> {
+    mock.with(|server| {
+        let objects = server.objects("pods");
+        objects
+            .map(|object| (object.key(), object.version().to_string()))
+            .collect()
+    })
+}
+
+fn held(pods: &Informer<RawJson>) -> BTreeMap<String, String> {
+    let entries = pods.lister().list();
+    let text = |entry: &informer_tokio::Entry<RawJson>| {
+        (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        )
+    };
+    entries.iter().map(text).collect()
+}
+
+/// Whatever the server knows: the cache has everything, each object once, and follows what becomes of it.
+#[tokio::test(start_paused = true)]
+async fn parts_make_one_cache() {
+    for (knows, initial, by) in [
+        (true, Initial::List, ShardBy::Uid),
+        (true, Initial::Stream, ShardBy::Namespace),
+        (false, Initial::List, ShardBy::Namespace),
+        (false, Initial::Stream, ShardBy::Uid),
+    ] {
+        let mock = server(knows);
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            .initial(initial)
+            .shards(parts(by, 4))
+            .build();
+        tokio::spawn(driver.run());
+        timeout(Duration::from_secs(60), pods.synced())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(pods.health().sources.len(), 4);
+        assert_eq!(held(&pods), truth(&mock));
+        mock.create("pods", pod("new", 0)).unwrap();
+        mock.update("pods", pod("p7", 1)).unwrap();
+        mock.delete("pods", "ns-0", "p11").unwrap();
+        mock.with(FakeServer::cut_watches);
+        // The same name again is another object, and perhaps in another part.
+        mock.create("pods", pod("p11", 1)).unwrap();
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(held(&pods), truth(&mock), "{knows} {initial:?} {by:?}");
+        // A write is seen as soon as its part has it, whatever the others know.
+        let version = mock.update("pods", pod("p3", 2)).unwrap().to_string();
+        let seen = pods.wait_for_write("ns-2/p3", &version);
+        timeout(Duration::from_secs(5), seen)
+            .await
+            .unwrap()
+            .unwrap();
+        pods.stop();
+    }
+}
+
+/// It is synced when all parts are, and where one has to be listed again the others go on.
+#[tokio::test(start_paused = true)]
+async fn each_part_is_for_itself() {
+    let mock = server(true);
+    let shards: Vec<_> = parts(ShardBy::Uid, 3).collect();
+    mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .initial(Initial::List)
+        .namespaces(["ns-0", "ns-1", "ns-2"])
+        .shards(shards.iter().copied().chain(shards.iter().copied()))
+        .audit(AuditConfig::new(Duration::from_secs(3600)))
+        .build();
+    tokio::spawn(driver.run());
+    assert_eq!(
+        pods.health().sources.len(),
+        9,
+        "each namespace in each part"
+    );
+    sleep(Duration::from_secs(10)).await;
+    assert!(!pods.is_synced() && !held(&pods).is_empty());
+    sleep(Duration::from_secs(15)).await;
+    assert!(pods.is_synced());
+    assert_eq!(held(&pods), truth(&mock));
+    let mark = mock.log().mark();
+    mock.with(|server| {
+        server.inject(Fault::expired().on(Verb::Watch));
+        server.cut_watches();
+    });
+    sleep(Duration::from_secs(30)).await;
+    let lists = mock.log();
+    assert_eq!(
+        lists
+            .since(mark)
+            .filter(|request| request.verb == Verb::List)
+            .count(),
+        1
+    );
+    // Each of them is audited.
+    mock.with(|server| server.forget("pods", "ns-0", "p12"))
+        .unwrap();
+    mock.with(|server| server.forget("pods", "ns-2", "p1"))
+        .unwrap();
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(held(&pods), truth(&mock));
+}
