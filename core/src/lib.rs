@@ -87,6 +87,8 @@ pub mod json;
 mod key;
 #[cfg(feature = "alloc")]
 mod listeners;
+#[cfg(feature = "alloc")]
+mod members;
 mod object;
 #[cfg(feature = "alloc")]
 mod queue;
@@ -126,6 +128,8 @@ pub use json::Prune;
 pub use key::{KeyError, KeyFn, Keyed, split_key};
 #[cfg(feature = "alloc")]
 pub use listeners::{Event, ListenerConfig, ListenerId, Listeners};
+#[cfg(feature = "alloc")]
+pub use members::Members;
 pub use object::{Cached, Object};
 #[cfg(feature = "alloc")]
 pub use queue::{

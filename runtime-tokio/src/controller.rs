@@ -68,6 +68,7 @@ pub struct Controller {
     drain: Duration,
     on_failure: Option<OnFailure>,
     stop: Arc<watch::Sender<Stop>>,
+    rechecks: Arc<watch::Sender<u64>>,
     counts: Arc<Counts>,
 }
 
@@ -101,6 +102,7 @@ impl Controller {
             drain: Duration::from_secs(30),
             on_failure: None,
             stop: Arc::new(watch::Sender::new(Stop::No)),
+            rechecks: Arc::new(watch::Sender::new(0)),
             counts: Arc::default(),
         }
         .watches(informer, |entry| [entry.key().clone()])
@@ -299,6 +301,7 @@ impl Controller {
             keys: Arc::clone(&self.keys),
             keep: Arc::clone(&self.keep),
             stop: Arc::clone(&self.stop),
+            rechecks: Arc::clone(&self.rechecks),
             counts: Arc::clone(&self.counts),
         }
     }

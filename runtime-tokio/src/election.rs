@@ -189,7 +189,24 @@ impl<C> fmt::Debug for Election<C> {
 }
 
 impl Leadership {
+    /// For how long from now this replica leads for sure, as of what was last told.
+    pub(crate) fn leads_for(&mut self) -> Option<Duration> {
+        let until = self.state.borrow_and_update().until?;
+        (!*self.resign.borrow()).then(|| until.saturating_duration_since(self.timer.now()))
+    }
+
+    /// Waits until there is something to tell; false where the election has ended.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.state.changed().await.is_ok()
+    }
+
     /// Tells whether this replica is the leader now.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// println!("{}", if leadership.is_leader() { "we lead" } else { "another one leads" });
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
         let until = self.state.borrow().until;
@@ -197,12 +214,26 @@ impl Leadership {
     }
 
     /// Returns who was seen to hold the Lease.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// println!("{:?} leads", leadership.holder());
+    /// # }
+    /// ```
     #[must_use]
     pub fn holder(&self) -> Option<String> {
         self.state.borrow().holder.clone()
     }
 
     /// Waits until this replica is the leader. Returns false where it never will be, since the election has ended.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// if leadership.acquired().await {
+    ///     println!("we lead");
+    /// }
+    /// # }
+    /// ```
     pub async fn acquired(&self) -> bool {
         let mut state = self.state.clone();
         loop {
@@ -216,6 +247,13 @@ impl Leadership {
     }
 
     /// Waits until this replica is not the leader, at the time at which its leadership is over at the latest.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// leadership.lost().await;
+    /// println!("we do not lead any more");
+    /// # }
+    /// ```
     pub async fn lost(&self) {
         let (mut state, mut resign) = (self.state.clone(), self.resign.subscribe());
         let mut timer = self.timer;
@@ -238,6 +276,13 @@ impl Leadership {
 
     /// Does something for as long as this replica is the leader: it is dropped at the time at which the leadership is
     /// over at the latest. `None` where it did not come to its end, or this replica is not the leader.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// let worked = leadership.while_leading(async { "done" }).await;
+    /// println!("{}", worked.unwrap_or("we lead no more"));
+    /// # }
+    /// ```
     pub async fn while_leading<F: Future>(&self, work: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -248,6 +293,12 @@ impl Leadership {
 
     /// Gives the leadership up and takes no part any more, so that another one need not wait. What was done as the
     /// leader has to be over.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::Leadership) {
+    /// leadership.resign().await;
+    /// # }
+    /// ```
     pub async fn resign(&self) {
         self.resign.send_replace(true);
         let mut state = self.state.clone();
@@ -257,7 +308,7 @@ impl Leadership {
 }
 
 /// Gives up what takes too long.
-async fn within<T, E: fmt::Display>(
+pub(crate) async fn within<T, E: fmt::Display>(
     patience: Duration,
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {

@@ -7,6 +7,7 @@ use core::fmt::Debug;
 use informer_core::{FailureKind, Head, Instant};
 
 use crate::log::RequestLog;
+use crate::server::Write;
 
 /// A server without sockets and without a clock: requests are handed in, answers are polled.
 ///
@@ -51,6 +52,12 @@ pub trait Backend {
     fn compression(&self, target: &str) -> Compression {
         let _ = target;
         Compression::None
+    }
+
+    /// Answers a write: the status and the body of the answer. `None` where it takes none.
+    fn handle_write(&mut self, now: Instant, write: Write<'_>) -> Option<(u16, Vec<u8>)> {
+        let _ = (now, write);
+        None
     }
 
     /// Returns what was asked so far.

@@ -109,7 +109,7 @@ pub use script::{ScriptError, ScriptedServer};
 pub use serde_json::json;
 #[cfg(feature = "serve")]
 pub use serve::{Serving, serve};
-pub use server::{FakeServer, MutationError, ObjectRef};
+pub use server::{FakeServer, MutationError, ObjectRef, Write};
 #[cfg(feature = "tokio")]
 pub use tokio_clock::TokioClock;
 #[cfg(feature = "std")]

@@ -18,6 +18,7 @@ pub struct ControllerHandle {
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) keep: Keep,
     pub(super) stop: Arc<watch::Sender<Stop>>,
+    pub(super) rechecks: Arc<watch::Sender<u64>>,
     pub(super) counts: Arc<Counts>,
 }
 
@@ -126,6 +127,20 @@ impl ControllerHandle {
         for key in (self.keys)() {
             self.enqueue(key);
         }
+    }
+
+    /// Looks at all keys anew: runs whose key [`Controller::only`](super::Controller::only) keeps no more are cut, which is a
+    /// [`Failure::Cut`](super::Failure::Cut), and the keys of all objects that it keeps are added.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// handle.recheck();
+    /// # }
+    /// ```
+    pub fn recheck(&self) {
+        self.rechecks
+            .send_modify(|count| *count = count.wrapping_add(1));
+        self.enqueue_all();
     }
 
     /// Returns figures.

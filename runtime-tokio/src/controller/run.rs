@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::handle::{Counts, ORDER, Stop, Stopped};
@@ -72,6 +73,7 @@ impl Controller {
             keep: self.keep,
             reconcile,
             workers: self.workers,
+            rechecks: self.rechecks.subscribe(),
             running: JoinSet::new(),
             of: HashMap::new(),
             settling: FuturesUnordered::new(),
@@ -155,6 +157,13 @@ impl Drop for AllRegistered {
     }
 }
 
+/// One run of the function.
+struct Run {
+    work: Work<Key>,
+    writes: Writes,
+    task: AbortHandle,
+}
+
 /// What runs, and what is waited for.
 struct Engine<F> {
     name: String,
@@ -162,9 +171,10 @@ struct Engine<F> {
     keep: super::Keep,
     reconcile: Arc<F>,
     workers: usize,
+    rechecks: watch::Receiver<u64>,
     running: JoinSet<Result<Next, String>>,
     /// The key of each task that runs. It is worked on until it is dropped here, however the task ends.
-    of: HashMap<Id, (Work<Key>, Writes)>,
+    of: HashMap<Id, Run>,
     /// Keys that wait for the cache to show what they wrote: they are still worked on, and take no worker.
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     write_deadline: Duration,
@@ -182,6 +192,8 @@ where
         let room = begin && self.running.len() < self.workers;
         tokio::select! {
             biased;
+            // Where there is nobody left to ask for it nobody does.
+            Ok(()) = self.rechecks.changed() => self.cut_others(),
             Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                 self.ended(ended);
             }
@@ -202,7 +214,20 @@ where
         let reconcile = Arc::clone(&self.reconcile);
         // The function is called in the task as well, so that a panic of it is one of the task.
         let task = self.running.spawn(async move { reconcile(task).await });
-        self.of.insert(task.id(), (work, writes));
+        let run = Run {
+            work,
+            writes,
+            task: task.clone(),
+        };
+        self.of.insert(task.id(), run);
+    }
+
+    /// Cuts what is not kept any more.
+    fn cut_others(&self) {
+        let runs = self.of.values();
+        for run in runs.filter(|run| !(self.keep)(run.work.key())) {
+            run.task.abort();
+        }
     }
 
     fn ended(&mut self, ended: Result<(Id, Result<Next, String>), JoinError>) {
@@ -210,7 +235,7 @@ where
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some((work, writes)) = self.of.remove(&id) else {
+        let Some(Run { work, writes, .. }) = self.of.remove(&id) else {
             return;
         };
         let key = work.key();

@@ -182,7 +182,7 @@ pub enum Failure<'a> {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// The run was cut, since the time that a stop leaves was over.
+    /// The run was cut: the time that a stop leaves was over, or the key is not this controller's any more.
     Cut,
 }
 
@@ -200,7 +200,7 @@ impl fmt::Display for Failure<'_> {
                 f,
                 "{informer} has not shown the write of {written} at {version} after {waited:?}"
             ),
-            Self::Cut => f.write_str("it was cut by the stop"),
+            Self::Cut => f.write_str("it was cut, by the stop or since the key is another's"),
         }
     }
 }

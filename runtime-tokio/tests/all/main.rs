@@ -7,4 +7,5 @@ mod decoders;
 mod election;
 mod informer;
 mod queue;
+mod replicas;
 mod shards;

@@ -292,6 +292,12 @@ impl Table {
         &self.definition
     }
 
+    /// The kind of its objects.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
     /// The path of its objects.
     #[must_use]
     pub fn path(&self) -> &str {

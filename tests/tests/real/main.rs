@@ -10,7 +10,9 @@ mod expiry;
 mod lists;
 mod many;
 mod outage;
+mod replicas;
 mod rotation;
+mod shards;
 mod silence;
 mod soak;
 
@@ -158,6 +160,8 @@ const TESTS: &[Test] = tests! {
     Control Servers BOTH outage::the_api_server_is_killed_and_restarted,
     Control Servers BOTH outage::etcd_stops_and_goes_on,
     Control Servers HTTP2 many::goaway_drains,
+    Control Servers BOTH shards::are_disjoint_and_complete,
+    Cluster Light HTTP2 replicas::every_key_is_done_and_by_one_at_a_time,
     Cluster Light BOTH lists::as_a_list,
     Cluster Light BOTH lists::as_a_stream,
     Cluster Light BOTH lists::bookmarks_move_the_version,

@@ -9,10 +9,12 @@ use crate::backend::ResponseHead;
 /// The largest head of a request, in bytes.
 pub(super) const HEAD_LIMIT: usize = 64 * 1024;
 /// The largest body of a request, which is skipped.
-const BODY_LIMIT: usize = 64 * 1024;
+/// That of the API server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
+    pub(super) method: String,
     pub(super) target: String,
     pub(super) accept: String,
     /// Whether the client accepts gzip.
@@ -20,6 +22,8 @@ pub(super) struct Request {
     pub(super) keep_alive: bool,
     /// Whether the client understands chunks.
     pub(super) chunks: bool,
+    pub(super) content_type: String,
+    pub(super) body: Vec<u8>,
 }
 
 /// Reads a request from the start of the input, and tells how many bytes it took. `None` where it is not whole; the
@@ -54,6 +58,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         _ => return Err(505),
     };
     let (mut accept, mut keep_alive, mut length) = (Vec::new(), chunks, 0);
+    let mut content_type = "";
     let mut gzip = false;
     for line in lines {
         let (name, value) = line.split_once(':').ok_or(400_u16)?;
@@ -70,12 +75,13 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
                 };
                 keep_alive = !has("close") && (keep_alive || has("keep-alive"));
             }
+            "content-type" => content_type = value,
             "content-length" => length = value.parse().map_err(|_| 400_u16)?,
             "transfer-encoding" => return Err(411),
             _ => {}
         }
     }
-    if method != "GET" {
+    if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&method) {
         return Err(405);
     }
     if length > BODY_LIMIT {
@@ -88,11 +94,14 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
     let target = path(target).ok_or(400_u16)?;
     Ok(Some((
         Request {
+            method: method.to_string(),
             target: target.to_string(),
             accept: accept.join(","),
             gzip,
             keep_alive,
             chunks,
+            content_type: content_type.to_string(),
+            body: input[end + 4..used].to_vec(),
         },
         used,
     )))
@@ -153,15 +162,18 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
 const fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         406 => "Not Acceptable",
+        409 => "Conflict",
         410 => "Gone",
         411 => "Length Required",
         413 => "Content Too Large",
+        415 => "Unsupported Media Type",
         422 => "Unprocessable Entity",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
@@ -187,11 +199,14 @@ mod tests {
         let text = "\r\nGET /a?b HTTP/1.1\r\nHost: x\r\nACCEPT: a\r\naccept:b \r\nContent-Length: 2\r\n\r\nxyGET";
         let (request, used) = parsed(text).ok().flatten().expect("whole");
         let expected = Request {
+            method: "GET".to_string(),
             target: "/a?b".to_string(),
             accept: "a,b".to_string(),
             gzip: false,
             keep_alive: true,
             chunks: true,
+            content_type: String::new(),
+            body: b"xy".to_vec(),
         };
         assert_eq!((request, used), (expected, text.len() - 3));
         for len in 0..text.len() - 3 {
@@ -233,7 +248,7 @@ mod tests {
         for (text, status) in [
             ("GET /\r\n\r\n", 400),
             ("GET  / HTTP/1.1\r\n\r\n", 400),
-            ("POST / HTTP/1.1\r\n\r\n", 405),
+            ("HEAD / HTTP/1.1\r\n\r\n", 405),
             ("GET / HTTP/2\r\n\r\n", 505),
             ("GET / HTTP/1.1\r\nx\r\n\r\n", 400),
             ("GET x HTTP/1.1\r\n\r\n", 400),

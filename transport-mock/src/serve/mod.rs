@@ -11,6 +11,7 @@ use core::task::Poll;
 use core::time::Duration;
 use std::io;
 
+use informer_core::Timer as _;
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -18,8 +19,9 @@ use tokio::task::JoinSet;
 
 use self::gzip::Gzip;
 use self::http::Request;
-use crate::backend::{Backend, Compression};
+use crate::backend::{Backend, Compression, ResponseHead};
 use crate::mock::{Exchange, Mock};
+use crate::server::Write;
 use crate::tokio_clock::TokioClock;
 
 /// Opens a port for a mock server, which is then served where [`Serving::run`] is awaited or spawned.
@@ -122,6 +124,12 @@ async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut 
                 return;
             }
         };
+        if request.method != "GET" {
+            match write(&mock, &mut stream, &request).await {
+                Ok(Then::Next) => continue,
+                Ok(Then::Close | Then::Reset) | Err(_) => return,
+            }
+        }
         match respond(&mock, &mut stream, &mut input, &request).await {
             Then::Next => {}
             Then::Close => return,
@@ -169,6 +177,37 @@ async fn respond<B: Backend>(
         gone.as_mut().poll(context).map(|()| Then::Close)
     })
     .await
+}
+
+/// Answers a write, where the server takes any.
+async fn write<B: Backend>(
+    mock: &Mock<B, TokioClock>,
+    stream: &mut TcpStream,
+    request: &Request,
+) -> io::Result<Then> {
+    let now = mock.clock().now();
+    let write = Write {
+        method: &request.method,
+        target: &request.target,
+        content_type: &request.content_type,
+        body: &request.body,
+    };
+    let Some((status, body)) = mock.with(|backend| backend.handle_write(now, write)) else {
+        stream.write_all(&http::refusal(405)).await?;
+        return Ok(Then::Close);
+    };
+    let mut head = ResponseHead::new(status);
+    head.set_header("Content-Type", "application/json");
+    head.content_length = Some(body.len() as u64);
+    stream
+        .write_all(&http::head(&head, false, request.keep_alive))
+        .await?;
+    stream.write_all(&body).await?;
+    Ok(if request.keep_alive {
+        Then::Next
+    } else {
+        Then::Close
+    })
 }
 
 async fn answer<B: Backend>(

@@ -99,6 +99,10 @@ impl Backend for FakeServer {
         ResponseId(id)
     }
 
+    fn handle_write(&mut self, now: Instant, write: super::Write<'_>) -> Option<(u16, Vec<u8>)> {
+        Some(Self::handle_write(self, now, write))
+    }
+
     fn poll_head(&mut self, now: Instant, id: ResponseId) -> HeadPoll {
         if let Some(until) = self.still_waiting(now, id) {
             return HeadPoll::Pending { until: Some(until) };

@@ -8,6 +8,7 @@ mod response;
 mod trouble;
 mod types;
 mod watch;
+mod write;
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -23,6 +24,7 @@ use self::answer::Waiting;
 use self::replica::Replica;
 use self::response::Response;
 pub use self::types::{MutationError, ObjectRef};
+pub use self::write::Write;
 use crate::config::Config;
 use crate::fault::FaultPlan;
 use crate::log::RequestLog;

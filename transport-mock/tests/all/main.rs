@@ -8,3 +8,4 @@ mod serve;
 mod server;
 mod servers;
 mod transport;
+mod writes;

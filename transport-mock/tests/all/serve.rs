@@ -370,3 +370,43 @@ async fn a_streaming_list_has_a_member_of_gzip_for_each_flush() {
     let head = ask_for_gzip(&mut client, "/api/v1/pods?watch=1&resourceVersion=1").await;
     assert!(!head.contains("Content-Encoding"), "{head}");
 }
+
+/// Writes come over the port as well, one after another on a connection, and watches hear of them.
+#[tokio::test]
+async fn writes_are_answered() {
+    let (mock, address) = start(FakeServer::new(1)).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let target = "/api/v1/namespaces/prod/configmaps";
+    let body = r#"{"metadata":{"name":"web"}}"#;
+    for (method, target, body, status) in [
+        ("POST", target.to_owned(), body, "201 Created"),
+        ("POST", target.to_owned(), body, "409 Conflict"),
+        ("DELETE", format!("{target}/web"), "", "200 OK"),
+        ("PUT", target.to_owned(), "{}", "405 Method Not Allowed"),
+    ] {
+        let head =
+            format!("{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        // In two pieces, with the body cut.
+        let (first, rest) = request.split_at(request.len() - body.len() / 2);
+        stream.write_all(first.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        tokio::task::yield_now().await;
+        stream.write_all(rest.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !String::from_utf8_lossy(&answer).trim_end().ends_with("}") {
+            assert_ne!(
+                stream.read_buf(&mut answer).await.unwrap(),
+                0,
+                "it has closed"
+            );
+        }
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+            "{answer}"
+        );
+    }
+    assert_eq!(mock.with(|server| server.objects("configmaps").count()), 0);
+    assert_eq!(mock.with(|server| server.version()), 3);
+}

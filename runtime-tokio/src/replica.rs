@@ -1,0 +1,330 @@
+//! Replicas that share keys.
+
+use core::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informer_core::{ElectionConfig, Instant, LeaseRecord, Members, Timer as _};
+use tokio::sync::watch;
+
+use crate::controller::ControllerHandle;
+use crate::election::{Election, Leadership, LeaseClient, within};
+use crate::entry::Key;
+use crate::timer::TokioTimer;
+
+/// Lists the Leases of all replicas.
+///
+/// ```
+/// use informer_tokio::{LeaseRecord, MembersClient};
+///
+/// struct Leases(Vec<LeaseRecord>);
+///
+/// impl MembersClient for Leases {
+///     type Error = std::convert::Infallible;
+///
+///     async fn list(&mut self) -> Result<Vec<LeaseRecord>, Self::Error> {
+///         Ok(self.0.clone()) // By a LIST with a label selector, without a resourceVersion.
+///     }
+/// }
+/// ```
+pub trait MembersClient: Send + 'static {
+    /// Why a request failed.
+    type Error: fmt::Display + Send;
+
+    /// Lists the Leases of all replicas as they are now: at the newest version, and not from a cache.
+    fn list(&mut self) -> impl Future<Output = Result<Vec<LeaseRecord>, Self::Error>> + Send;
+}
+
+/// One of several replicas that share keys: each key is one's, as far as the promise of a Lease goes, and those of one that
+/// dies are others' after the Lease's time. See [`Members`] for why.
+///
+/// Each replica has a Lease of its own, named after it. With a [`Controller`](crate::Controller):
+///
+/// ```
+/// use informer_tokio::{Controller, Informer, LeaseClient, MembersClient, RawJson, Replica};
+/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) {
+/// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default());
+/// let own = replica.clone();
+/// let controller = Controller::new(&pods).only(move |key| own.owns(key));
+/// let handle = controller.handle();
+/// tokio::spawn(work.run()); // Not in one task with the controller, which may be busy.
+/// let sharing = replica.clone();
+/// tokio::spawn(async move { sharing.share(&handle).await });
+/// let stopped = controller.run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) }).await;
+/// replica.resign().await; // When nothing is under way any more.
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Replica {
+    members: Arc<Mutex<Members>>,
+    view: watch::Receiver<View>,
+    leadership: Leadership,
+    timer: TokioTimer,
+}
+
+/// The work of a [`Replica`]: it renews its Lease and lists those of all.
+#[must_use = "nothing happens before it runs"]
+pub struct ReplicaWork<C, M> {
+    election: Election<C>,
+    client: M,
+    config: ElectionConfig,
+    members: Arc<Mutex<Members>>,
+    view: watch::Sender<View>,
+    leadership: Leadership,
+    timer: TokioTimer,
+}
+
+/// All that says whose a key is.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct View {
+    is_active: bool,
+    live: Vec<String>,
+}
+
+impl Replica {
+    /// Makes a replica with a name that no other has or had, and its work. `lease` is for the Lease that is named after
+    /// it, and `all` for those of all replicas.
+    pub fn new<C: LeaseClient, M: MembersClient>(
+        lease: C,
+        all: M,
+        identity: impl Into<String>,
+        config: ElectionConfig,
+    ) -> (Self, ReplicaWork<C, M>) {
+        let identity = identity.into();
+        let members = Arc::new(Mutex::new(Members::new(identity.clone(), config)));
+        let (leadership, election) = Election::new(lease, identity, config);
+        let (view, view_seen) = watch::channel(View::default());
+        let timer = TokioTimer::new();
+        let replica = Self {
+            members: Arc::clone(&members),
+            view: view_seen,
+            leadership: leadership.clone(),
+            timer,
+        };
+        let work = ReplicaWork {
+            election,
+            client: all,
+            config,
+            members,
+            view,
+            leadership,
+            timer,
+        };
+        (replica, work)
+    }
+
+    /// Tells whether a key is this replica's own, now.
+    ///
+    /// ```
+    /// # fn example(replica: informer_tokio::Replica) {
+    /// if replica.owns(&informer_tokio::Key::new("prod/web")) {
+    ///     println!("it is ours");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn owns(&self, key: &Key) -> bool {
+        lock(&self.members).owns(self.timer.now(), key.as_str())
+    }
+
+    /// Tells whether this replica may have keys at all.
+    ///
+    /// ```
+    /// # fn example(replica: informer_tokio::Replica) {
+    /// println!("{}", if replica.is_active() { "at work" } else { "not yet, or no more" });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        lock(&self.members).is_active(self.timer.now())
+    }
+
+    /// Returns the names of the replicas that live, with the own one.
+    ///
+    /// ```
+    /// # fn example(replica: informer_tokio::Replica) {
+    /// println!("{}", replica.live().join(", "));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn live(&self) -> Vec<String> {
+        let members = lock(&self.members);
+        members
+            .live(self.timer.now())
+            .map(ToOwned::to_owned)
+            .collect()
+    }
+
+    /// Waits until keys change hands; false where the work has ended.
+    ///
+    /// ```
+    /// # async fn example(mut replica: informer_tokio::Replica) {
+    /// while replica.changed().await {
+    ///     println!("{} live", replica.live().len());
+    /// }
+    /// # }
+    /// ```
+    pub async fn changed(&mut self) -> bool {
+        self.view.changed().await.is_ok()
+    }
+
+    /// Has a controller cut what is another's whenever keys change hands, and begin what is its own, for as long as the
+    /// work of the replica runs. The controller keeps to [`owns`](Self::owns) by
+    /// [`Controller::only`](crate::Controller::only).
+    ///
+    /// ```
+    /// # async fn example(replica: informer_tokio::Replica, controller: informer_tokio::ControllerHandle) {
+    /// replica.share(&controller).await;
+    /// # }
+    /// ```
+    pub async fn share(&self, controller: &ControllerHandle) {
+        let mut own = self.clone();
+        loop {
+            controller.recheck();
+            if !own.changed().await {
+                controller.recheck();
+                return;
+            }
+        }
+    }
+
+    /// Gives its Lease up, so that others need not wait. What it has begun has to be over: stop the controller before.
+    ///
+    /// ```
+    /// # async fn example(replica: informer_tokio::Replica) {
+    /// replica.resign().await;
+    /// # }
+    /// ```
+    pub async fn resign(&self) {
+        lock(&self.members).handle_lease(self.timer.now(), None);
+        self.leadership.resign().await;
+    }
+}
+
+impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
+    /// Renews and lists until the replica resigns. Where it is dropped, the replica has no keys when its time is over.
+    pub async fn run(self) {
+        let Self {
+            election,
+            client,
+            config,
+            members,
+            view,
+            leadership,
+            timer,
+        } = self;
+        let shared = Shared {
+            members,
+            view,
+            timer,
+        };
+        let wakes = tokio::sync::Notify::new();
+        tokio::select! {
+            () = election.run() => {}
+            () = shared.list(client, config, &wakes) => {}
+            () = shared.hold(&leadership, &wakes) => {}
+            () = shared.tell_in_time(&wakes) => {}
+        }
+        lock(&shared.members).handle_lease(timer.now(), None);
+        shared.tell();
+    }
+}
+
+struct Shared {
+    members: Arc<Mutex<Members>>,
+    view: watch::Sender<View>,
+    timer: TokioTimer,
+}
+
+impl Shared {
+    async fn list<M: MembersClient>(
+        &self,
+        mut client: M,
+        config: ElectionConfig,
+        wakes: &tokio::sync::Notify,
+    ) {
+        let mut timer = self.timer;
+        loop {
+            let began = timer.now();
+            match within(config.renew_deadline, client.list()).await {
+                Ok(leases) => {
+                    let leases = leases.iter();
+                    let leases =
+                        leases.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
+                    lock(&self.members).handle_list(began, timer.now(), leases);
+                    wakes.notify_one();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the Leases of the replicas could not be listed");
+                }
+            }
+            timer.sleep_until(timer.now() + config.retry_period).await;
+        }
+    }
+
+    /// Follows the own Lease.
+    async fn hold(&self, leadership: &Leadership, wakes: &tokio::sync::Notify) {
+        let mut leads = leadership.clone();
+        loop {
+            // Each has a clock of its own, and durations are the same on all.
+            let now = self.timer.now();
+            let until = leads.leads_for().map(|time| now + time);
+            lock(&self.members).handle_lease(now, until);
+            wakes.notify_one();
+            if !leads.changed().await {
+                // The election is over, and ends this as well.
+                core::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Tells of changes that come of an answer, and of those that come of time alone.
+    async fn tell_in_time(&self, wakes: &tokio::sync::Notify) {
+        let mut timer = self.timer;
+        loop {
+            self.tell();
+            let next: Option<Instant> = lock(&self.members).next_change(timer.now());
+            match next {
+                None => wakes.notified().await,
+                Some(next) => tokio::select! {
+                    () = wakes.notified() => {}
+                    () = timer.sleep_until(next) => {}
+                },
+            }
+        }
+    }
+
+    fn tell(&self) {
+        let now = self.timer.now();
+        let view = {
+            let members = lock(&self.members);
+            View {
+                is_active: members.is_active(now),
+                live: members.live(now).map(ToOwned::to_owned).collect(),
+            }
+        };
+        self.view.send_if_modified(|before| {
+            let is_news = *before != view;
+            *before = view;
+            is_news
+        });
+    }
+}
+
+impl fmt::Debug for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica")
+            .field("view", &*self.view.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C, M> fmt::Debug for ReplicaWork<C, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplicaWork").finish_non_exhaustive()
+    }
+}
+
+fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    // No code of a user runs under it.
+    members.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,293 @@
+//! Replicas that share keys on a real API server, and are killed.
+//!
+//! The server has no Leases, since it has no built-in resources: these are objects of a custom resource with the fields
+//! of a Lease that count. That is what the promise rests on: one object, and a write that fails where it has changed.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Method;
+use informer_tests::real::{Error, Identity, Outcome, Table, ensure, until};
+use informer_tokio::{
+    Controller, ControllerHandle, ElectionConfig, Informer, Key, LeaseClient, LeaseRecord,
+    MembersClient, Raw, Replica, Written,
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::Context;
+
+#[derive(Clone)]
+struct Leases {
+    table: Table,
+    name: String,
+    renewals: u64,
+}
+
+impl Leases {
+    fn object(&mut self, record: &LeaseRecord, version: Option<&str>) -> Value {
+        self.renewals += 1;
+        let (group, kind) = ("informer.test/v1", self.table.kind());
+        let mut object = json!({
+            "apiVersion": group, "kind": kind,
+            "metadata": { "name": self.name },
+            "spec": {
+                "holderIdentity": record.holder,
+                "leaseDurationSeconds": record.duration_seconds,
+                "renewTime": format!("{}-{}", self.name, self.renewals),
+            },
+        });
+        if let Some(version) = version {
+            object["metadata"]["resourceVersion"] = version.into();
+        }
+        object
+    }
+}
+
+fn record(lease: &Value) -> LeaseRecord {
+    let text = |member: &str| {
+        lease["spec"][member]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut record = LeaseRecord::default();
+    record.holder = text("holderIdentity");
+    record.renewed = text("renewTime");
+    record
+}
+
+fn written((status, answer): (u16, Value)) -> Result<Written, Error> {
+    match status {
+        200 | 201 => Ok(Written::Done(version(&answer))),
+        409 => Ok(Written::Conflict),
+        _ => Err(format!("{status} {answer}").into()),
+    }
+}
+
+fn version(object: &Value) -> String {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.unwrap_or_default().to_owned()
+}
+
+impl LeaseClient for Leases {
+    type Error = Error;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Error> {
+        let path = format!("{}/{}", self.table.path(), self.name);
+        let (status, lease) = self
+            .table
+            .cluster()
+            .request(Method::GET, &path, None)
+            .await?;
+        Ok((status == 200).then(|| (record(&lease), version(&lease))))
+    }
+
+    async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Error> {
+        let object = self.object(record, None);
+        let path = self.table.path();
+        written(
+            self.table
+                .cluster()
+                .request(Method::POST, path, Some(&object))
+                .await?,
+        )
+    }
+
+    async fn update(
+        &mut self,
+        record: &LeaseRecord,
+        version: &str,
+        _: bool,
+    ) -> Result<Written, Error> {
+        let object = self.object(record, Some(version));
+        let path = format!("{}/{}", self.table.path(), self.name);
+        written(
+            self.table
+                .cluster()
+                .request(Method::PUT, &path, Some(&object))
+                .await?,
+        )
+    }
+}
+
+impl MembersClient for Leases {
+    type Error = Error;
+
+    async fn list(&mut self) -> Result<Vec<LeaseRecord>, Error> {
+        let (status, list) = self
+            .table
+            .cluster()
+            .request(Method::GET, self.table.path(), None)
+            .await?;
+        let items = list["items"].as_array().filter(|_| status == 200);
+        let items = items.ok_or_else(|| format!("{status} {list}"))?;
+        Ok(items.iter().map(record).collect())
+    }
+}
+
+/// What is seen of all replicas.
+#[derive(Default)]
+struct Seen {
+    running: BTreeMap<Key, String>,
+    done: BTreeMap<String, String>,
+    by: BTreeMap<Key, String>,
+    moved: usize,
+    wrong: Vec<String>,
+}
+
+type Observer = Arc<Mutex<Seen>>;
+
+struct Working(Observer, Key);
+
+impl Working {
+    fn begin(observer: &Observer, key: &Key, who: &str) -> Self {
+        let mut seen = observer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = seen.running.insert(key.clone(), who.to_owned()) {
+            seen.wrong
+                .push(format!("{key} is begun by {who} while {other} works on it"));
+        }
+        let last = seen.by.insert(key.clone(), who.to_owned());
+        seen.moved += usize::from(last.is_some_and(|last| last != who));
+        drop(seen);
+        Self(Arc::clone(observer), key.clone())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.running.remove(&self.1);
+    }
+}
+
+struct One {
+    replica: Replica,
+    controller: ControllerHandle,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl One {
+    fn start(
+        context: &Context,
+        keys: &Table,
+        leases: &Table,
+        name: &str,
+        observer: &Observer,
+    ) -> Outcome<Self> {
+        let transport = context
+            .cluster
+            .transport(context.protocol, &Identity::Admin, None)?;
+        let (informer, driver) =
+            Informer::builder(transport, keys.resource().as_ref(), Raw).build();
+        let lease = Leases {
+            table: leases.clone(),
+            name: name.to_owned(),
+            renewals: 0,
+        };
+        let mut config = ElectionConfig::default();
+        config.lease_duration = Duration::from_secs(6);
+        config.renew_deadline = Duration::from_secs(4);
+        config.retry_period = Duration::from_millis(500);
+        let (replica, work) = Replica::new(lease.clone(), lease, name, config);
+        let own = replica.clone();
+        let controller = Controller::new(&informer)
+            .workers(4)
+            .only(move |key| own.owns(key));
+        let handle = controller.handle();
+        let (sharing, shared) = (replica.clone(), handle.clone());
+        let (who, observer, lister) = (name.to_owned(), Arc::clone(observer), informer.lister());
+        let running = controller.run(move |task| {
+            let (who, observer) = (who.clone(), Arc::clone(&observer));
+            let state = lister.get_by_key(task.as_str());
+            async move {
+                let _working = Working::begin(&observer, task.key(), &who);
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                let version = state.map(|state| state.resource_version().to_string());
+                let mut seen = observer.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.done
+                    .insert(task.to_string(), version.unwrap_or_default());
+                Ok::<_, Error>(())
+            }
+        });
+        Ok(Self {
+            replica,
+            controller: handle,
+            tasks: vec![
+                tokio::spawn(driver.run()),
+                tokio::spawn(work.run()),
+                tokio::spawn(async move { sharing.share(&shared).await }),
+                tokio::spawn(async move { drop(running.await) }),
+            ],
+        })
+    }
+
+    /// It is gone from one moment to the next, and nobody tells.
+    fn kill(&self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Three replicas, of which one is killed at a random moment again and again while another begins: every change of every
+/// key is reconciled, and no key is worked on by two at once.
+pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> Outcome {
+    let keys = context.table("shared").await?;
+    let leases = context.table("leases").await?;
+    keys.create_many("item", 20).await?;
+    let observer = Observer::default();
+    let mut replicas: Vec<One> = Vec::new();
+    let mut started = 0;
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for round in 1..=6_u64 {
+        while replicas.len() < 3 {
+            started += 1;
+            replicas.push(One::start(
+                &context,
+                &keys,
+                &leases,
+                &format!("replica-{started}"),
+                &observer,
+            )?);
+        }
+        for number in 0..20 {
+            keys.update(&format!("item-{number:05}"), 100 * round + number)
+                .await?;
+        }
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        tokio::time::sleep(Duration::from_millis(6_500 + random % 3_000)).await;
+        let which = usize::try_from(random >> 32)? % replicas.len();
+        replicas.swap_remove(which).kill();
+    }
+    for number in 0..20 {
+        keys.update(&format!("item-{number:05}"), 10_000 + number)
+            .await?;
+    }
+    let (versions, _) = keys.list().await?;
+    let truth: BTreeMap<String, String> = versions
+        .into_iter()
+        .map(|(key, (_, version))| (key, version))
+        .collect();
+    let lock = || observer.lock().unwrap_or_else(PoisonError::into_inner);
+    until(
+        Duration::from_secs(60),
+        "the last change of every key is done",
+        || lock().done == truth,
+    )
+    .await?;
+    ensure(
+        replicas.iter().any(|one| one.replica.is_active()),
+        "somebody is at work",
+    )?;
+    for one in &replicas {
+        one.controller.stop();
+    }
+    let (wrong, moved) = (lock().wrong.clone(), lock().moved);
+    ensure(wrong.is_empty(), format_args!("{wrong:?}"))?;
+    ensure(moved > 10, format_args!("{moved} keys changed hands"))?;
+    replicas.iter().for_each(One::kill);
+    leases.drop_all().await?;
+    keys.drop_all().await
+}

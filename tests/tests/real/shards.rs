@@ -1,0 +1,184 @@
+//! Parts of a resource on a server that has them (KEP-5866, `ShardedListAndWatch=true`).
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use http::Method;
+use informer_core::{Shard, ShardBy};
+use informer_tests::real::{Cluster, Outcome, Protocol, Table, ensure, until};
+use informer_tokio::{Entry, Informer, Initial, Raw, RawJson};
+
+use crate::Context;
+
+fn parts(by: ShardBy, count: u32) -> Vec<Shard> {
+    (0..count)
+        .filter_map(|index| Shard::of(by, index, count))
+        .collect()
+}
+
+fn held(informer: &Informer<RawJson>) -> BTreeMap<String, String> {
+    let entries = informer.lister().list();
+    let text = |entry: &Entry<RawJson>| {
+        (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        )
+    };
+    entries.iter().map(text).collect()
+}
+
+async fn truth(table: &Table) -> Outcome<BTreeMap<String, String>> {
+    let (versions, _) = table.list().await?;
+    let versions = versions.into_iter();
+    Ok(versions.map(|(key, (_, version))| (key, version)).collect())
+}
+
+/// What all replicas hold; fails where two hold the same.
+fn together(replicas: &[Informer<RawJson>]) -> Outcome<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for replica in replicas {
+        for (key, version) in held(replica) {
+            let twice = all.insert(key.clone(), version).is_some();
+            ensure(!twice, format_args!("{key} is in two parts"))?;
+        }
+    }
+    Ok(all)
+}
+
+fn start(
+    cluster: &Cluster,
+    table: &Table,
+    protocol: Protocol,
+    shard: Shard,
+    initial: Initial,
+) -> Outcome<Informer<RawJson>> {
+    let transport = cluster.transport(protocol, &informer_tests::real::Identity::Admin, None)?;
+    let resource = table.resource().as_ref().shard(shard);
+    let (informer, driver) = Informer::builder(transport, resource, Raw)
+        .initial(initial)
+        .build();
+    tokio::spawn(driver.run());
+    Ok(informer)
+}
+
+/// The server itself selects, as it says, and what it selects is what we would.
+async fn the_server_selects(cluster: &Cluster, table: &Table, shard: Shard) -> Outcome {
+    let selector = shard.to_string().replace(' ', "%20");
+    let path = format!("{}?shardSelector={selector}", table.path());
+    let (status, list) = cluster.request(Method::GET, &path, None).await?;
+    ensure(status == 200, format_args!("{status}: {list}"))?;
+    ensure(
+        list["metadata"]["shardInfo"]["selector"].is_string(),
+        format_args!("the server ignores it: {}", list["metadata"]),
+    )?;
+    let items = list["items"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let value = |item: &serde_json::Value| {
+        let field = match shard.by() {
+            ShardBy::Uid => "uid",
+            ShardBy::Namespace => "namespace",
+        };
+        item["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let own = items.iter().filter(|item| shard.has(&value(item))).count();
+    ensure(
+        own == items.len(),
+        format_args!("of {} objects {own} are in {shard}", items.len()),
+    )
+}
+
+/// Whatever the number of parts, and while it changes: together they have everything, no two have an object in common,
+/// and each follows what becomes of its own.
+pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
+    let table = context.table("sharded").await?;
+    table.create_many("item", 80).await?;
+    let shared = context.server()?;
+    let name = format!("shards-{:?}", context.protocol);
+    let server = shared
+        .beside(&name, &["--feature-gates=ShardedListAndWatch=true"])
+        .await?;
+    let cluster = server.cluster().await?;
+    cluster.serves(&table).await?;
+    let mut before: Vec<Informer<RawJson>> = Vec::new();
+    for (round, count) in [1_u32, 2, 3, 5, 2].into_iter().enumerate() {
+        let initial = if round % 2 == 0 {
+            Initial::List
+        } else {
+            Initial::Stream
+        };
+        let by = ShardBy::Uid;
+        for shard in parts(by, count) {
+            the_server_selects(&cluster, &table, shard).await?;
+        }
+        // Others write while the number changes, and those of the number before still run.
+        let writer = tokio::spawn({
+            let table = table.clone();
+            async move {
+                for number in 0..20 {
+                    table
+                        .create(&format!("new-{round}-{number:02}"), number)
+                        .await?;
+                    table
+                        .update(
+                            &format!("item-{number:05}"),
+                            1000 * round as u64 + number + 1,
+                        )
+                        .await?;
+                }
+                table.delete(&format!("item-{:05}", 70 + round)).await
+            }
+        });
+        let now = parts(by, count)
+            .into_iter()
+            .map(|shard| start(&cluster, &table, context.protocol, shard, initial))
+            .collect::<Outcome<Vec<_>>>()?;
+        for replica in &now {
+            tokio::time::timeout(Duration::from_secs(60), replica.synced()).await??;
+        }
+        writer.await??;
+        let truth = truth(&table).await?;
+        for replicas in [&before, &now]
+            .into_iter()
+            .filter(|replicas| !replicas.is_empty())
+        {
+            until(
+                Duration::from_secs(60),
+                "all parts together are the whole",
+                || together(replicas).is_ok_and(|all| all == truth),
+            )
+            .await?;
+            together(replicas)?;
+        }
+        before.iter().for_each(Informer::stop);
+        before = now;
+    }
+    before.iter().for_each(Informer::stop);
+
+    // As sources of one cache.
+    let transport = cluster.transport(
+        context.protocol,
+        &informer_tests::real::Identity::Admin,
+        None,
+    )?;
+    let (whole, driver) = Informer::builder(transport, table.resource().as_ref(), Raw)
+        .shards(parts(ShardBy::Uid, 4))
+        .build();
+    tokio::spawn(driver.run());
+    tokio::time::timeout(Duration::from_secs(60), whole.synced()).await??;
+    let expected = truth(&table).await?;
+    until(Duration::from_secs(60), "one cache has all parts", || {
+        held(&whole) == expected
+    })
+    .await?;
+    let version = table.update("item-00003", 77_777).await?;
+    let seen = whole.wait_for_write("default/item-00003", &version);
+    tokio::time::timeout(Duration::from_secs(60), seen).await??;
+    whole.stop();
+    drop(server);
+    table.drop_all().await
+}
