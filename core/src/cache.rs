@@ -393,17 +393,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// [`Notification::Replayed`] will carry, by which the caller knows for whom it is. Where storage of a fixed size
     /// has no room for another pass, that is the number of one that waits.
     pub fn resync(&mut self) -> u32 {
+        let bound = self.table.bound();
+        // A list must not push a resync out, so that there is always room for a sweep of each source, and for one that is
+        // under way.
+        let kept = self.sources.as_slice().len() + 1;
+        let is_crowded = self.walks.as_slice().len() + kept >= self.walks.bound();
+        if is_crowded && let Some(pass) = self.join_resync(bound) {
+            return pass;
+        }
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
-        if self
-            .walks
-            .push(Walk::new(kind, self.table.bound()))
-            .is_err()
-            && let Some(waiting) = self.last_resync()
-        {
-            // No room for another pass: it is part of one that waits.
-            self.passes = waiting;
-        }
+        // There is room, but where more than six sources sweep at once; then all is told by their lists.
+        let _ = self.walks.push(Walk::new(kind, bound));
         self.passes
     }
 
@@ -443,6 +444,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.synced && !self.is_incomplete()
+    }
+
+    /// Tells whether [`Notification::Synced`] was told: somebody who joins now begins with it, and would wait for it in
+    /// vain otherwise. It stays so where the cache is incomplete later, and [`Cache::is_synced`] does not.
+    #[must_use]
+    pub const fn has_told_synced(&self) -> bool {
+        self.synced
     }
 
     /// Tells whether a source has shown a complete list, and all of it was told.

@@ -157,3 +157,13 @@ pub use storage::{Inline, Storage};
 pub use time::Instant;
 pub use transport::{Body, End, Failure, FailureKind, Get, Head, Timer, Transport, TransportError};
 pub use version::{ResourceVersion, Uid};
+
+/// How often a test of random cases goes round: under miri each takes a thousand times as long.
+#[cfg(test)]
+pub(crate) const fn rounds(usual: u64) -> u64 {
+    if cfg!(miri) {
+        usual.div_ceil(400)
+    } else {
+        usual
+    }
+}

@@ -184,7 +184,9 @@ impl<V> Inner<V> {
         let initial = cache
             .told()
             .map(|(key, object)| (key.clone(), object.clone()));
-        let id = told.listeners.join(config, initial, cache.is_synced());
+        let id = told
+            .listeners
+            .join(config, initial, cache.has_told_synced());
         let waiting = Waiting {
             seat,
             waker: None,

@@ -184,6 +184,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
+    /// Makes another resync a part of the last one, which begins anew where it has begun. Returns its number.
+    pub(super) fn join_resync(&mut self, bound: usize) -> Option<u32> {
+        let walk = self.walks.as_mut_slice().iter_mut().rev();
+        walk.into_iter().find_map(|walk| match walk.kind {
+            WalkKind::Resync { pass } => {
+                (walk.next, walk.bound) = (0, bound);
+                Some(pass)
+            }
+            WalkKind::Sweep { .. } => None,
+        })
+    }
+
     /// Adds a sweep. In storage of a fixed size there may be no room for it besides resyncs that wait; a list is more
     /// than a resync, and a newer list more than an older one.
     pub(super) fn begin_sweep(&mut self, sweep: Walk<S::Text>) {

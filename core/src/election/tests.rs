@@ -182,7 +182,7 @@ fn a_write_that_was_lost_on_the_way_back_is_found_by_reading() {
 /// Three replicas under everything at once. Each has a clock of its own, that runs up to 5 % fast or slow.
 #[test]
 fn never_two_lead_and_when_all_is_well_one_does() {
-    for seed in 0..300 {
+    for seed in 0..crate::rounds(300) {
         let mut rng = Rng::new(seed);
         let mut api = Api::default();
         let mut replicas: Vec<Elector> = ["a", "b", "c"].map(elector).into();

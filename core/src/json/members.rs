@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn finds_ends_of_containers() {
         let mut random = 0x2545_f491_4f6c_dd1d_u64;
-        for _ in 0..50_000 {
+        for _ in 0..crate::rounds(50_000) {
             let mut json = alloc::vec![b'{'];
             for _ in 0..random % 300 {
                 random ^= random << 13;

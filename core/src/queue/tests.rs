@@ -23,7 +23,7 @@ fn queue() -> WorkQueue<&'static str> {
 /// Many that add and many that work, in an order that a seed makes.
 #[test]
 fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
-    for seed in 0..200 {
+    for seed in 0..crate::rounds(200) {
         let drain = seed % 2 == 0;
         let mut rng = Rng::new(seed);
         let mut queue: WorkQueue<u64> = WorkQueue::new();

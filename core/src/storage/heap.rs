@@ -325,6 +325,10 @@ impl<V> Few<V> for Vec<V> {
         self
     }
 
+    fn bound(&self) -> usize {
+        usize::MAX
+    }
+
     fn take_first(&mut self) -> Option<V> {
         (!self.is_empty()).then(|| self.remove(0))
     }

@@ -258,6 +258,10 @@ impl<V> Few<V> for InlineFew<V> {
         &mut self.0
     }
 
+    fn bound(&self) -> usize {
+        self.0.capacity()
+    }
+
     fn take_first(&mut self) -> Option<V> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }

@@ -152,6 +152,8 @@ pub trait Few<V>: Default {
     fn as_slice(&self) -> &[V];
     /// Returns the values, to change them.
     fn as_mut_slice(&mut self) -> &mut [V];
+    /// Returns how many there may be.
+    fn bound(&self) -> usize;
     /// Takes the value that was added first.
     fn take_first(&mut self) -> Option<V>;
 }

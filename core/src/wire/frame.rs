@@ -1125,7 +1125,7 @@ mod tests {
             b"{\"x\":[{}]}",
         ];
         let mut random = 88_172_645_463_325_252_u64;
-        for round in 0..10_000 {
+        for round in 0..crate::rounds(10_000) {
             let mode = if round % 2 == 0 {
                 FramerMode::List
             } else {

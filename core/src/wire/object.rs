@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn survives_anything() {
         let mut random = 5_u64;
-        for round in 0..20_000 {
+        for round in 0..crate::rounds(20_000) {
             let mut json: Vec<u8> = format!(r#"{{"type":"ADDED","object":{POD}}}"#).into_bytes();
             for _ in 0..=round % 3 {
                 random = random

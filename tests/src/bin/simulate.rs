@@ -4,17 +4,22 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use informer_tests::sim::Variant;
 use informer_tests::sim::runner::{explore, report};
 
 const HELP: &str = "\
-simulate [--seeds N] [--from N] [--threads N] [--table]   runs seeds
-simulate --seed N                                          runs one, and shows its trace where it fails
+simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs seeds
+simulate --seed N [--variant V]                            runs one, and shows its trace where it fails
 simulate --planted                                         hunts planted bugs; built with --cfg informer_planted
+
+V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does) or small
+(room for two objects).
 ";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
+    let mut variant = Variant::Heap;
     let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
@@ -23,6 +28,10 @@ fn main() -> ExitCode {
             "--from" => number().map(|number| from = number),
             "--threads" => number().map(|number| threads = usize::try_from(number).unwrap_or(1)),
             "--seed" => number().map(|number| one = Some(number)),
+            "--variant" => arguments
+                .next()
+                .and_then(|name| Variant::named(&name))
+                .map(|named| variant = named),
             "--table" => {
                 table = true;
                 Some(())
@@ -44,11 +53,11 @@ fn main() -> ExitCode {
         return hunt(threads);
     }
     if let Some(seed) = one {
-        say(&report(seed));
+        say(&report(variant, seed));
         return ExitCode::SUCCESS;
     }
     let start = Instant::now();
-    let summary = explore(from..from + seeds, threads, 8, &|| {});
+    let summary = explore(variant, from..from + seeds, threads, 8, &|| {});
     if table {
         say(&summary.coverage.table());
     }
@@ -64,7 +73,7 @@ fn main() -> ExitCode {
     for (seed, violation) in &summary.failed {
         if !shown.contains(&violation.invariant) {
             shown.push(violation.invariant);
-            say(&report(*seed));
+            say(&report(variant, *seed));
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))

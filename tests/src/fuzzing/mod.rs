@@ -15,8 +15,8 @@ pub use queues::queues;
 pub use scanner::scanner;
 pub use wire::wire;
 
-use crate::sim::Plan;
 use crate::sim::runner::run_plan;
+use crate::sim::{Plan, Variant};
 
 /// A target: its name, and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -35,8 +35,9 @@ pub const TARGETS: [Target; 4] = [
 /// Where an invariant is violated.
 pub fn simulation(data: &[u8]) {
     let plan = Plan::of_bytes(data);
-    if let Err(violation) = run_plan(&plan, false) {
-        let trace = run_plan(&plan, true).map_or_else(|violation| violation.trace, |_| Vec::new());
+    if let Err(violation) = run_plan(Variant::Heap, &plan, false) {
+        let trace = run_plan(Variant::Heap, &plan, true)
+            .map_or_else(|violation| violation.trace, |_| Vec::new());
         panic!("{violation}\n{:?}\n{}", plan.world, trace.join("\n"));
     }
 }

@@ -92,6 +92,18 @@ pub struct Ended {
     pub at: Instant,
 }
 
+impl Ended {
+    /// Tells whether it is asked again below the reflector, so that the next one of the same text is the same request. Two
+    /// watches can ask for the same time by chance.
+    fn is_repeated(&self) -> bool {
+        let cut = matches!(
+            self.failure,
+            Some(FailureKind::Reset | FailureKind::TimedOut)
+        );
+        self.status != Some(200) && self.retry_after.is_some() || self.status.is_none() && cut
+    }
+}
+
 /// A request that is under way.
 #[derive(Debug)]
 pub(super) struct Conn {
@@ -108,6 +120,18 @@ pub(super) struct Conn {
     ending: Option<End>,
     hit: Option<FaultKind>,
     forced: bool,
+}
+
+impl Conn {
+    fn abort(&mut self, kind: FailureKind) {
+        // What is compressed and cut is an error of the decompressor, not of the connection.
+        let kind = if self.hit == Some(FaultKind::CutInMember) {
+            FailureKind::Other
+        } else {
+            kind
+        };
+        self.ending = Some(End::Failed(Failure::new(kind)));
+    }
 }
 
 /// Something that happened in the client, for the invariants.
@@ -157,11 +181,16 @@ pub struct Client {
     behind: Duration,
     /// The fault that waits for a request.
     pub fault: Option<FaultKind>,
+    /// The fault, and its place, that waits for a request for a later page.
+    pub page_fault: Option<(FaultKind, u8)>,
     stopped: bool,
     /// Something may have changed since [`Client::seen`] was looked at.
     pub touched: bool,
     /// All that was read was popped.
     popped: bool,
+    /// The engine has stopped in the middle of what was given to it, until there is room for more: the version that the
+    /// cache shows is that of what it was given before. Where that is all that ever comes, it is so until the next list.
+    held: Vec<bool>,
     /// How many complete lists of each source there were when all was popped last.
     pictures: Vec<u32>,
 }
@@ -195,9 +224,11 @@ impl Client {
             joined: 0,
             behind: Duration::ZERO,
             fault: None,
+            page_fault: None,
             stopped: false,
             touched: true,
             popped: true,
+            held: vec![false; sources],
             pictures: vec![0; sources],
         }
     }
@@ -318,8 +349,14 @@ impl Client {
         let before = self.ended[source].take();
         let repeated = before
             .as_ref()
-            .filter(|before| before.target == target && before.status != Some(200));
+            .filter(|before| before.target == target && before.is_repeated());
         let began = repeated.map_or_else(|| self.clock(now), |before| before.began);
+        if target.contains("continue=")
+            && let Some((fault, at)) = self.page_fault.take()
+        {
+            cluster.inject(&fault.fault(at));
+            self.fault = Some(fault);
+        }
         let hit = if cluster.has_faults() {
             self.fault
         } else {
@@ -386,12 +423,13 @@ impl Client {
     ) {
         let answer = self.wires[source].end();
         let is_gone = conn.status == Some(410) || answer.error && !answer.overloaded;
-        self.note_refusal(source, conn, cancelled);
+        self.note_refusal(source, conn, end);
         let has_version = conn.target.contains("resourceVersion=");
         if conn.verb == Verb::Watch && is_gone && self.exact[source] && !self.client_go
             || conn.verb == Verb::Stream && is_gone && answer.initial && has_version
         {
-            self.wires[source].refuse(true);
+            // What the user gave up in the middle of the refusal may not have said it.
+            self.wires[source].refuse(!conn.forced);
         }
         let failure = match end {
             Some(End::Failed(failure)) => Some(failure.kind),
@@ -458,6 +496,7 @@ impl Client {
                 .engine
                 .data(source, clock, conn.id, &chunk, &mut reports);
             conn.bytes.drain(..taken);
+            self.held[source] = taken < chunk.len();
             self.wires[source].read(&chunk[..taken]);
             if taken > chunk.len() {
                 self.seen
@@ -488,15 +527,19 @@ impl Client {
     }
 
     /// A refused version is not asked for again until there is a list.
-    fn note_refusal(&mut self, source: usize, conn: &Conn, cancelled: bool) {
+    fn note_refusal(&mut self, source: usize, conn: &Conn, end: Option<End>) {
         let is_page = conn.target.contains("continue=");
         let without = conn.verb == Verb::Stream && !conn.target.contains("resourceVersion=");
+        if is_page && conn.status == Some(410) && conn.hit.is_some() {
+            // Half of it says that something is gone, but not that it is the page.
+            self.wires[source].refuse(false);
+        }
         if conn.verb != Verb::Watch
             && !without
             && (conn.status == Some(410) && !is_page || conn.status == Some(504))
         {
-            // What was abandoned in the middle may not have said it.
-            let is_clear = !cancelled
+            // What was abandoned or cut in the middle may not have said it.
+            let is_clear = matches!(end, Some(End::Clean))
                 && matches!(conn.hit, None | Some(FaultKind::Gone | FaultKind::TooLarge));
             self.wires[source].refuse(is_clear);
         }
@@ -511,7 +554,7 @@ impl Client {
             match cluster.chunk(now, conn.open) {
                 Chunk::Data(data) => conn.bytes.extend(data),
                 Chunk::End => conn.ending = Some(End::Clean),
-                Chunk::Abort(kind) => conn.ending = Some(End::Failed(Failure::new(kind))),
+                Chunk::Abort(kind) => conn.abort(kind),
                 Chunk::Pending { .. } => return,
             }
             if conn.ending.is_some() {
@@ -532,7 +575,7 @@ impl Client {
                     match cluster.chunk(now, conn.open) {
                         Chunk::Data(data) => conn.bytes.extend(data),
                         Chunk::End => conn.ending = Some(End::Clean),
-                        Chunk::Abort(kind) => conn.ending = Some(End::Failed(Failure::new(kind))),
+                        Chunk::Abort(kind) => conn.abort(kind),
                         Chunk::Pending { until } => {
                             next = next.into_iter().chain(until).min();
                             break;
@@ -595,6 +638,20 @@ impl Client {
         self.listeners.append(&notification);
     }
 
+    /// Pops up to and with a deletion; returns whether there was one.
+    pub fn pop_deletion(&mut self) -> bool {
+        while self.pop(1) > 0 {
+            let last = self.seen.iter().rev().find_map(|seen| match seen {
+                Seen::Told(note) => Some(note.kind),
+                _ => None,
+            });
+            if matches!(last, Some(NoteKind::Deleted(_))) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Has a handler hear up to so many events; returns how many there were.
     pub fn hear(&mut self, handler: usize, count: usize) -> usize {
         let Some(id) = self
@@ -631,7 +688,7 @@ impl Client {
         let initial = told.into_iter().map(|(slot, state)| (Key(slot), state));
         let id = self
             .listeners
-            .join(config, initial, self.engine.is_synced());
+            .join(config, initial, self.engine.has_told_synced());
         let handler = Handler {
             id,
             number: self.joined,
@@ -786,7 +843,7 @@ impl Client {
     /// Tells whether all that was read was popped, up to the point where there is nothing more.
     #[must_use]
     pub fn is_popped(&self) -> bool {
-        self.popped && self.engine.is_idle()
+        self.popped && self.engine.is_idle() && !self.held.contains(&true)
     }
 
     /// Tells whether the last complete list of a source was popped, so that the version which the cache shows is not one
@@ -794,6 +851,12 @@ impl Client {
     #[must_use]
     pub fn shows_last_list(&self, source: usize) -> bool {
         self.pictures[source] == self.wires[source].complete
+    }
+
+    /// Returns how many complete lists of a source were not popped yet.
+    #[must_use]
+    pub fn unpopped_lists(&self, source: usize) -> u32 {
+        self.wires[source].complete - self.pictures[source]
     }
 
     /// Returns how much waits for a handler.

@@ -343,6 +343,7 @@ impl Cluster {
             let config = fake.config_mut();
             config.bookmarks = true;
             config.latency = Duration::ZERO;
+            config.idle_cut = None;
         }
         self.route = 0;
         if self.raw_restore {
@@ -383,6 +384,11 @@ impl Cluster {
     /// Drops an answer.
     pub fn close(&mut self, open: Open) {
         self.servers[open.server].fake.close(open.id);
+    }
+
+    /// Has a server say GOAWAY.
+    pub fn go_away(&mut self, server: usize) {
+        self.servers[server].fake.go_away();
     }
 
     /// Tells the servers what time it is.

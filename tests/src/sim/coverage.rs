@@ -47,7 +47,7 @@ impl Phase {
 }
 
 /// The actions that are faults by themselves.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 20] = [
     "CutWatches",
     "CloseWatches",
     "StallWatches",
@@ -67,6 +67,7 @@ const EVENTS: [&str; 19] = [
     "LateAnswer",
     "Reborn",
     "Stop",
+    "GoAway",
 ];
 
 const FAULTS: usize = FaultKind::ALL.len();
@@ -165,8 +166,45 @@ fn name(row: usize) -> String {
         .map_or_else(|| EVENTS[row - FAULTS].to_owned(), ToString::to_string)
 }
 
-fn event(action: &Action) -> Option<usize> {
-    let name = format!("{action:?}");
-    let word = name.split('(').next().unwrap_or_default();
-    EVENTS.iter().position(|event| *event == word)
+/// The row of an action among [`EVENTS`].
+const fn event(action: &Action) -> Option<usize> {
+    Some(match action {
+        Action::CutWatches => 0,
+        Action::CloseWatches => 1,
+        Action::StallWatches => 2,
+        Action::Compact(_) => 3,
+        Action::ForgetEvents => 4,
+        Action::Lag(..) => 5,
+        Action::CatchUp(..) => 6,
+        Action::Route(_) => 7,
+        Action::Down(_) => 8,
+        Action::Up(_) => 9,
+        Action::Restart(..) => 10,
+        Action::Restore(..) => 11,
+        Action::Lose(_) => 12,
+        Action::ClockBack(_) => 13,
+        Action::Resync => 14,
+        Action::Relist(_) => 15,
+        Action::LateAnswer(_) => 16,
+        Action::Reborn => 17,
+        Action::Stop => 18,
+        Action::GoAway(_) => 19,
+        Action::Put(..)
+        | Action::Spoil(..)
+        | Action::Delete(_)
+        | Action::Recreate(_)
+        | Action::Bump
+        | Action::Fault(..)
+        | Action::PageFault(..)
+        | Action::Bookmarks(_)
+        | Action::Read(..)
+        | Action::ReadAll(_)
+        | Action::Pop(_)
+        | Action::Hear(..)
+        | Action::Pass(..)
+        | Action::ToDeadline
+        | Action::Join(..)
+        | Action::JoinAmid(_)
+        | Action::Leave(_) => return None,
+    })
 }

@@ -114,6 +114,16 @@ pub enum Out {
     Wait(Option<Instant>),
 }
 
+/// What is reported of each key for which there is no room.
+pub const NO_ROOM: [&str; KEY_NAMES.len()] = [
+    "no-room a/x",
+    "no-room b/x",
+    "no-room a/y",
+    "no-room a/z",
+    "no-room b/y",
+    "no-room b/z",
+];
+
 /// What the cache has of one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cached {
@@ -159,6 +169,8 @@ pub trait Engine {
     fn is_idle(&self) -> bool;
     /// Tells whether the first state is complete.
     fn is_synced(&self) -> bool;
+    /// Tells whether it was told that the first state is complete.
+    fn has_told_synced(&self) -> bool;
     /// Tells whether something was refused for want of room.
     fn is_incomplete(&self) -> bool;
     /// Returns the version that the cache shows.
@@ -171,6 +183,8 @@ pub trait Engine {
     fn told(&self) -> Vec<(u8, State)>;
     /// Returns which keys are in an index, as bits.
     fn indexed(&self, index: &str, value: &str) -> u32;
+    /// Returns which of [`LABELS`] the index by label has, as bits.
+    fn labels(&self) -> u32;
     /// Returns how many objects the cache says it has.
     fn len(&self) -> usize;
     /// Tells whether it says it has none.
@@ -300,6 +314,10 @@ impl<S: SimStorage> Engine for One<S> {
         self.0.cache().is_synced()
     }
 
+    fn has_told_synced(&self) -> bool {
+        self.0.cache().has_told_synced()
+    }
+
     fn is_incomplete(&self) -> bool {
         self.0.cache().is_incomplete()
     }
@@ -322,6 +340,10 @@ impl<S: SimStorage> Engine for One<S> {
 
     fn indexed(&self, index: &str, value: &str) -> u32 {
         indexed(self.0.cache(), index, value)
+    }
+
+    fn labels(&self) -> u32 {
+        labels(self.0.cache())
     }
 
     fn len(&self) -> usize {
@@ -426,6 +448,10 @@ impl<S: SimStorage> Engine for Parts<S> {
         self.cache.is_synced()
     }
 
+    fn has_told_synced(&self) -> bool {
+        self.cache.has_told_synced()
+    }
+
     fn is_incomplete(&self) -> bool {
         self.cache.is_incomplete()
     }
@@ -448,6 +474,10 @@ impl<S: SimStorage> Engine for Parts<S> {
 
     fn indexed(&self, index: &str, value: &str) -> u32 {
         indexed(&self.cache, index, value)
+    }
+
+    fn labels(&self) -> u32 {
+        labels(&self.cache)
     }
 
     fn len(&self) -> usize {
@@ -514,6 +544,9 @@ fn out(output: Output<'_>) -> Out {
 }
 
 fn shown(report: &Report<'_>) -> &'static str {
+    if let Problem::NoRoom { key } = report.problem {
+        return NO_ROOM[usize::from(slot(key))];
+    }
     report.class()
 }
 
@@ -631,6 +664,16 @@ fn indexed<S: SimStorage>(cache: &Cache<Held<S>, S>, index: &str, value: &str) -
     cache.by_index(index, value).map_or(0, |found| {
         found.fold(0, |bits, (key, _)| bits | 1 << slot(key.as_ref()))
     })
+}
+
+fn labels<S: SimStorage>(cache: &Cache<Held<S>, S>) -> u32 {
+    let mut bits = 0;
+    cache.index_values("app", |value| {
+        // A value that nobody gave is a bit that no label has.
+        let label = LABELS.iter().position(|own| *own == value);
+        bits |= 1 << label.unwrap_or(LABELS.len());
+    });
+    bits
 }
 
 fn told<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Vec<(u8, State)> {

@@ -62,6 +62,8 @@ pub enum FaultKind {
     Empty,
     /// A cut behind an object.
     CutBehindObject,
+    /// A cut in the middle of a member of gzip: what the transport could decompress comes, and then its error.
+    CutInMember,
     /// Silence behind an object: the connection is half open.
     StallBehindObject,
     /// An object comes twice.
@@ -78,11 +80,13 @@ pub enum FaultKind {
     Trailing,
     /// One byte at a time.
     Dribble,
+    /// One event that says nothing, and the end; again and again.
+    Restless,
 }
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::Refuse,
         Self::Reset,
         Self::StaleConnection,
@@ -110,6 +114,7 @@ impl FaultKind {
         Self::CutInObject,
         Self::Empty,
         Self::CutBehindObject,
+        Self::CutInMember,
         Self::StallBehindObject,
         Self::Duplicate,
         Self::Drop,
@@ -118,6 +123,7 @@ impl FaultKind {
         Self::NoEnd,
         Self::Trailing,
         Self::Dribble,
+        Self::Restless,
     ];
 
     /// Tells whether a server that does so lies: what it has told need not be the truth.
@@ -131,7 +137,7 @@ impl FaultKind {
     pub const fn garbles(self) -> bool {
         matches!(
             self,
-            Self::Html | Self::Garbage | Self::Strange | Self::Trailing
+            Self::Html | Self::Garbage | Self::Strange | Self::Trailing | Self::Restless
         )
     }
 
@@ -173,7 +179,7 @@ impl FaultKind {
             Self::TooLarge => Fault::status(504, TOO_LARGE),
             Self::Html => Fault::html(),
             Self::HalfClean => Fault::nothing().cut_after_bytes(bytes).cleanly(),
-            Self::Half => Fault::nothing().cut_after_bytes(bytes),
+            Self::Half | Self::CutInMember => Fault::nothing().cut_after_bytes(bytes),
             Self::HalfSilent => Fault::nothing().cut_after_bytes(bytes).silently(),
             Self::CutInObject => Fault::nothing().cut_inside_event(index),
             Self::Empty => Fault::nothing().cut_after_bytes(0).cleanly(),
@@ -190,6 +196,9 @@ impl FaultKind {
             Self::NoEnd => Fault::nothing().drop_event(usize::from(at % 6)),
             Self::Trailing => Fault::nothing().append("}}}"),
             Self::Dribble => Fault::nothing().split(&[1]),
+            Self::Restless => {
+                Fault::raw("{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n").times(20)
+            }
         }
     }
 }

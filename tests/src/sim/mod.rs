@@ -1,6 +1,6 @@
 //! A deterministic simulation of an informer: one seed makes the changes, the faults and the schedule.
 //!
-//! A [`Plan`] is a world and a list of actions. [`run`](fn@run) carries it out on the engine without I/O, against two fake API
+//! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, against two fake API
 //! servers before one etcd, on virtual time. After every step all [`invariants`] are looked at; at its end all faults
 //! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`.
 
@@ -22,7 +22,9 @@ pub mod planted;
 pub mod run;
 pub mod runner;
 pub mod shrink;
+pub mod variant;
 pub mod wire;
 
 pub use plan::Plan;
-pub use run::{Outcome, Violation, run};
+pub use run::{Outcome, Violation, run_with};
+pub use variant::Variant;

@@ -78,6 +78,12 @@ pub struct World {
     pub forgetful: bool,
     /// Milliseconds until an answer begins.
     pub latency: u16,
+    /// Seconds of silence after which something on the way resets a connection; 0 is never.
+    pub idle_cut: u8,
+    /// There is an object under every key when the informer begins.
+    pub full: bool,
+    /// How many objects the cache has room for; 0 is any number.
+    pub room: u8,
 }
 
 /// One thing that happens.
@@ -95,6 +101,8 @@ pub enum Action {
     Bump,
     /// A fault for the next request.
     Fault(FaultKind, u8),
+    /// A fault for the next request for a later page.
+    PageFault(FaultKind, u8),
     /// The etcd is compacted up to so many versions ago.
     Compact(u8),
     /// The watch caches forget their events.
@@ -121,6 +129,8 @@ pub enum Action {
     CloseWatches,
     /// Watches fall silent.
     StallWatches,
+    /// A server says GOAWAY: requests without an answer are cut, answers that have begun go on.
+    GoAway(u8),
     /// Bookmarks are sent from now on, or not.
     Bookmarks(bool),
     /// The client reads up to so many bytes of what is there.
@@ -139,6 +149,8 @@ pub enum Action {
     ClockBack(u16),
     /// A handler joins: its resync period in seconds, its backlog, whether it wants unchanged objects.
     Join(u8, u8, bool),
+    /// Notifications are popped up to a deletion, and a handler with this backlog joins before the next one.
+    JoinAmid(u8),
     /// A handler leaves.
     Leave(u8),
     /// The user wants a resync.
@@ -179,8 +191,16 @@ impl Plan {
     }
 
     fn generate(entropy: &mut Entropy<'_>, seed: u64, steps: usize) -> Self {
-        let world = World::generate(entropy, seed);
-        let temper = Temper::generate(entropy);
+        let mut world = World::generate(entropy, seed);
+        let mut temper = Temper::generate(entropy);
+        if temper.pager {
+            temper.reading *= 4;
+            temper.client *= 4;
+            temper.servers *= 4;
+            world.stream = false;
+            world.page = 1;
+            world.full = true;
+        }
         let mut actions = Vec::with_capacity(steps);
         while actions.len() < steps && !entropy.is_spent() {
             actions.push(temper.action(entropy, &world));
@@ -216,6 +236,9 @@ impl World {
             gone_http: entropy.one_in(3),
             forgetful: entropy.one_in(4),
             latency: [0, 0, 5, 400][entropy.below(4) as usize],
+            idle_cut: [0, 0, 0, 0, 0, 2, 20, 50][entropy.below(8) as usize],
+            full: entropy.one_in(3),
+            room: 0,
         }
     }
 
@@ -238,6 +261,8 @@ struct Temper {
     favourite: FaultKind,
     /// Lies make what can be checked less.
     honest: bool,
+    /// Lists in many pages are what it is about.
+    pager: bool,
 }
 
 impl Temper {
@@ -252,6 +277,7 @@ impl Temper {
             client: weight(1),
             favourite: entropy.pick(&FaultKind::ALL),
             honest: !entropy.one_in(3),
+            pager: entropy.one_in(6),
         }
     }
 
@@ -274,9 +300,9 @@ impl Temper {
             0 => Self::change(entropy, world),
             1 => self.fault(entropy),
             2 => self.server(entropy),
-            3 => Self::reading(entropy),
-            4 => Self::time(entropy),
-            _ => Self::client(entropy),
+            3 => self.reading(entropy),
+            4 => self.time(entropy),
+            _ => self.client(entropy),
         }
     }
 
@@ -303,11 +329,16 @@ impl Temper {
         } else {
             kind
         };
-        Action::Fault(kind, small(entropy, 256))
+        let at = small(entropy, 256);
+        if entropy.one_in(if self.pager { 2 } else { 8 }) {
+            Action::PageFault(kind, at)
+        } else {
+            Action::Fault(kind, at)
+        }
     }
 
     fn server(self, entropy: &mut Entropy<'_>) -> Action {
-        let what = entropy.below(26);
+        let what = entropy.below(27);
         let server = small(entropy, 2);
         match what {
             0..5 => Action::CutWatches,
@@ -324,14 +355,17 @@ impl Temper {
             22 => Action::Bookmarks(entropy.below(2) == 1),
             23 if !entropy.one_in(4) => Action::CutWatches,
             23 => Action::Restore(small(entropy, 8), self.honest || entropy.below(2) == 1),
+            26 => Action::GoAway(server),
             24 if !self.honest => Action::Lose(small(entropy, 6)),
             _ => Action::Up(server),
         }
     }
 
-    fn reading(entropy: &mut Entropy<'_>) -> Action {
+    fn reading(self, entropy: &mut Entropy<'_>) -> Action {
         let source = small(entropy, 2);
         match entropy.below(8) {
+            // A page at a time, or a part of one.
+            0..6 if self.pager => Action::Read(source, small(entropy, 60) + 1),
             0..4 => Action::ReadAll(source),
             4..6 => Action::Read(source, small(entropy, 250) + 1),
             6 => Action::Pop(small(entropy, 6) + 1),
@@ -339,8 +373,10 @@ impl Temper {
         }
     }
 
-    fn time(entropy: &mut Entropy<'_>) -> Action {
+    fn time(self, entropy: &mut Entropy<'_>) -> Action {
         match entropy.below(16) {
+            // What passes while all is read leaves no page half read.
+            0..5 if self.pager => Action::ToDeadline,
             0..6 => Action::Pass(
                 [10, 900, 1_100, 2_000, 5_000, 31_000][entropy.below(6) as usize],
                 true,
@@ -355,8 +391,11 @@ impl Temper {
         }
     }
 
-    fn client(entropy: &mut Entropy<'_>) -> Action {
-        match entropy.below(12) {
+    fn client(self, entropy: &mut Entropy<'_>) -> Action {
+        if self.pager && entropy.below(3) == 0 {
+            return Action::Relist(small(entropy, 2));
+        }
+        match entropy.below(14) {
             0..3 => {
                 let resync = [0, 0, 1, 7, 30][entropy.below(5) as usize];
                 let backlog = [255, 1, 2, 8][entropy.below(4) as usize];
@@ -366,6 +405,7 @@ impl Temper {
             4..7 => Action::Resync,
             7 => Action::Relist(small(entropy, 2)),
             8..10 => Action::LateAnswer(small(entropy, 3)),
+            12 | 13 => Action::JoinAmid([255, 1, 2, 8][entropy.below(4) as usize]),
             10 if entropy.one_in(3) => Action::Reborn,
             11 if entropy.one_in(3) => Action::Stop,
             _ => Action::Pop(small(entropy, 6) + 1),
@@ -400,6 +440,7 @@ impl fmt::Display for Action {
             Self::Recreate(slot) => write!(f, "delete {} and create it again", key(slot)),
             Self::Bump => f.write_str("another resource changes"),
             Self::Fault(kind, at) => write!(f, "fault for the next request: {kind} ({at})"),
+            Self::PageFault(kind, at) => write!(f, "fault for the next later page: {kind} ({at})"),
             Self::Compact(back) => write!(f, "compact up to {back} versions ago"),
             Self::ForgetEvents => f.write_str("watch caches forget their events"),
             Self::Lag(server, back) => write!(f, "server {server} lags, {back} versions behind"),
@@ -423,6 +464,7 @@ impl fmt::Display for Action {
             Self::CutWatches => f.write_str("watches are reset"),
             Self::CloseWatches => f.write_str("watches end"),
             Self::StallWatches => f.write_str("watches fall silent"),
+            Self::GoAway(server) => write!(f, "server {server} says GOAWAY"),
             Self::Bookmarks(on) => write!(f, "bookmarks {}", if on { "on" } else { "off" }),
             Self::Read(source, bytes) => write!(f, "source {source} reads {bytes} bytes"),
             Self::ReadAll(source) => write!(f, "source {source} reads all"),
@@ -438,6 +480,10 @@ impl fmt::Display for Action {
                     "a handler joins: resync {resync} s, backlog {backlog}, unchanged {unchanged}"
                 )
             }
+            Self::JoinAmid(backlog) => write!(
+                f,
+                "pop up to a deletion, behind which a handler joins with backlog {backlog}"
+            ),
             Self::Leave(listener) => write!(f, "handler {listener} leaves"),
             Self::Resync => f.write_str("resync"),
             Self::Relist(source) => write!(f, "the user wants a list of source {source}"),

@@ -5,6 +5,7 @@ use core::ops::Range;
 use informer_core::planted::{Bug, choose};
 
 use super::runner::explore;
+use super::variant::Variant;
 
 /// Within so many seeds each bug has to be found, and without one none of these may fail.
 pub const SEEDS: Range<u64> = 0..2_000;
@@ -24,7 +25,7 @@ pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
     let none = clean.then_some(None);
     let bugs = Bug::ALL.iter().copied().map(Some);
     let hunt = |bug| {
-        let summary = explore(SEEDS, threads, 1, &|| choose(bug));
+        let summary = explore(Variant::Heap, SEEDS, threads, 1, &|| choose(bug));
         let first = summary.failed.first();
         let hunt = Hunt {
             bug,

@@ -3,15 +3,14 @@
 use core::fmt;
 use core::time::Duration;
 
-use informer_core::Heap;
 use informer_mock::{Config, Gone, Instant};
 
 use super::client::{Client, Seen};
 use super::cluster::Cluster;
 use super::coverage::Coverage;
-use super::engine::{Engine, Snapshot, engine};
+use super::engine::{Engine, NoteKind, Snapshot};
 use super::invariants::{self, Context, Invariant};
-use super::plan::{Action, Plan, World};
+use super::plan::{Action, KEY_NAMES, Plan, World};
 
 /// How long it may take until all is right again when there are no more faults: the longest delay there is (a
 /// credential that was refused again and again, with its jitter), a watch that was asked for the longest time and
@@ -29,6 +28,9 @@ pub struct Outcome {
     pub trace: Vec<String>,
     /// A hash of all that happened.
     pub digest: u64,
+    /// One hash of what was told of each key, and one of all else: in which order keys are told is the storage's choice, and
+    /// replays are left out.
+    pub agreement: [u64; KEY_NAMES.len() + 1],
 }
 
 /// An invariant was violated.
@@ -59,14 +61,6 @@ impl fmt::Display for Violation {
 /// Makes the engine of a process, whose number is given.
 pub type MakeEngine = dyn Fn(&World, u64) -> Box<dyn Engine>;
 
-/// Carries out a plan on growing storage.
-///
-/// # Errors
-/// The first violation of an invariant.
-pub fn run(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
-    run_with(plan, trace, &engine::<Heap>)
-}
-
 /// Carries out a plan on an engine that the caller makes.
 ///
 /// # Errors
@@ -79,6 +73,7 @@ pub fn run_with(plan: &Plan, trace: bool, make: &MakeEngine) -> Result<Outcome, 
             steps: run.step,
             trace: run.trace,
             digest: run.digest,
+            agreement: run.agreement,
         }),
         Err((invariant, source, what)) => Err(Box::new(Violation {
             invariant,
@@ -101,10 +96,13 @@ struct Run {
     step: usize,
     processes: u64,
     lost: bool,
+    /// There is room for all objects that are left.
+    must_fit: bool,
     coverage: Coverage,
     wants_trace: bool,
     trace: Vec<String>,
     digest: u64,
+    agreement: [u64; KEY_NAMES.len() + 1],
 }
 
 impl Run {
@@ -121,15 +119,22 @@ impl Run {
             step: 0,
             processes: 0,
             lost: false,
+            must_fit: false,
             coverage: Coverage::default(),
             wants_trace: trace,
             trace: Vec::new(),
             digest: 0xcbf2_9ce4_8422_2325,
+            agreement: [0xcbf2_9ce4_8422_2325; KEY_NAMES.len() + 1],
         }
     }
 
     fn go(&mut self, plan: &Plan, make: &MakeEngine) -> Result<(), Failed> {
         self.cluster.tick(self.now);
+        if self.world.full {
+            for slot in 0..self.world.keys {
+                self.cluster.put(slot, slot % 2, None);
+            }
+        }
         self.client.join(0, 255, false);
         self.poll();
         self.check()?;
@@ -177,6 +182,7 @@ impl Run {
                 cluster.inject(&kind.fault(at));
                 self.client.fault = Some(kind);
             }
+            Action::PageFault(kind, at) => self.client.page_fault = Some((kind, at)),
             Action::Compact(back) => cluster.compact(back.into()),
             Action::ForgetEvents => cluster.forget_events(),
             Action::Lag(server, back) => cluster.lag(server.into(), back.into()),
@@ -212,6 +218,7 @@ impl Run {
             Action::StallWatches => {
                 cluster.disturb_watches(informer_mock::FakeServer::stall_watches);
             }
+            Action::GoAway(server) => cluster.go_away(server.into()),
             Action::Bookmarks(on) => cluster.configure(|config| config.bookmarks = on),
             Action::Read(source, bytes) => {
                 self.read(usize::from(source) % sources, bytes.into());
@@ -232,6 +239,15 @@ impl Run {
             Action::ClockBack(ms) => self.client.clock_back(Duration::from_millis(ms.into())),
             Action::Join(resync, backlog, unchanged) => {
                 self.client.join(resync, backlog, unchanged);
+            }
+            Action::JoinAmid(backlog) => {
+                if self.client.pop_deletion() {
+                    self.check()?;
+                    if self.client.handlers.len() >= 4 {
+                        self.client.leave(1);
+                    }
+                    self.client.join(0, backlog, false);
+                }
             }
             Action::Leave(handler) => self.client.leave(handler.into()),
             Action::Resync => self.client.resync(),
@@ -373,6 +389,7 @@ impl Run {
         self.note(|| "all faults end".to_owned());
         self.cluster.heal();
         self.client.fault = None;
+        self.client.page_fault = None;
         self.client.break_lies();
         if self.world.client_go {
             // It waits for a connection that is half open as long as TCP likes, which is not for ever.
@@ -404,6 +421,23 @@ impl Run {
         self.cluster.delete(0);
         self.drain()?;
         self.wait_until_right()?;
+        self.settled()?;
+        if self.client.engine.is_incomplete() {
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    /// What did not fit comes when there is room for it.
+    fn make_room(&mut self) -> Result<(), Failed> {
+        self.step += 1;
+        self.note(|| "objects are deleted until the others fit".to_owned());
+        self.must_fit = true;
+        for slot in self.world.room..self.world.keys {
+            self.cluster.delete(slot);
+        }
+        self.drain()?;
+        self.wait_until_right()?;
         self.settled()
     }
 
@@ -422,7 +456,7 @@ impl Run {
 
     fn is_right(&mut self) -> bool {
         let quiet = self.client.is_quiet();
-        let synced = self.client.engine.is_synced() || self.client.engine.is_incomplete();
+        let synced = self.client.engine.is_synced() || self.lacks_room();
         let heard = self
             .client
             .handlers
@@ -431,8 +465,13 @@ impl Run {
         quiet && synced && heard && self.missing().is_none()
     }
 
+    /// Tells whether the cache is incomplete, and may be.
+    fn lacks_room(&self) -> bool {
+        self.client.engine.is_incomplete() && !self.must_fit
+    }
+
     fn missing(&self) -> Option<String> {
-        if self.client.engine.is_incomplete() {
+        if self.lacks_room() {
             return None;
         }
         let snapshot = self.client.snapshot();
@@ -478,7 +517,9 @@ impl Run {
         let seen = core::mem::take(&mut self.client.seen);
         for seen in &seen {
             self.digest_of(seen);
-            if let Some(line) = shown(seen) {
+            if self.wants_trace
+                && let Some(line) = shown(seen)
+            {
                 self.note(|| format!("    {line}"));
             }
         }
@@ -518,22 +559,38 @@ impl Run {
     }
 
     fn digest_of(&mut self, seen: &Seen) {
-        use core::hash::{Hash, Hasher};
+        use core::hash::Hasher;
         let mut hasher = Fnv(self.digest);
-        match seen {
-            Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(&mut hasher),
-            Seen::Reported(source, class) => (2, source, class).hash(&mut hasher),
-            Seen::Told(note) => (3, note.slot, note.state).hash(&mut hasher),
-            Seen::Heard(handler, event) => {
-                (4, handler, event.key().map(|key| key.0)).hash(&mut hasher);
-            }
-            Seen::Joined(handler) => (5, handler.number).hash(&mut hasher),
-            Seen::Left(handler) => (6, handler).hash(&mut hasher),
-            Seen::Resync(pass, _) => (7, pass).hash(&mut hasher),
-            Seen::Drained(source, outputs, wait) => (8, source, outputs, wait).hash(&mut hasher),
-            Seen::Wrong(what) => (9, what).hash(&mut hasher),
-        }
+        feed(seen, &mut hasher);
         self.digest = hasher.finish();
+        let part = match seen {
+            // Whether what came in the middle of a pass is replayed by it depends on its place.
+            Seen::Told(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
+            Seen::Told(note) if note.kind != NoteKind::Synced => note.slot.into(),
+            // What handlers hear follows from what was told.
+            Seen::Heard(..) => return,
+            _ => KEY_NAMES.len(),
+        };
+        let mut hasher = Fnv(self.agreement[part]);
+        feed(seen, &mut hasher);
+        self.agreement[part] = hasher.finish();
+    }
+}
+
+fn feed(seen: &Seen, hasher: &mut Fnv) {
+    use core::hash::Hash;
+    match seen {
+        Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(hasher),
+        Seen::Reported(source, class) => (2, source, class).hash(hasher),
+        Seen::Told(note) => (3, note.slot, note.state).hash(hasher),
+        Seen::Heard(handler, event) => {
+            (4, handler, event.key().map(|key| key.0)).hash(hasher);
+        }
+        Seen::Joined(handler) => (5, handler.number).hash(hasher),
+        Seen::Left(handler) => (6, handler).hash(hasher),
+        Seen::Resync(pass, _) => (7, pass).hash(hasher),
+        Seen::Drained(source, outputs, wait) => (8, source, outputs, wait).hash(hasher),
+        Seen::Wrong(what) => (9, what).hash(hasher),
     }
 }
 
@@ -595,5 +652,6 @@ fn config(world: &World) -> Config {
         Gone::Event
     };
     config.latency = Duration::from_millis(world.latency.into());
+    config.idle_cut = (world.idle_cut > 0).then(|| Duration::from_secs(world.idle_cut.into()));
     config
 }

@@ -9,8 +9,9 @@ use std::sync::Mutex;
 
 use super::coverage::Coverage;
 use super::plan::Plan;
-use super::run::{Outcome, Violation, run};
+use super::run::{Outcome, Violation};
 use super::shrink::shrink;
+use super::variant::Variant;
 
 /// What many runs came to.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,7 @@ pub struct Summary {
 /// Runs seeds on so many threads; stops after `enough` that fail.
 #[must_use]
 pub fn explore(
+    variant: Variant,
     seeds: Range<u64>,
     threads: usize,
     enough: usize,
@@ -47,7 +49,7 @@ pub fn explore(
                         break;
                     }
                     own.seeds += 1;
-                    match run_seed(seed) {
+                    match run_plan(variant, &variant.plan(seed), false) {
                         Ok(outcome) => {
                             own.steps += outcome.steps as u64;
                             own.coverage.add(&outcome.coverage);
@@ -80,20 +82,12 @@ impl Summary {
     }
 }
 
-/// Runs one seed. A panic is a violation too.
-///
-/// # Errors
-/// The first violation of an invariant.
-pub fn run_seed(seed: u64) -> Result<Outcome, Box<Violation>> {
-    run_plan(&Plan::of_seed(seed), false)
-}
-
 /// Runs a plan. A panic is a violation too.
 ///
 /// # Errors
 /// The first violation of an invariant.
-pub fn run_plan(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
-    catch_unwind(AssertUnwindSafe(|| run(plan, trace))).unwrap_or_else(|panic| {
+pub fn run_plan(variant: Variant, plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
+    catch_unwind(AssertUnwindSafe(|| variant.run(plan, trace))).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(Box::new(Violation {
@@ -109,20 +103,22 @@ pub fn run_plan(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
 /// Says all that is to be said of a seed that fails: what is wrong, how to run it again, and the smallest trace that
 /// could be found.
 #[must_use]
-pub fn report(seed: u64) -> String {
-    let plan = Plan::of_seed(seed);
-    let Err(violation) = run_plan(&plan, false) else {
+pub fn report(variant: Variant, seed: u64) -> String {
+    let plan = variant.plan(seed);
+    let Err(violation) = run_plan(variant, &plan, false) else {
         return format!("seed {seed} violates nothing\n");
     };
     let mut text = format!("seed {seed} violates {violation}\n\n");
     let _ = writeln!(
         text,
-        "to run it again:\n    cargo run --release -p informer-tests --no-default-features --bin simulate -- --seed {seed}\n"
+        "to run it again:\n    cargo run --release -p informer-tests --no-default-features --bin simulate -- --variant {} --seed {seed}\n",
+        variant.name()
     );
     let small = shrink(&plan, 2_000, &mut |plan| {
-        run_plan(plan, false).is_err_and(|smaller| smaller.invariant == violation.invariant)
+        run_plan(variant, plan, false)
+            .is_err_and(|smaller| smaller.invariant == violation.invariant)
     });
-    let Err(violation) = run_plan(&small, true) else {
+    let Err(violation) = run_plan(variant, &small, true) else {
         return text;
     };
     let _ = writeln!(

@@ -13,8 +13,12 @@ pub struct Wire {
     /// The version reached: one of these. More than one where an event was too large to say for sure; none before the
     /// first list.
     pub versions: Vec<u64>,
+    /// The version of the last complete picture.
+    pub listed: Option<u64>,
     /// A complete picture has begun and is not complete.
     pub in_list: bool,
+    /// How many pictures have begun. What came of one that was cut is kept.
+    pub begun: u32,
     /// How many complete pictures there were.
     pub complete: u32,
     /// What was told is the truth: no server has lied since the last complete picture.
@@ -147,6 +151,7 @@ impl Wire {
         }
         if !core::mem::replace(&mut reading.started, true) && reading.begins() {
             self.in_list = true;
+            self.begun += 1;
             self.newest = Default::default();
             self.list = ListSoFar {
                 version: None,
@@ -221,6 +226,7 @@ impl Wire {
 
     fn complete(&mut self, version: Option<u64>, era: usize, honest: bool) {
         self.versions = version.into_iter().collect();
+        self.listed = version;
         self.in_list = false;
         self.complete += 1;
         self.trusted = honest && !self.lost;

@@ -85,6 +85,8 @@ impl FakeServer {
     /// [`catch_up`](Self::catch_up), as on a second API server that is behind.
     pub fn lag_at(&mut self, version: u64) {
         let visible = version.min(self.store.version).max(self.store.compacted);
+        // One that lags already may stand before that: its watches are told what it sees only now.
+        self.catch_up_to(self.routed, visible);
         let replica = self.replica_mut();
         replica.visible = visible;
         replica.lagging = true;

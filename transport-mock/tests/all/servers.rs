@@ -13,6 +13,21 @@ fn server() -> FakeServer {
     FakeServer::new(1)
 }
 
+/// A server that lags, and is told to lag at a later version, has seen what lies between.
+#[test]
+fn a_server_that_lags_less_than_before_tells_its_watches_what_it_sees_now() {
+    let mut server = server();
+    server.create("pods", pod("a", "x")).unwrap(); // 2
+    server.lag_at(2);
+    let watch = server.handle_request(at(0), "/api/v1/pods?watch=1&resourceVersion=2", JSON);
+    server.create("pods", pod("b", "x")).unwrap(); // 3
+    server.create("pods", pod("c", "x")).unwrap(); // 4
+    server.lag_at(3);
+    assert_eq!(events(&read(&mut server, at(0), watch).0).len(), 1);
+    server.catch_up();
+    assert_eq!(events(&read(&mut server, at(0), watch).0).len(), 1);
+}
+
 #[test]
 fn each_server_has_a_cache_of_its_own_and_keeps_its_watches() {
     let mut server = server();

@@ -93,7 +93,7 @@ fn older(context: &Context<'_>, at: impl Fn(usize) -> Option<(usize, u64)>) -> O
     })
 }
 
-fn each(
+pub(super) fn each(
     world: &World,
     at: impl Fn(usize) -> Option<(usize, u64)>,
     look: impl Fn(u8, Scope, (usize, u64)) -> Option<String>,
@@ -123,7 +123,7 @@ fn each(
 
 /// Where a backup was restored with its version as it was, versions come twice with other contents. Nobody can tell
 /// these apart.
-fn same(cluster: &Cluster, state: State, cached: Cached) -> bool {
+pub(super) fn same(cluster: &Cluster, state: State, cached: Cached) -> bool {
     state == cached.state
         || cluster.raw_restore
             && (state.uid, state.version) == (cached.state.uid, cached.state.version)

@@ -1,6 +1,6 @@
-//! An index finds exactly those objects that have the value.
+//! An index finds exactly those objects that have the value, and names exactly the values that objects have.
 //!
-//! Source: client-go's `ThreadSafeStore`, `updateSingleIndex`.
+//! Source: client-go's `ThreadSafeStore`, `updateSingleIndex`, `ListIndexFuncValues`.
 
 use super::super::engine::LABELS;
 use super::super::plan::KEYS;
@@ -40,6 +40,13 @@ impl Invariant for Index {
                     "app={label}: the index has {found:b}, the cache {right:b}"
                 ));
             }
+        }
+        let right = cached().fold(0, |bits, (_, cached)| bits | 1 << cached.state.label);
+        let named = engine.labels();
+        if named != right {
+            return Err(format!(
+                "the index names the labels {named:b}, the cache has {right:b}"
+            ));
         }
         for namespace in ["a", "b"] {
             let with = cached().filter(|(slot, _)| KEYS[usize::from(*slot)].0 == namespace);

@@ -26,26 +26,39 @@ impl Invariant for Kept {
         if note.kind != NoteKind::Deleted(true) {
             return Ok(());
         }
-        for (wire, scope) in context.client.wires.iter().zip(context.world.scopes) {
+        for (source, scope) in context
+            .world
+            .scopes
+            .iter()
+            .enumerate()
+            .take(context.client.sources())
+        {
+            // Of several lists that are not popped yet nobody can say which one ends it.
+            if context.client.unpopped_lists(source) > 1 {
+                continue;
+            }
+            let wire = &context.client.wires[source];
             // Who leaves a selector and comes back is told to be gone.
             if matches!(scope, Scope::Label(_)) {
                 continue;
             }
-            let [version] = wire.versions[..] else {
+            let ([version], Some(listed)) = (&wire.versions[..], wire.listed) else {
                 continue;
             };
             if !wire.trusted || wire.in_list || !scope.takes(note.slot, note.state) {
                 continue;
             }
-            let expected = context
-                .cluster
-                .expected(wire.era, *scope, note.slot, version);
-            if let Expected::OlderThan(state) = expected
-                && state.uid == note.state.uid
+            let names_it = |version: u64| {
+                let expected = context
+                    .cluster
+                    .expected(wire.era, *scope, note.slot, version);
                 // What was lost for another reason was there before.
-                && state.version >= note.state.version
-            {
-                return Err(format!("{note}: the list at {version} names it"));
+                matches!(expected, Expected::OlderThan(state)
+                    if state.uid == note.state.uid && state.version >= note.state.version)
+            };
+            // It is of no use in the list, and nothing has happened to it since.
+            if names_it(listed) && names_it(*version) {
+                return Err(format!("{note}: the list at {listed} names it"));
             }
         }
         Ok(())

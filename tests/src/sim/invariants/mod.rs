@@ -16,6 +16,7 @@ pub mod once;
 pub mod rate;
 pub mod reported;
 pub mod resync;
+pub mod room;
 pub mod versions;
 pub mod visibility;
 
@@ -93,6 +94,7 @@ pub fn all(world: &World) -> Vec<Box<dyn Invariant>> {
         Box::new(rate::Rate::new(world)),
         Box::new(reported::Reported::new(world)),
         Box::new(resync::Resync::default()),
+        Box::new(room::Room::default()),
         Box::new(versions::Versions),
         Box::new(visibility::Visibility::default()),
     ]

@@ -44,7 +44,9 @@ impl Invariant for Monotone {
                 ));
             }
             if version != last.0 {
-                *last = (version, complete);
+                // Where more lists than one wait to be popped, this need not be the version of the last.
+                let earlier = u32::from(!client.shows_last_list(source));
+                *last = (version, complete.saturating_sub(earlier));
             }
         }
         Ok(())

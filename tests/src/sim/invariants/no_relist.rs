@@ -1,5 +1,6 @@
 //! There is no list where a watch could have gone on: after a watch that lived and ended, was cut or fell silent, that
-//! found nobody listening, or that the server had no room for.
+//! found nobody listening, or that the server had no room for. Where the cache has refused something it lists again when
+//! there is room.
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
 
@@ -19,14 +20,17 @@ impl Invariant for NoRelist {
         "client-go: Reflector.watch, etcd robustness: Resumable"
     }
 
-    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         let Seen::Asked(asked) = seen else {
             return Ok(());
         };
         let Some(before) = &asked.before else {
             return Ok(());
         };
-        if asked.verb != Verb::Watch && could_resume(before) {
+        if asked.verb != Verb::Watch
+            && could_resume(before)
+            && !context.client.engine.is_incomplete()
+        {
             return Err(format!("{} follows upon {before:?}", asked.target));
         }
         Ok(())

@@ -35,7 +35,7 @@ impl Invariant for Once {
                         .client
                         .wires
                         .iter()
-                        .any(|wire| wire.complete > 1 || wire.in_list || !wire.trusted);
+                        .any(|wire| wire.begun > 1 || wire.in_list || !wire.trusted);
                 if !self.told.insert(note.state.n) && !may_come_again {
                     return Err(format!("{note}: told for the second time"));
                 }

@@ -31,7 +31,9 @@ impl Invariant for Resync {
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Resync(pass, _) => {
+                // Where there is little room it may be one that was begun before, and begins anew.
                 self.due.insert(*pass, self.has);
+                self.told.remove(pass);
             }
             Seen::Told(note) => self.told(note, context)?,
             _ => {}
@@ -88,6 +90,8 @@ impl Resync {
             NoteKind::Deleted(_) => {
                 self.has &= !bit;
                 self.due.values_mut().for_each(|due| *due &= !bit);
+                // What comes after it under the same name is another object, which a pass may come to in its turn.
+                self.told.values_mut().for_each(|told| *told &= !bit);
             }
             NoteKind::Updated(_) | NoteKind::Replayed(None) | NoteKind::Synced => {}
         }

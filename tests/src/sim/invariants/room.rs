@@ -1,0 +1,90 @@
+//! What the cache has no room for is reported with its key, and the cache says that it is incomplete; what it does have
+//! is right all the same.
+//!
+//! Source: `core/src/cache.rs`, `Cache::upsert`: "an object for which there is no room is refused, and the cache is then
+//! incomplete until a list fits"; `core/src/report.rs`: "nothing is lost in silence".
+
+use super::super::client::Seen;
+use super::super::cluster::Expected;
+use super::super::engine::NO_ROOM;
+use super::super::plan::KEY_NAMES;
+use super::bookmarkable::{each, same};
+use super::{Context, Invariant, Verdict};
+
+#[derive(Default)]
+pub(super) struct Room {
+    /// Of which keys it was reported since they were in the cache that there is no room for them.
+    reported: [bool; KEY_NAMES.len()],
+    /// Whether that was reported of any key since the cache was complete.
+    any: bool,
+}
+
+impl Invariant for Room {
+    fn name(&self) -> &'static str {
+        "room"
+    }
+
+    fn source(&self) -> &'static str {
+        "core/src/cache.rs: Cache::upsert"
+    }
+
+    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
+        if let Seen::Reported(_, class) = seen
+            && let Some(slot) = NO_ROOM.iter().position(|own| own == class)
+        {
+            self.reported[slot] = true;
+            self.any = true;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, context: &Context<'_>) -> Verdict {
+        let engine = &context.client.engine;
+        let reported = self.reported;
+        if engine.is_incomplete() && !self.any {
+            return Err("it is incomplete, and nothing was reported".to_owned());
+        }
+        self.any &= engine.is_incomplete();
+        if context.world.room == 0 {
+            return if engine.is_incomplete() {
+                Err("it is incomplete where room does not end".to_owned())
+            } else {
+                Ok(())
+            };
+        }
+        if !context.client.is_popped() {
+            return Ok(());
+        }
+        let shown = |source: usize| {
+            let wire = &context.client.wires[source];
+            let version = engine.version(source)?;
+            let is_present = context.client.shows_last_list(source);
+            (wire.trusted && !wire.in_list && is_present).then_some((wire.era, version))
+        };
+        let found = each(context.world, shown, |slot, scope, (era, version)| {
+            let cached = context.snapshot[usize::from(slot)];
+            let key = KEY_NAMES[usize::from(slot)];
+            let expected = context.cluster.expected(era, scope, slot, version);
+            let what = match (expected, cached) {
+                (Expected::State(_), None) if !engine.is_incomplete() => "it is complete without",
+                (Expected::State(_), None) if !reported[usize::from(slot)] => {
+                    "nobody was told that there is no room for"
+                }
+                (Expected::State(state), Some(cached))
+                    if !same(context.cluster, state, cached) && !cached.stale =>
+                {
+                    "it has an old state of"
+                }
+                (Expected::Nothing, Some(_)) => "it still has",
+                _ => return None,
+            };
+            Some(format!(
+                "{what} {key} at version {version}: the server had {expected:?}, the cache has {cached:?}"
+            ))
+        });
+        for (reported, cached) in self.reported.iter_mut().zip(context.snapshot) {
+            *reported &= cached.is_none();
+        }
+        found.map_or(Ok(()), Err)
+    }
+}

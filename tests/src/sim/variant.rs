@@ -1,0 +1,111 @@
+//! The storages that a plan is carried out on.
+
+use informer_core::{Heap, Inline};
+
+use super::engine::engine;
+use super::plan::{Action, Plan};
+use super::run::{Outcome, Violation, run_with};
+
+/// How many objects there is room for in [`Variant::Small`].
+pub const ROOM: usize = 2;
+
+/// Room for all objects that there are, and for what comes beside them.
+type Roomy = Inline<16, 32, 4096>;
+type Small = Inline<ROOM, 32, 4096>;
+
+/// Which storage a plan is carried out on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Variant {
+    /// Growing storage.
+    Heap,
+    /// Storage of a fixed size in which there is room for everything: it has to do what growing storage does.
+    Agree,
+    /// Storage of a fixed size in which there is room for two objects.
+    Small,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Heap, Self::Agree, Self::Small];
+
+    /// Returns the name that the command line knows.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Agree => "agree",
+            Self::Small => "small",
+        }
+    }
+
+    /// Returns the one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.name() == name)
+    }
+
+    /// Makes the plan of a seed.
+    #[must_use]
+    pub fn plan(self, seed: u64) -> Plan {
+        let mut plan = Plan::of_seed(seed);
+        match self {
+            Self::Heap => {}
+            Self::Agree => {
+                // Storage of a fixed size always merges what waits. The order of a walk is its own choice, so that
+                // nothing may come in the middle of one.
+                plan.world.merged = true;
+                let all = Action::Pop(u8::MAX);
+                let actions = plan.actions.into_iter().flat_map(|action| match action {
+                    Action::Pop(_) | Action::JoinAmid(_) => [Some(all), None],
+                    // Few passes at a time, for there is room for eight.
+                    Action::Join(1.., backlog, unchanged) => {
+                        [Some(all), Some(Action::Join(120, backlog, unchanged))]
+                    }
+                    Action::Read(..) | Action::ReadAll(_) => [Some(action), Some(all)],
+                    action => [Some(all), Some(action)],
+                });
+                plan.actions = actions.flatten().collect();
+            }
+            Self::Small => plan.world.room = 2,
+        }
+        plan
+    }
+
+    /// Carries out a plan.
+    ///
+    /// # Errors
+    /// The first violation of an invariant.
+    pub fn run(self, plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
+        match self {
+            Self::Heap => run_with(plan, trace, &engine::<Heap>),
+            Self::Agree => agree(plan, trace),
+            Self::Small => run_with(plan, trace, &engine::<Small>),
+        }
+    }
+}
+
+/// Carries out a plan on both storages, which have to ask and report the same, and to tell the same of each key.
+fn agree(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
+    let fixed = run_with(plan, trace, &engine::<Roomy>)?;
+    let growing = run_with(plan, trace, &engine::<Heap>)?;
+    if fixed.agreement == growing.agreement {
+        return Ok(fixed);
+    }
+    let at = fixed
+        .trace
+        .iter()
+        .zip(&growing.trace)
+        .position(|(one, other)| one != other);
+    let mut shown = fixed.trace;
+    if let Some(at) = at {
+        shown.truncate(at + 1);
+        shown.push(format!("where growing storage has {}", growing.trace[at]));
+    }
+    Err(Box::new(Violation {
+        invariant: "agree",
+        source: "core/src/storage: one code path over both storages",
+        what: "storage of a fixed size does something else than growing storage".to_owned(),
+        step: fixed.steps,
+        trace: shown,
+    }))
+}
