@@ -110,44 +110,39 @@ pub(crate) async fn says_what_is_wrong(context: Context) -> Outcome {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let admin = admin(&server);
     let token = "{token: nobody-knows-it}".to_owned();
-    let cases: [(&str, String, &Path, &str, &String, &[&str]); 5] = [
-        (
+    let case = |name, server: &str, ca: &Path, more, user: &str, words: &'static [&str]| {
+        let text = kubeconfig_text(server, ca, more, user);
+        (name, text, words)
+    };
+    let elsewhere = format!("https://{closed}");
+    let (past, other) = (
+        "tls-server-name: expired.informer.test",
+        "tls-server-name: wrong.informer.test",
+    );
+    let cases: [(&str, String, &[&str]); 5] = [
+        case(
             "wrong-ca",
-            url.clone(),
+            &url,
             &wrong_ca,
             "",
             &admin,
             &["certificate", "unknown ca"],
         ),
-        (
-            "expired",
-            url.clone(),
-            &ca,
-            "tls-server-name: expired.informer.test",
-            &admin,
-            &["expired"],
-        ),
-        (
+        case("expired", &url, &ca, past, &admin, &["expired"]),
+        case(
             "name",
-            url.clone(),
+            &url,
             &ca,
-            "tls-server-name: wrong.informer.test",
+            other,
             &admin,
             &["wrong.informer.test", "name"],
         ),
-        ("token", url, &ca, "", &token, &["401", "unauthorized"]),
-        (
-            "port",
-            format!("https://{closed}"),
-            &ca,
-            "",
-            &admin,
-            &["refused"],
-        ),
+        case("token", &url, &ca, "", &token, &["401", "unauthorized"]),
+        case("port", &elsewhere, &ca, "", &admin, &["refused"]),
     ];
-    for (name, server, ca, more, user, words) in cases {
+    for (name, text, words) in cases {
         let kubeconfig = tempfile(&format!("{name}.kubeconfig"));
-        std::fs::write(&kubeconfig, kubeconfig_text(&server, ca, more, user))?;
+        std::fs::write(&kubeconfig, text)?;
         let file = kubeconfig.display().to_string();
         let resource = "customresourcedefinitions";
         let output = run(&[

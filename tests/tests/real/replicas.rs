@@ -52,10 +52,11 @@ fn record(lease: &Value) -> LeaseRecord {
             .unwrap_or_default()
             .to_owned()
     };
-    let mut record = LeaseRecord::default();
-    record.holder = text("holderIdentity");
-    record.renewed = text("renewTime");
-    record
+    LeaseRecord {
+        holder: text("holderIdentity"),
+        renewed: text("renewTime"),
+        ..LeaseRecord::default()
+    }
 }
 
 fn written((status, answer): (u16, Value)) -> Result<Written, Error> {
