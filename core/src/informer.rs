@@ -125,6 +125,11 @@ where
         self.reflector.relist(now);
     }
 
+    /// Abandons what is under way and lists again at the newest version: [`Reflector::repair`].
+    pub fn repair(&mut self, now: Instant) {
+        self.reflector.repair(now);
+    }
+
     /// Returns the cache.
     #[must_use]
     pub const fn cache(&self) -> &Cache<Object<D::Value, S::Text>, S> {

@@ -106,6 +106,9 @@ fn a_late_answer_is_as_old_as_its_question() {
     assert_eq!(owned(&a, 31), 0);
 }
 
+/// Who holds it, and its last renewal.
+type Lease = (String, String);
+
 /// A replica in the random test below: its state, and what is under way.
 struct Replica {
     members: Members,
@@ -115,7 +118,8 @@ struct Replica {
     alive: bool,
     /// Until then nothing reaches the server, nor comes from it.
     cut_until: u64,
-    list: Option<(u64, u64, Vec<(String, String)>)>,
+    /// When it was asked for, when the answer is there, and the answer.
+    list: Option<(u64, u64, Vec<Lease>)>,
 }
 
 /// Many replicas that come, die, are cut off and come back, with requests that take their time: no key is ever two's, and

@@ -240,7 +240,8 @@ pub fn engine<S: SimStorage + 'static>(world: &World, seed: u64) -> Box<dyn Engi
     Box::new(One::<S>(informer))
 }
 
-fn resource(scope: Scope) -> OwnedResource {
+/// What a source asks for.
+pub(super) fn resource(scope: Scope) -> OwnedResource {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
     match scope {
         Scope::All => pods.into(),

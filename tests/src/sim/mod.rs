@@ -9,6 +9,7 @@
     reason = "an invariant looks at what concerns it, and enums of the engine may grow"
 )]
 
+pub mod audit;
 pub mod client;
 pub mod cluster;
 pub mod coverage;

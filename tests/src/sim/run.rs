@@ -3,8 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use informer_core::{Audit, AuditConfig, AuditStep, Verdict};
 use informer_mock::{Config, Gone, Instant};
 
+use super::audit::{Entries, list, version};
 use super::client::{Client, Seen};
 use super::cluster::Cluster;
 use super::coverage::Coverage;
@@ -404,8 +406,13 @@ impl Run {
         self.poll();
         self.drain()?;
         for source in 0..self.client.sources() {
-            if !self.client.wires[source].trusted {
-                // Nobody can know that a server has lied. The user, or an audit, asks again.
+            if self.client.wires[source].trusted {
+                continue;
+            }
+            // Nobody can know that a server has lied. The user, or an audit, asks again.
+            if self.client.sources() == 1 {
+                self.audit()?;
+            } else {
                 self.client.relist(source, self.now);
             }
         }
@@ -439,6 +446,51 @@ impl Run {
         self.drain()?;
         self.wait_until_right()?;
         self.settled()
+    }
+
+    /// Looks for what a server's lies have left in the cache. Where it finds nothing there is nothing.
+    fn audit(&mut self) -> Result<(), Failed> {
+        let resource = super::engine::resource(self.world.scopes[0]);
+        let mut audit = Audit::new(AuditConfig::new(Duration::from_secs(300)), 1);
+        let start = self.now;
+        while self.now.saturating_duration_since(start) < PATIENCE {
+            let reached = version(self.client.engine.version(0).unwrap_or(0));
+            let snapshot = self.client.snapshot();
+            match audit.poll(self.now, &reached) {
+                AuditStep::Wait(until) | AuditStep::Behind(until) => {
+                    let left = until.saturating_duration_since(self.now);
+                    self.pass(left.min(Duration::from_secs(20)), true)?;
+                }
+                AuditStep::List => {
+                    if !list(
+                        &mut self.cluster,
+                        &resource,
+                        self.now,
+                        &mut audit,
+                        &snapshot,
+                    ) {
+                        self.pass(Duration::from_secs(1), true)?;
+                    }
+                }
+                AuditStep::Compare => {
+                    let entries = Entries::of(&snapshot);
+                    match audit.compare(self.now, &reached, entries.iter()) {
+                        Verdict::Clean => {
+                            self.note(|| "an audit finds nothing".to_owned());
+                            return Ok(());
+                        }
+                        Verdict::Doubt => {}
+                        Verdict::Drift { count, .. } => {
+                            self.note(|| format!("an audit finds {count} objects"));
+                            self.client.relist(0, self.now);
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        let what = format!("after {PATIENCE:?} no audit has come to its end");
+        Err(("liveness", "simulation 5.8.2", what))
     }
 
     fn wait_until_right(&mut self) -> Result<(), Failed> {

@@ -285,7 +285,8 @@ pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> 
     for one in &replicas {
         one.controller.stop();
     }
-    let (wrong, moved) = (lock().wrong.clone(), lock().moved);
+    let wrong = lock().wrong.clone();
+    let moved = lock().moved;
     ensure(wrong.is_empty(), format_args!("{wrong:?}"))?;
     ensure(moved > 10, format_args!("{moved} keys changed hands"))?;
     replicas.iter().for_each(One::kill);

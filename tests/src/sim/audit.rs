@@ -1,0 +1,137 @@
+//! What an audit needs of the simulation: a list of its own, and the cache as it sees it.
+
+use core::fmt::Write as _;
+
+use informer_core::{
+    Audit, AuditEntry, Decode as _, End, Frame, Heap, Instant, Meta, Output, OwnedResource,
+    RawObject, Reflector, ReflectorConfig, ResourceVersion, Uid,
+};
+use informer_mock::{Chunk, HeadPoll};
+
+use super::cluster::Cluster;
+use super::engine::Snapshot;
+use super::plan::KEY_NAMES;
+
+type Text = Box<str>;
+
+/// The cache, in words of an audit.
+pub struct Entries(Vec<(&'static str, Uid<Text>, ResourceVersion<Text>)>);
+
+impl Entries {
+    /// Takes what is not known to be stale.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let entries = KEY_NAMES.iter().zip(snapshot);
+        Self(
+            entries
+                .filter_map(|(key, cached)| {
+                    let cached = cached.filter(|cached| !cached.stale)?;
+                    let uid = Uid::new(&cached.state.uid.to_string());
+                    Some((*key, uid, version(cached.state.version)))
+                })
+                .collect(),
+        )
+    }
+
+    /// Lends it.
+    pub fn iter(&self) -> impl Iterator<Item = AuditEntry<'_, Text>> {
+        self.0
+            .iter()
+            .map(|(key, uid, version)| AuditEntry { key, uid, version })
+    }
+}
+
+/// A version as the engine has it.
+#[must_use]
+pub fn version(number: u64) -> ResourceVersion<Text> {
+    ResourceVersion::new(&number.to_string())
+}
+
+/// Lists once for an audit, while time stands still. Tells whether the list came to its end; where an answer takes time
+/// it does not, and another try is due.
+pub fn list(
+    cluster: &mut Cluster,
+    resource: &OwnedResource,
+    now: Instant,
+    audit: &mut Audit<Text>,
+    snapshot: &Snapshot,
+) -> bool {
+    let entries = Entries::of(snapshot);
+    let mut reflector: Reflector<_, Heap> =
+        Reflector::new(resource.clone(), ReflectorConfig::default(), 1)
+            .list_once()
+            .with_accept(Meta.accept());
+    let mut complete = false;
+    while !reflector.is_stopped() {
+        let (id, target, accept) = match reflector.poll_output(now) {
+            Output::Send(request) => {
+                let mut target = String::new();
+                // Writing into a `String` does not fail.
+                let _ = request.write_target(&mut target);
+                (request.id(), target, request.accept())
+            }
+            Output::Report(_) | Output::Cancel(_) => continue,
+            Output::Wait(_) | _ => return false,
+        };
+        let open = cluster.ask(now, &target, accept);
+        let HeadPoll::Ready(head) = cluster.head(now, open) else {
+            cluster.close(open);
+            return false;
+        };
+        reflector.handle_head(now, id, head.to_head());
+        loop {
+            match cluster.chunk(now, open) {
+                Chunk::Data(bytes) => {
+                    let mut input = bytes.as_slice();
+                    while let Some(frame) = reflector.next_frame(now, id, &mut input) {
+                        match frame {
+                            Frame::Begin => audit.begin(),
+                            Frame::Object(object) => listed(audit, &object.raw, &entries),
+                            Frame::Complete { version } => {
+                                audit.complete(now, version);
+                                complete = true;
+                            }
+                            Frame::Report(_) | Frame::Bookmark { .. } | Frame::Internal | _ => {}
+                        }
+                    }
+                }
+                Chunk::End => {
+                    reflector.handle_end(now, id, End::Clean);
+                    break;
+                }
+                Chunk::Abort(_) | Chunk::Pending { .. } => {
+                    cluster.close(open);
+                    return false;
+                }
+            }
+        }
+        cluster.close(open);
+    }
+    complete
+}
+
+/// The engine shows uids as numbers, and so this does.
+fn listed(audit: &mut Audit<Text>, raw: &RawObject<'_>, entries: &Entries) {
+    let mut key = String::new();
+    // Writing into a `String` does not fail.
+    let _ = raw.write_key(&mut key);
+    let digits: String = raw
+        .uid()
+        .to_string()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    let uid = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|uid| u32::try_from(uid).ok());
+    let mut json = String::new();
+    let _ = write!(
+        json,
+        r#"{{"metadata":{{"uid":"{}","resourceVersion":"{}"}}}}"#,
+        uid.unwrap_or(0),
+        raw.resource_version()
+    );
+    let cached = entries.iter().find(|entry| entry.key == key);
+    audit.listed(&key, &RawObject::parse(json.as_bytes()), cached);
+}
