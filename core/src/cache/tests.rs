@@ -920,7 +920,7 @@ where
     let mut model = Model::default();
     let mut listing: BTreeSet<u16> = BTreeSet::new();
     let mut version = 0;
-    for _ in 0..300 {
+    for _ in 0..if cfg!(miri) { 60 } else { 300 } {
         version += 1;
         let source = rng.below(u64::from(sources)) as u16;
         let key = format!("k{}", rng.below(6));
