@@ -1321,7 +1321,7 @@ impl<S: Storage> Real<S> {
 #[cfg(not(miri))]
 const ROUNDS: u64 = 400;
 #[cfg(miri)]
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 1;
 
 fn agrees_with_the_model_with_a_store<S: Storage>(mode: Mode) {
     (1..=ROUNDS).for_each(|seed| agrees_with_the_model::<S>(mode, true, seed));

@@ -601,7 +601,7 @@ impl Model {
 #[cfg(not(miri))]
 const ROUNDS: u64 = 200;
 #[cfg(miri)]
-const ROUNDS: u64 = 2;
+const ROUNDS: u64 = 1;
 
 fn indexes_agree_with_the_objects<S: Functions>() {
     let namespace: IndexFunction = |object, value| value(split_key(&object.key).0);
