@@ -575,7 +575,10 @@ impl Run {
                 self.note(|| format!("    {line}"));
             }
         }
-        let quiet = seen.iter().all(|seen| matches!(seen, Seen::Drained(..)));
+        // What handlers hear was told before.
+        let quiet = seen
+            .iter()
+            .all(|seen| matches!(seen, Seen::Drained(..) | Seen::Heard(..)));
         let touched = core::mem::take(&mut self.client.touched) || !quiet;
         // Where nothing happened the state is what it was.
         let snapshot = if touched {
