@@ -410,7 +410,14 @@ impl Run {
                 continue;
             }
             // Nobody can know that a server has lied. The user, or an audit, asks again.
-            if self.client.sources() == 1 {
+            // An audit leaves out what is known to be stale.
+            let stale = self
+                .client
+                .snapshot()
+                .iter()
+                .flatten()
+                .any(|cached| cached.stale);
+            if self.client.sources() == 1 && !stale {
                 self.audit()?;
             } else {
                 self.client.relist(source, self.now);
