@@ -39,6 +39,10 @@ struct Options {
     #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
 
+    /// How many threads help to decode; left out, as many as an informer takes by itself
+    #[arg(long)]
+    decoders: Option<usize>,
+
     /// How many threads read from the cache all the while; how long that takes them is printed in a line of its own
     #[arg(long, default_value_t = 0)]
     readers: usize,
@@ -170,7 +174,11 @@ where
         First::Stream => Initial::Stream,
     };
     // The index by namespace is always there.
-    let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, decode)
+    let mut builder = Informer::builder(transport, Resource::parse("pods")?, decode);
+    if let Some(threads) = options.decoders {
+        builder = builder.decoders(threads);
+    }
+    let (pods, driver) = builder
         .initial(initial)
         .index_with("node", move |pod, emit| {
             read(pod, &mut |node, _, _| emit(node));
