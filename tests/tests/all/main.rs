@@ -1,4 +1,5 @@
 //! Tests across the crates, in one program, so that it is linked once.
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bad_input;
 mod conformance;
