@@ -13,6 +13,34 @@ use crate::timer::TokioTimer;
 ///
 /// An answer that nobody waits for any more must not be taken for that of a later call: each call is given up, by
 /// dropping its future, after the time in which a leader has to renew.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use informer_core::{LeaseRecord, Written};
+/// use informer_tokio::LeaseClient;
+///
+/// /// A Lease in memory, for a program that is alone.
+/// #[derive(Default)]
+/// struct Alone(Option<LeaseRecord>, u64);
+///
+/// impl LeaseClient for Alone {
+///     type Error = Infallible;
+///
+///     async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Infallible> {
+///         Ok(self.0.clone().map(|record| (record, self.1.to_string())))
+///     }
+///
+///     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Infallible> {
+///         self.update(record, "", true).await
+///     }
+///
+///     async fn update(&mut self, record: &LeaseRecord, _: &str, _: bool) -> Result<Written, Infallible> {
+///         self.0 = Some(record.clone());
+///         self.1 += 1;
+///         Ok(Written::Done(self.1.to_string()))
+///     }
+/// }
+/// ```
 pub trait LeaseClient: Send + 'static {
     /// What can go wrong.
     type Error: fmt::Display + Send;
@@ -64,6 +92,13 @@ pub struct Election<C> {
 }
 
 /// How an election stands. Clones are the same.
+///
+/// ```
+/// # async fn example(leadership: informer_tokio::Leadership) {
+/// leadership.acquired().await;
+/// println!("this one leads");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<State>,
@@ -81,6 +116,13 @@ struct State {
 
 impl<C: LeaseClient> Election<C> {
     /// Takes part under an identity that no other replica has; the name of the Pod is a good one.
+    ///
+    /// ```
+    /// use informer_tokio::{Election, ElectionConfig, LeaseClient};
+    /// # fn example(client: impl LeaseClient) {
+    /// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default());
+    /// # }
+    /// ```
     pub fn new(
         client: C,
         identity: impl Into<String>,
@@ -107,6 +149,12 @@ impl<C: LeaseClient> Election<C> {
 
     /// Does the work, until it has [resigned](Leadership::resign). Where it is dropped, this replica leads no more, and
     /// the others have to wait for the Lease to run out.
+    ///
+    /// ```
+    /// # fn example<C: informer_tokio::LeaseClient>(election: informer_tokio::Election<C>) {
+    /// tokio::spawn(election.run());
+    /// # }
+    /// ```
     pub async fn run(mut self) {
         let mut timer = self.timer;
         let mut is_wanted = true;

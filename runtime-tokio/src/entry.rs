@@ -283,6 +283,12 @@ impl<V: View> Entry<V> {
     }
 
     /// Returns the text at a path, where the object is kept as JSON, packed or not, and there is a text.
+    ///
+    /// ```
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// println!("it runs on {:?}", pod.string_at(&["spec", "nodeName"]));
+    /// # }
+    /// ```
     #[must_use]
     pub fn string_at(&self, path: &[&str]) -> Option<String> {
         let mut found = None;

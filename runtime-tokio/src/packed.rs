@@ -49,12 +49,20 @@ const DICTIONARY_BYTES: usize = 16 << 10;
 
 impl Packed {
     /// Makes a decoder that packs at level 1.
+    ///
+    /// ```
+    /// let decoder = informer_tokio::Packed::new();
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_level(1)
     }
 
     /// Makes a decoder that packs at another level of zstd, from 1 to 22: higher ones take much more time for little.
+    ///
+    /// ```
+    /// let decoder = informer_tokio::Packed::with_level(3);
+    /// ```
     #[must_use]
     pub fn with_level(level: i32) -> Self {
         Self {
@@ -68,6 +76,11 @@ impl Packed {
     }
 
     /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
+    ///
+    /// ```
+    /// use informer_tokio::{Packed, Prune};
+    /// let decoder = Packed::new().prune(Prune::NOISE);
+    /// ```
     #[must_use]
     pub fn prune(self, prune: Prune) -> Self {
         Self { prune, ..self }
@@ -89,6 +102,14 @@ impl fmt::Debug for Packed {
 }
 
 /// Why an object could not be packed or unpacked.
+///
+/// ```
+/// use informer_tokio::{PackError, PackedJson};
+/// fn replicas(deployment: &PackedJson) -> Result<u64, PackError> {
+///     let whole: serde_json::Value = deployment.decode()?;
+///     Ok(whole["spec"]["replicas"].as_u64().unwrap_or(1))
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     /// zstd says why.
@@ -209,6 +230,13 @@ impl Dictionary {
 }
 
 /// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
+///
+/// ```
+/// use informer_tokio::{Entry, PackedJson};
+/// fn show(pod: &Entry<PackedJson>) {
+///     println!("{} runs on {:?}", pod.key(), pod.string_at(&["spec", "nodeName"]));
+/// }
+/// ```
 #[derive(Clone)]
 pub struct PackedJson {
     dictionary: Option<Arc<Dictionary>>,
@@ -218,6 +246,12 @@ pub struct PackedJson {
 
 impl PackedJson {
     /// Returns how many bytes it takes, without its part of the dictionary.
+    ///
+    /// ```
+    /// # fn example(pod: &informer_tokio::PackedJson) {
+    /// println!("{} bytes", pod.packed_len());
+    /// # }
+    /// ```
     #[must_use]
     pub const fn packed_len(&self) -> usize {
         self.packed.len()
@@ -227,6 +261,13 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
+    ///
+    /// ```
+    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
+    /// println!("{}", String::from_utf8_lossy(pod.unpack()?.bytes()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unpack(&self) -> Result<RawJson, PackError> {
         self.read(RawJson::new)
     }
@@ -235,6 +276,13 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
+    ///
+    /// ```
+    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
+    /// println!("{} bytes of JSON", pod.read(<[u8]>::len)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
         // `read` may unpack another object: it gets the memory, and the thread takes new.
         let mut json = WORKSHOP.with_borrow_mut(|workshop| core::mem::take(&mut workshop.kept));
@@ -259,6 +307,13 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
+    ///
+    /// ```
+    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
+    /// println!("it is {:?}", pod.string_at(&["status", "phase"])?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
         self.read(|whole| {
             let text = json::value_at(whole, path).and_then(json::as_str);
@@ -270,6 +325,13 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where the object is not of the type, or what was packed is damaged.
+    ///
+    /// ```
+    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
+    /// let pod: serde_json::Value = pod.decode()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, PackError> {
         Ok(self.read(|json| serde_json::from_slice(json))??)
     }

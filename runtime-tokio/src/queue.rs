@@ -75,6 +75,10 @@ impl<K> RateLimit<K> for Limit<K> {
 
 impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     /// Makes a queue with client-go's rate limit for controllers, see [`informer_core::WorkQueue::new`].
+    ///
+    /// ```
+    /// let queue = informer_tokio::WorkQueue::<String>::new();
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -429,6 +433,14 @@ impl<K> fmt::Debug for WorkQueue<K> {
 }
 
 /// A key that is worked on. Where it is dropped it is done, be it well or not, and the rate limit keeps what it knows.
+///
+/// ```
+/// # async fn example(queue: informer_tokio::WorkQueue<String>) {
+/// while let Some(work) = queue.next().await {
+///     println!("{}", work.key());
+/// }
+/// # }
+/// ```
 #[must_use = "what is dropped is done"]
 pub struct Work<K: Ord + Clone> {
     key: K,

@@ -62,6 +62,12 @@ pub struct Replica {
 }
 
 /// The work of a [`Replica`]: it renews its Lease and lists those of all.
+///
+/// ```
+/// # fn example<C: informer_tokio::LeaseClient, M: informer_tokio::MembersClient>(work: informer_tokio::ReplicaWork<C, M>) {
+/// tokio::spawn(work.run());
+/// # }
+/// ```
 #[must_use = "nothing happens before it runs"]
 pub struct ReplicaWork<C, M> {
     election: Election<C>,
@@ -83,6 +89,13 @@ struct View {
 impl Replica {
     /// Makes a replica with a name that no other has or had, and its work. `lease` is for the Lease that is named after
     /// it, and `all` for those of all replicas.
+    ///
+    /// ```
+    /// use informer_tokio::{LeaseClient, MembersClient, Replica};
+    /// # fn example(lease: impl LeaseClient, all: impl MembersClient) {
+    /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default());
+    /// # }
+    /// ```
     pub fn new<C: LeaseClient, M: MembersClient>(
         lease: C,
         all: M,
@@ -202,6 +215,12 @@ impl Replica {
 
 impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
     /// Renews and lists until the replica resigns. Where it is dropped, the replica has no keys when its time is over.
+    ///
+    /// ```
+    /// # async fn example<C: informer_tokio::LeaseClient, M: informer_tokio::MembersClient>(work: informer_tokio::ReplicaWork<C, M>) {
+    /// work.run().await;
+    /// # }
+    /// ```
     pub async fn run(self) {
         let Self {
             election,

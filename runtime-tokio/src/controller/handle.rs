@@ -12,6 +12,14 @@ use crate::entry::Key;
 use crate::queue::WorkQueue;
 
 /// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
+///
+/// ```
+/// use informer_tokio::{Controller, Informer, Key, RawJson};
+/// # fn example(pods: Informer<RawJson>) {
+/// let handle = Controller::new(&pods).handle();
+/// println!("{} at work", handle.metrics().running);
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(super) queue: WorkQueue<Key>,
@@ -47,6 +55,13 @@ pub(super) struct Counts {
 pub(super) const ORDER: Ordering = Ordering::Relaxed;
 
 /// Figures of a controller.
+///
+/// ```
+/// # fn example(handle: informer_tokio::ControllerHandle) {
+/// let metrics = handle.metrics();
+/// println!("{} went well, {} failed", metrics.succeeded, metrics.failed);
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ControllerMetrics {
@@ -67,6 +82,14 @@ pub struct ControllerMetrics {
 }
 
 /// How a controller ended.
+///
+/// ```
+/// # fn example(stopped: informer_tokio::Stopped) {
+/// if stopped.cut > 0 {
+///     eprintln!("{} runs were cut", stopped.cut);
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stopped {

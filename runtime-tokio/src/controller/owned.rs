@@ -8,6 +8,13 @@ use crate::entry::{Entry, Key};
 /// The owner of an object that manages it: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
 /// Kubernetes documentation: "Owners and Dependents".
+///
+/// ```
+/// use informer_tokio::Owner;
+/// fn is_of_a_replica_set(owner: &Owner) -> bool {
+///     owner.api_version == "apps/v1" && owner.kind == "ReplicaSet"
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The group and version of the owner, such as `apps/v1`.
@@ -24,6 +31,13 @@ pub struct Owner {
 ///
 /// It is there for all forms of JSON and for metadata. A [`Typed`] object knows it where its type is an
 /// [`OwnedObject`].
+///
+/// ```
+/// use informer_tokio::{Owned, RawJson};
+/// let pod = RawJson::new(br#"{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
+///     "name":"web","uid":"u1","controller":true}]}}"#);
+/// assert_eq!(pod.controller().unwrap().name, "web");
+/// ```
 pub trait Owned {
     /// Returns the owner that manages the object; `None` where there is none.
     ///

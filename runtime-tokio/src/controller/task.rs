@@ -129,6 +129,13 @@ impl fmt::Debug for Write {
 }
 
 /// What is to become of a key that went well.
+///
+/// ```
+/// use informer_tokio::Next;
+/// async fn reconcile(is_ready: bool) -> Result<Next, std::io::Error> {
+///     Ok(if is_ready { Next::done() } else { Next::after(core::time::Duration::from_secs(10)) })
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Next {
     pub(crate) after: Option<Duration>,
@@ -164,6 +171,13 @@ impl From<()> for Next {
 }
 
 /// Why a key is not as it should be.
+///
+/// ```
+/// use informer_tokio::Failure;
+/// fn is_a_bug(failure: &Failure<'_>) -> bool {
+///     matches!(failure, Failure::Panicked(_))
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {
