@@ -6,7 +6,9 @@
 //! whatever can be opened, read and written; several informers take turns on it.
 //!
 //! ```
-//! use informer_embassy::{Connection, Inline, Link, Notification, RawObject, Resource, Resources, config, json};
+//! use informer_embassy::{
+//!     Connection, Inline, Link, Notification, RawObject, Resource, Resources, Storage, Told, config, json,
+//! };
 //!
 //! /// At most 32 objects, keys of 80 bytes, objects of 2 KiB as they come. Nothing grows, ever.
 //! type Memory = Inline<32, 80, 2048>;
@@ -17,7 +19,7 @@
 //!     Ok(phase.ok_or("there is no phase")?.eq_str("Running"))
 //! }
 //!
-//! async fn watch(link: impl Link) {
+//! async fn watch<L: Link>(link: L) {
 //!     // In a program these are in statics, and their futures are tasks.
 //!     let mut resources = Resources::<bool, Memory>::new(1);
 //!     let server: Connection<_, _, 1024> = Connection::new(link, "10.0.2.2:8001", "a token");
@@ -26,7 +28,7 @@
 //!     let pods = Resource::new("", "v1", "pods").fields("spec.nodeName=gateway-7");
 //!     let (lister, runner) = informer_embassy::new(&mut resources, pods, is_running, config(), 1);
 //!     let _ask = lister; // It is `Copy`: any task of the same executor may have one.
-//!     runner.run(transport, |told: informer_embassy::Told<'_, bool, _>| {
+//!     runner.run(transport, |told: Told<'_, bool, <Memory as Storage>::Text>| {
 //!         if let Notification::Added { key, object, .. } = told {
 //!             let _to_show = (key.as_ref(), *object.value());
 //!         }

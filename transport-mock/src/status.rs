@@ -41,6 +41,15 @@ impl Status {
         .details(json!({}))
     }
 
+    pub(crate) fn not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .details(json!({}))
+    }
+
     pub(crate) fn no_such_object(group: &str, plural: &str, name: &str) -> Self {
         let full = if group.is_empty() {
             plural.to_string()

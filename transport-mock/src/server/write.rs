@@ -75,7 +75,12 @@ impl FakeServer {
         // As `FakeServer::find` takes it, with the version.
         let resource = [api_version.as_str(), path.plural].join("/");
         let index = self.find(&resource).map_err(|_| Status::no_such_path())?;
-        if path.namespace.is_some() != self.store.kind(index).namespaced {
+        let is_namespaced = self.store.kind(index).namespaced;
+        if is_namespaced && path.namespace.is_none() && path.name.is_none() {
+            // All namespaces together can only be read.
+            return Err(Status::not_allowed());
+        }
+        if path.namespace.is_some() != is_namespaced {
             return Err(Status::no_such_path());
         }
         let target = Target {
@@ -88,11 +93,7 @@ impl FakeServer {
             ("PUT", Some(name)) => self.replace(target, name, write.body),
             ("PATCH", Some(name)) => self.patch(target, name, write),
             ("DELETE", Some(name)) => self.remove(target, name, write.body),
-            _ => Err(Status::new(
-                405,
-                "MethodNotAllowed",
-                "the server does not allow this method on the requested resource",
-            )),
+            _ => Err(Status::not_allowed()),
         }
     }
 

@@ -141,7 +141,7 @@ fn what_makes_no_sense_is_refused() {
             map("a", "1"),
             404,
         ),
-        ("POST", "/api/v1/configmaps", map("a", "1"), 404),
+        ("POST", "/api/v1/configmaps", map("a", "1"), 405),
         ("POST", "/nothing", map("a", "1"), 404),
         ("POST", MAPS, json!({ "data": {} }), 400),
         ("POST", MAPS, json!("text"), 400),
