@@ -1323,17 +1323,15 @@ impl<S: Storage> Real<S> {
     }
 }
 
-#[cfg(not(miri))]
-const ROUNDS: u64 = 400;
-#[cfg(miri)]
-const ROUNDS: u64 = 1;
+/// Seeds, and steps of each.
+const ROUNDS: (u64, u32) = if cfg!(miri) { (1, 15) } else { (400, 60) };
 
 fn agrees_with_the_model_with_a_store<S: Storage>(mode: Mode) {
-    (1..=ROUNDS).for_each(|seed| agrees_with_the_model::<S>(mode, true, seed));
+    (1..=ROUNDS.0).for_each(|seed| agrees_with_the_model::<S>(mode, true, seed));
 }
 
 fn agrees_with_the_model_without_a_store<S: Storage>(mode: Mode) {
-    (1..=ROUNDS).for_each(|seed| agrees_with_the_model::<S>(mode, false, seed));
+    (1..=ROUNDS.0).for_each(|seed| agrees_with_the_model::<S>(mode, false, seed));
 }
 
 fn agrees_with_the_model<S: Storage>(mode: Mode, sees_store: bool, seed: u64) {
@@ -1350,7 +1348,7 @@ fn agrees_with_the_model<S: Storage>(mode: Mode, sees_store: bool, seed: u64) {
         initial: BTreeSet::new(),
         store: BTreeMap::new(),
     };
-    for step in 0..60 {
+    for step in 0..ROUNDS.1 {
         let op = Op::any(&mut rng);
         let at = format!("seed {seed}, step {step}: {op:?}");
         let (done, pops) = real.run(op.clone());
@@ -1415,12 +1413,12 @@ fn agrees_with_the_model<S: Storage>(mode: Mode, sees_store: bool, seed: u64) {
 #[cfg(feature = "alloc")]
 #[test]
 fn heap_and_inline_agree_while_there_is_room() {
-    for seed in 1..=ROUNDS {
+    for seed in 1..=ROUNDS.0 {
         let mut rng = XorShift(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let emit_replaced = rng.below(2) == 0;
         let mut heap = Real::<Heap>::new(Mode::Merged, emit_replaced, true);
         let mut inline = Real::<Inline<7, 7, 16>>::new(Mode::Merged, emit_replaced, true);
-        for step in 0..60 {
+        for step in 0..ROUNDS.1 {
             let mut op = Op::any(&mut rng);
             if matches!(op, Op::Pop) {
                 op = Op::Drain;

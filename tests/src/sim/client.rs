@@ -530,8 +530,10 @@ impl Client {
     fn note_refusal(&mut self, source: usize, conn: &Conn, end: Option<End>) {
         let is_page = conn.target.contains("continue=");
         let without = conn.verb == Verb::Stream && !conn.target.contains("resourceVersion=");
-        if is_page && conn.status == Some(410) && conn.hit.is_some() {
-            // Half of it says that something is gone, but not that it is the page.
+        let is_whole = conn.hit.is_none() && !conn.forced && matches!(end, Some(End::Clean));
+        if is_page && conn.status == Some(410) && !is_whole {
+            // Half of it, or what was given up for taking too long, says that something is gone, but not that it is the
+            // page.
             self.wires[source].refuse(false);
         }
         if conn.verb != Verb::Watch

@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use informer_core::FailureKind;
 use informer_mock::{
     Backend, Chunk, Config, FakeServer, Fault, HeadPoll, Instant, ResponseId, json,
 };
@@ -84,6 +85,8 @@ impl Era {
 #[derive(Debug)]
 struct Server {
     fake: FakeServer,
+    /// How often it was made anew: what was open before is reset.
+    life: u32,
     lagging: bool,
     visible: u64,
 }
@@ -110,6 +113,7 @@ pub struct Cluster {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
     server: usize,
+    life: u32,
     id: ResponseId,
 }
 
@@ -119,6 +123,7 @@ impl Cluster {
     pub fn new(seed: u64, config: &Config) -> Self {
         let server = || Server {
             fake: FakeServer::with_config(seed, config.clone()),
+            life: 0,
             lagging: false,
             visible: 1,
         };
@@ -278,6 +283,7 @@ impl Cluster {
         for server in &mut self.servers {
             server.fake.go_down();
             server.fake = FakeServer::with_config(self.seed, self.config.clone());
+            server.life += 1;
             server.fake.tick(now);
             server.lagging = false;
             for write in &era.writes {
@@ -362,7 +368,8 @@ impl Cluster {
         if !self.servers[server].fake.has_faults() {
             self.servers[1 - server].fake.clear_faults();
         }
-        Open { server, id }
+        let life = self.servers[server].life;
+        Open { server, life, id }
     }
 
     /// Tells whether a fault waits for a request.
@@ -373,17 +380,31 @@ impl Cluster {
 
     /// Asks for the head of an answer.
     pub fn head(&mut self, now: Instant, open: Open) -> HeadPoll {
-        self.servers[open.server].fake.poll_head(now, open.id)
+        self.living(open)
+            .map_or(HeadPoll::Failed(FailureKind::Reset), |fake| {
+                fake.poll_head(now, open.id)
+            })
     }
 
     /// Asks for more of an answer.
     pub fn chunk(&mut self, now: Instant, open: Open) -> Chunk {
-        self.servers[open.server].fake.poll_chunk(now, open.id)
+        self.living(open)
+            .map_or(Chunk::Abort(FailureKind::Reset), |fake| {
+                fake.poll_chunk(now, open.id)
+            })
     }
 
     /// Drops an answer.
     pub fn close(&mut self, open: Open) {
-        self.servers[open.server].fake.close(open.id);
+        if let Some(fake) = self.living(open) {
+            fake.close(open.id);
+        }
+    }
+
+    /// The server of an answer, where it is the one that began it.
+    fn living(&mut self, open: Open) -> Option<&mut FakeServer> {
+        let server = &mut self.servers[open.server];
+        (server.life == open.life).then_some(&mut server.fake)
     }
 
     /// Has a server say GOAWAY.

@@ -64,7 +64,7 @@ pub fn difference(
         (!right).then(|| {
             let key = KEY_NAMES[usize::from(slot)];
             format!(
-                "{key} at version {version}: the server had {expected:?}, the cache has {cached:?}"
+                "{key} at version {version} of era {era}: the server had {expected:?}, the cache has {cached:?}"
             )
         })
     })
