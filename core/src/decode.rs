@@ -1,5 +1,7 @@
 //! From the bytes of an object to what the cache keeps of it.
 
+#[cfg(feature = "serde-json-core")]
+mod json_core;
 #[cfg(feature = "lz4")]
 mod lz4;
 #[cfg(feature = "alloc")]
@@ -11,6 +13,8 @@ mod raw;
 #[cfg(feature = "serde_json")]
 mod typed;
 
+#[cfg(feature = "serde-json-core")]
+pub use json_core::{JsonCore, JsonCoreError, JsonCoreProblem};
 #[cfg(feature = "lz4")]
 pub use lz4::{Lz4Json, PackedLz4};
 #[cfg(feature = "alloc")]

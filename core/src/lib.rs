@@ -53,6 +53,8 @@
 //! - `alloc`: `Heap`, `Listeners`, `OwnedResource`, `LabelSelector`, and the decoders `Raw` and `Meta`.
 //! - `std`: implies `alloc`; for implementations for types of `std`.
 //! - `serde_json`: implies `alloc`; `Json`, which decodes into a type by serde.
+//! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
+//! - `lz4`: implies `alloc`; `PackedLz4`, which keeps objects compressed.
 //!
 //! # Documents
 //! The folder `docs` of the repository has the run loop step by step (`RUN-LOOP.md`), and every difference from client-go
@@ -112,6 +114,8 @@ pub use cache::{Cache, CacheConfig, Notification};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
 #[cfg(feature = "serde_json")]
 pub use decode::{Json, Typed};
+#[cfg(feature = "serde-json-core")]
+pub use decode::{JsonCore, JsonCoreError, JsonCoreProblem};
 #[cfg(feature = "lz4")]
 pub use decode::{Lz4Json, PackedLz4};
 #[cfg(feature = "alloc")]

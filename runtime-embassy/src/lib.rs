@@ -51,7 +51,8 @@
 //! connection. What an informer waits for its turn counts for none of its deadlines.
 //!
 //! # Features
-//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net.
+//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net; `serde-json-core` adds `JsonCore`, which
+//! decodes small closed structs.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -79,6 +80,8 @@ pub use informer_core::{
     Command, Decode, Initial, Inline, Notification, Object, RawObject, ReflectorConfig, Report,
     Resource, ResourceVersion, Storage, Timer, Told, json,
 };
+#[cfg(feature = "serde-json-core")]
+pub use informer_core::{JsonCore, JsonCoreError, JsonCoreProblem};
 pub use link::Link;
 pub use lister::{InHandler, Lister};
 #[cfg(feature = "net")]
