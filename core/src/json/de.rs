@@ -4,7 +4,7 @@
 //! want is skipped 64 bytes at a time, what is to be left out is skipped too, and lists are allocated at their exact
 //! length. What it does not know itself it leaves to serde_json, and so does the caller with what it refuses.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor,
@@ -12,14 +12,17 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
+use super::JsonStr;
 use super::members::Cursor;
 use super::prune::{Below, Member, Prune};
-use super::{JsonStr, as_str};
 
 /// Reads a value without what is to be left out.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) -> Result<T, Error> {
+    // Looked at once, and not string by string.
+    let text = core::str::from_utf8(json).map_err(Error::custom)?;
     let mut cursor = Cursor::new(json);
     T::deserialize(Value {
+        text,
         cursor: &mut cursor,
         below: prune.begin(),
         depth: 0,
@@ -31,6 +34,8 @@ const DEPTH_LIMIT: u32 = 128;
 
 /// The value that comes next.
 struct Value<'c, 'a> {
+    /// All of the JSON.
+    text: &'a str,
     cursor: &'c mut Cursor<'a>,
     below: Below,
     depth: u32,
@@ -39,6 +44,15 @@ struct Value<'c, 'a> {
 impl<'a> Value<'_, 'a> {
     fn token(&mut self) -> Result<&'a [u8], Error> {
         self.cursor.value().ok_or_else(cut_off)
+    }
+
+    fn string(&mut self) -> Result<Text<'a>, Error> {
+        let (content, is_escaped) = self.cursor.content().ok_or_else(cut_off)?;
+        let content = self.text.get(content).ok_or_else(cut_off)?;
+        Ok(Text {
+            content,
+            is_escaped,
+        })
     }
 
     fn deeper(&self) -> Result<u32, Error> {
@@ -58,7 +72,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
 
     fn deserialize_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
         match self.cursor.peek() {
-            Some(b'"') => string(self.token()?, visitor),
+            Some(b'"') => self.string()?.visit(visitor),
             Some(b'{') => {
                 let depth = self.deeper()?;
                 self.cursor.eat(b'{');
@@ -140,12 +154,28 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     }
 }
 
-fn string<'a, V: Visitor<'a>>(token: &'a [u8], visitor: V) -> Result<V::Value, Error> {
-    let text = as_str(token).ok_or_else(cut_off)?;
-    match text.as_plain() {
-        Some(plain) => visitor.visit_borrowed_str(plain),
-        // Escapes; and what is not UTF-8 is an error.
-        None => visitor.visit_string(serde_json::from_slice::<String>(token)?),
+/// What is between the quotes of a string.
+#[derive(Clone, Copy)]
+struct Text<'a> {
+    content: &'a str,
+    is_escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_escaped {
+            visitor.visit_string(self.unescape()?)
+        } else {
+            visitor.visit_borrowed_str(self.content)
+        }
+    }
+
+    fn unescape(self) -> Result<String, Error> {
+        let mut quoted = String::with_capacity(self.content.len() + 2);
+        quoted.push('"');
+        quoted.push_str(self.content);
+        quoted.push('"');
+        serde_json::from_str(&quoted)
     }
 }
 
@@ -201,8 +231,13 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
             if self.value.cursor.peek() == Some(b'}') {
                 return Ok(None);
             }
-            let key = self.value.cursor.key().ok_or_else(cut_off)?;
-            match self.value.below.member(key) {
+            self.value.cursor.eat(b',');
+            let key = self.value.string()?;
+            if !self.value.cursor.eat(b':') {
+                return Err(cut_off());
+            }
+            let name = JsonStr::new(key.content.as_bytes());
+            match self.value.below.member(name) {
                 Member::Skip => {
                     self.value.token()?;
                 }
@@ -216,6 +251,7 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Error> {
         seed.deserialize(Value {
+            text: self.value.text,
             cursor: &mut *self.value.cursor,
             below: self.below,
             depth: self.value.depth,
@@ -224,16 +260,13 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
 }
 
 /// The key of a member. It may be asked for as a number, as in a map by number.
-struct Key<'a>(JsonStr<'a>);
+struct Key<'a>(Text<'a>);
 
 impl<'a> Deserializer<'a> for Key<'a> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0.as_plain() {
-            Some(plain) => visitor.visit_borrowed_str(plain),
-            None => visitor.visit_string(self.0.to_string()),
-        }
+        self.0.visit(visitor)
     }
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -254,9 +287,9 @@ impl<'a> Deserializer<'a> for Key<'a> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let key: serde::de::value::StringDeserializer<Error> =
-            self.0.to_string().into_deserializer();
-        visitor.visit_enum(key)
+        let name: serde::de::value::StringDeserializer<Error> =
+            self.0.unescape()?.into_deserializer();
+        visitor.visit_enum(name)
     }
 
     // A number as a key is refused here, and then read by serde_json.
@@ -302,6 +335,7 @@ impl<'a> SeqAccess<'a> for &mut Elements<'_, 'a> {
                 }
                 Member::Keep(below) => {
                     let value = Value {
+                        text: self.value.text,
                         cursor: &mut *self.value.cursor,
                         below,
                         depth: self.value.depth,

@@ -181,6 +181,19 @@ impl<'a> Cursor<'a> {
         self.json.get(start..self.at)
     }
 
+    /// Consumes a string; returns where its content is, and whether anything in it is escaped.
+    #[cfg(feature = "serde_json")]
+    pub(crate) fn content(&mut self) -> Option<(core::ops::Range<usize>, bool)> {
+        if self.peek()? != b'"' {
+            return None;
+        }
+        let start = self.at + 1;
+        let plain = plain_end(self.json, start, &mut false);
+        let is_escaped = *self.json.get(plain)? != b'"';
+        self.at = string_end(self.json, plain)?;
+        Some((start..self.at - 1, is_escaped))
+    }
+
     /// Consumes a number or a literal, which is cut off unless something comes after it or it is all there is.
     fn scalar(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
