@@ -1,10 +1,16 @@
 //! The board: interrupts, the executor's loop, the command line.
 
 mod clock;
+#[cfg(not(feature = "uart"))]
 mod ethernet;
+#[cfg(feature = "uart")]
+mod uart;
 
 pub use clock::cycles;
+#[cfg(not(feature = "uart"))]
 pub use ethernet::Ethernet;
+#[cfg(feature = "uart")]
+pub use uart::{Receiver, Sender, start as start_uart};
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +52,10 @@ fn begin() -> ! {
 unsafe fn DefaultHandler(number: i16) {
     match number {
         clock::INTERRUPT => clock::handle(),
+        #[cfg(not(feature = "uart"))]
         ethernet::INTERRUPT => ethernet::handle(),
+        #[cfg(feature = "uart")]
+        uart::INTERRUPT => uart::handle(),
         _ => panic!("interrupt {number}"),
     }
 }
@@ -68,6 +77,7 @@ fn write(register: usize, value: u32) {
 }
 
 /// The last word of the command line that the emulator was given.
+#[cfg(not(feature = "uart"))]
 pub fn port_from_command_line() -> u16 {
     let mut buffer = [0_u8; 128];
     let mut block = [buffer.as_mut_ptr() as usize, buffer.len()];

@@ -1,13 +1,17 @@
-//! Checks the image of `examples/device` in an emulator: `device_check IMAGE`. `examples/device/run` runs it.
+//! Checks the image of `examples/device` in an emulator: `device_check IMAGE`, or `device_check IMAGE PROXY` where the
+//! device has a serial line, and PROXY is the program at its other end. `examples/device/run` runs it.
 //!
 //! It starts an API server on loopback and QEMU with the image, changes objects, cuts and resets connections, refuses
 //! them, expires the version, fills more than the memory holds; waits for the device to tell of each; and at the end
-//! compares the cache that the device prints with what the server has.
+//! compares the cache that the device prints with what the server has. A serial line is spoilt and cut, too, and the
+//! program at its other end killed.
 #![allow(
     clippy::print_stdout,
     clippy::std_instead_of_core,
     reason = "it is a program for a terminal"
 )]
+
+mod line;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,6 +20,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, serve};
+use line::Line;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -29,7 +34,8 @@ async fn main() -> ExitCode {
         println!("which image?");
         return ExitCode::FAILURE;
     };
-    match check(&image).await {
+    let proxy = std::env::args().nth(2);
+    match check(&image, proxy.as_deref()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("FAILED: {error}");
@@ -38,7 +44,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn check(image: &str) -> Result<(), Box<dyn Error>> {
+async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let serving = serve(mock.clone(), "127.0.0.1:0").await?;
     let port = serving.local_addr().port();
@@ -48,7 +54,11 @@ async fn check(image: &str) -> Result<(), Box<dyn Error>> {
     for n in 0..10 {
         server.put(&format!("m{n}"))?;
     }
-    let mut device = Device::start(image, port)?;
+    let mut line = match proxy {
+        Some(program) => Some(Line::start(program, port).await?),
+        None => None,
+    };
+    let mut device = Device::start(image, port, line.as_ref())?;
     device.until("synced").await?;
     device.all_of(&server.told("+", 0..10)).await?;
 
@@ -103,8 +113,15 @@ async fn check(image: &str) -> Result<(), Box<dyn Error>> {
     server.put("m8")?;
     device.all_of(&server.told("~", [8])).await?;
 
+    if let Some(line) = &mut line {
+        spoil(line, &mut server, &mut device).await?;
+    }
+
     println!("-- more than the memory holds, and room again");
-    for n in 20..50 {
+    // Where events come one by one, a list follows each deletion as long as something has no room, and each after a longer
+    // pause; so two of them have none.
+    let last = 43;
+    for n in 20..=last {
         server.put(&format!("m{n}"))?;
     }
     device.until("no room").await?;
@@ -112,9 +129,7 @@ async fn check(image: &str) -> Result<(), Box<dyn Error>> {
         server.delete(&format!("m{n}"))?;
     }
     // The last ones had no room, and come by the list that follows when there is some.
-    device
-        .until(&format!("prod/m49 {}", server.version_of("m49")?))
-        .await?;
+    device.until(&server.told("+", [last])[0]).await?;
 
     println!("-- the end");
     server.put_in("device", "end")?;
@@ -128,6 +143,34 @@ async fn check(image: &str) -> Result<(), Box<dyn Error>> {
         cache.len()
     );
     Ok(())
+}
+
+/// What can happen to a serial line, and to the program at its other end.
+async fn spoil(
+    line: &mut Line,
+    server: &mut Server,
+    device: &mut Device,
+) -> Result<(), Box<dyn Error>> {
+    println!("-- of a thousand bytes one is lost, changed or invented");
+    line.set_noise(10);
+    for _ in 0..5 {
+        server.put("m1")?;
+        device.all_of(&server.told("~", [1])).await?;
+    }
+
+    println!("-- nothing comes through, and then all does");
+    device.forget();
+    line.set_noise(10_000);
+    device.until("timed out").await?;
+    server.put("m3")?;
+    line.set_noise(0);
+    device.all_of(&server.told("~", [3])).await?;
+
+    println!("-- the program at the other end is killed, and started again");
+    // The device's watch is one that the new one does not know of; it opens another without a word.
+    line.restart_proxy()?;
+    server.put("m4")?;
+    device.all_of(&server.told("~", [4])).await
 }
 
 struct Server {
@@ -153,14 +196,6 @@ impl Server {
     fn delete(&self, name: &str) -> Result<(), Box<dyn Error>> {
         self.mock.delete(KIND, "prod", name)?;
         Ok(())
-    }
-
-    fn version_of(&self, name: &str) -> Result<String, Box<dyn Error>> {
-        let object = self.mock.with(|server| server.get(KIND, "prod", name));
-        let version = object
-            .as_ref()
-            .and_then(|object| object["metadata"]["resourceVersion"].as_str());
-        Ok(version.ok_or("there is no such object")?.to_owned())
     }
 
     /// What the device tells of objects in their present state.
@@ -196,10 +231,20 @@ struct Device {
 }
 
 impl Device {
-    fn start(image: &str, port: u16) -> Result<Self, Box<dyn Error>> {
-        let mut process = Command::new("qemu-system-arm")
-            .args(["-M", "lm3s6965evb", "-nic", "user,ipv6=off"])
-            .args(["-display", "none", "-monitor", "none", "-serial", "null"])
+    /// Starts it, with a network card, or with a serial line where there is one.
+    fn start(image: &str, port: u16, line: Option<&Line>) -> Result<Self, Box<dyn Error>> {
+        let mut command = Command::new("qemu-system-arm");
+        command.args(["-M", "lm3s6965evb", "-display", "none", "-monitor", "none"]);
+        match line {
+            Some(line) => command
+                .args(["-nic", "none", "-serial", "chardev:line", "-chardev"])
+                .arg(format!(
+                    "socket,id=line,host=127.0.0.1,port={},nodelay=on",
+                    line.port()
+                )),
+            None => command.args(["-nic", "user,ipv6=off", "-serial", "null"]),
+        };
+        let mut process = command
             .arg("-semihosting-config")
             .arg(format!("enable=on,target=native,arg=device,arg={port}"))
             .args(["-kernel", image])
@@ -223,6 +268,12 @@ impl Device {
             lines,
             unread: Vec::new(),
         })
+    }
+
+    /// Waits for none of what was said so far.
+    fn forget(&mut self) {
+        while self.lines.try_recv().is_ok() {}
+        self.unread.clear();
     }
 
     /// Waits for a line with this text. What came before it can still be waited for.

@@ -1,0 +1,23 @@
+//! The server is reached in frames over the serial line; the program `serial_proxy` at its other end asks it by HTTP.
+
+use embassy_executor::Spawner;
+use informer_embassy::EmbassyTimer;
+use informer_serial::{SerialLine, SerialTransport};
+use static_cell::StaticCell;
+
+use crate::board::{self, Receiver, Sender};
+
+/// How long a frame may be; 13 bytes of each are not data. Where the line is noisy, shorter ones get through more often.
+const FRAME: usize = 256 + 13;
+
+/// Starts the serial line, and returns a way to the server.
+pub fn transport(
+    _spawner: Spawner,
+    seed: u64,
+) -> Option<SerialTransport<'static, Receiver, Sender, EmbassyTimer, FRAME>> {
+    static LINE: StaticCell<SerialLine<Receiver, Sender, EmbassyTimer, FRAME>> = StaticCell::new();
+    let (receiver, sender) = board::start_uart();
+    let line =
+        LINE.init_with(|| SerialLine::new(receiver, sender, EmbassyTimer, (seed >> 4) as u32));
+    Some(line.transport())
+}
