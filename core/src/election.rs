@@ -170,7 +170,10 @@ impl Elector {
                 self.step = Step::Released;
                 ElectionStep::Wait(now + self.config.retry_period)
             }
-            Step::Idle if self.holds(now) => self.write(now, true),
+            // After a write that failed the Lease has to be read first: nobody knows its version.
+            Step::Idle if self.holds(now) && (self.seen.is_some() || planted!(BlindRenewal)) => {
+                self.write(now, true)
+            }
             Step::Idle => {
                 self.step = Step::Reading;
                 ElectionStep::Read
@@ -190,6 +193,9 @@ impl Elector {
             self.step = Step::Write { exists: false };
             return;
         };
+        if record.holder != self.identity {
+            self.renewed = None;
+        }
         self.observe(now, record, resource_version);
         if self.is_taken(now) {
             self.rest(now);
@@ -201,6 +207,9 @@ impl Elector {
     /// Takes note that the Lease could not be read.
     pub fn handle_read_failed(&mut self, now: Instant) {
         self.rest(now);
+        if self.releasing {
+            self.step = Step::Released;
+        }
     }
 
     /// Takes in what a watch of the Lease brought, at any time.
@@ -227,7 +236,11 @@ impl Elector {
                     self.renewed = None;
                     self.step = Step::Released;
                 } else {
-                    self.renewed = Some(sent);
+                    self.renewed = Some(if planted!(RenewedWhenAnswered) {
+                        now
+                    } else {
+                        sent
+                    });
                 }
             }
             // Who holds it has to be read; that it was written all the same shows there.

@@ -16,14 +16,15 @@ use crate::time::Instant;
 /// Each replica holds a Lease of its own, by an [`Elector`](crate::Elector) that nobody contends with, and lists the
 /// Leases of all as often as it renews. Keys are spread over the live ones by [`rendezvous`], so that few move when one
 /// comes or goes. That no key is done by two at once is the promise of the Lease, and it is kept so:
-/// - A replica is taken for dead when its Lease was not seen to change for `lease_duration`. It has stopped before:
-///   without a renewal it has no keys after `renew_deadline`.
+/// - A replica is taken for dead when a list that was asked for `lease_duration` after its Lease was first seen so
+///   shows it unchanged. It has stopped before: without a renewal it has no keys after `renew_deadline`.
 /// - A replica that is new has no keys until `lease_duration` after its Lease was written. By then every other has seen
 ///   it, or has stopped: without a list that was begun within `renew_deadline` it has no keys either.
 /// - Who had no keys for a moment is new again.
 ///
-/// So clocks need not agree, but they have to run alike, as for any Lease. What a replica has begun with a key it has to
-/// end at once when the key is its own no more. The lists have to be of the newest version.
+/// So clocks need not agree, but they have to run alike, as for any Lease: none may run faster than another by the part
+/// by which `lease_duration` is longer than `renew_deadline`. What a replica has begun with a key it has to end at once
+/// when the key is its own no more. The lists have to be of the newest version.
 ///
 /// Names are used once: a replica that starts again takes another one, or it might be taken for what it was.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Members {
     leads: Option<Instant>,
     /// Since when it has had a Lease and a list, without a gap.
     since: Option<Instant>,
+    /// It gives its Lease up, and takes no part any more.
+    resigned: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +47,7 @@ struct Seen {
     renewed: String,
     /// When it was first seen like that.
     since: Instant,
+    is_dead: bool,
 }
 
 impl Members {
@@ -71,6 +75,7 @@ impl Members {
             listed: None,
             leads: None,
             since: None,
+            resigned: false,
         }
     }
 
@@ -88,7 +93,8 @@ impl Members {
     }
 
     /// Takes a list of all Leases: who holds each, and the text of its last renewal. `began` is when the list was asked
-    /// for. One whose holder is empty was given up.
+    /// for. One whose holder is empty was given up. Answers may overtake each other: what an earlier question brings later
+    /// is no news.
     pub fn handle_list<'a>(
         &mut self,
         began: Instant,
@@ -96,45 +102,74 @@ impl Members {
         leases: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) {
         self.lapse(now);
+        if self.listed.is_some_and(|listed| began < listed) {
+            return;
+        }
+        // Who had not renewed when the list was asked for may have done so since. So it has to be asked for late enough:
+        // who renews after that had no keys any more, and is new.
+        let asked = if planted!(DeadByOldList) { now } else { began };
+        let mut patience = self.config.lease_duration;
+        if planted!(DeadTooSoon) {
+            patience = self.config.renew_deadline;
+        }
         let mut before = core::mem::take(&mut self.others);
         for (holder, renewed) in leases {
             if holder.is_empty() || holder == self.identity {
                 continue;
             }
-            let seen = before
-                .remove(holder)
-                .filter(|seen| seen.renewed == renewed)
-                .unwrap_or_else(|| Seen {
+            let seen = before.remove(holder);
+            let seen = match seen.filter(|seen| seen.renewed == renewed) {
+                Some(seen) => Seen {
+                    is_dead: asked >= seen.since + patience && !planted!(NeverDead),
+                    ..seen
+                },
+                None => Seen {
                     renewed: renewed.to_owned(),
                     since: now,
-                });
+                    is_dead: false,
+                },
+            };
             self.others.insert(holder.to_owned(), seen);
         }
-        // Answers may overtake each other.
-        self.listed = self.listed.max(Some(began));
+        self.listed = Some(if planted!(LateListCounts) { now } else { began });
         self.begin(now);
+    }
+
+    /// Gives all keys up for good: before the own Lease is given up.
+    ///
+    /// ```
+    /// # use informer_core::{ElectionConfig, Instant, Members};
+    /// # let mut members = Members::new("replica-1", ElectionConfig::default());
+    /// members.resign();
+    /// assert!(!members.is_active(Instant::from_micros(0)));
+    /// ```
+    pub const fn resign(&mut self) {
+        self.resigned = true;
     }
 
     /// Tells whether this replica may have keys at all.
     #[must_use]
     pub fn is_active(&self, now: Instant) -> bool {
-        self.has_authority(now)
-            && self
-                .since
-                .is_some_and(|since| now >= since + self.config.lease_duration)
+        let waited =
+            |since: Instant| now >= since + self.config.lease_duration || planted!(ActiveAtOnce);
+        !self.resigned && self.has_authority(now) && self.since.is_some_and(waited)
     }
 
     /// Tells whether a key is this replica's own. Where it is no replica's for a while it will be one's.
     #[must_use]
     pub fn owns(&self, now: Instant, key: &str) -> bool {
-        self.is_active(now) && rendezvous(key, self.live(now)) == Some(self.identity())
+        if planted!(ManyMove) {
+            let key = alloc::format!("{key} of {}", self.live().count());
+            return self.is_active(now) && rendezvous(&key, self.live()) == Some(self.identity());
+        }
+        self.is_active(now) && rendezvous(key, self.live()) == Some(self.identity())
     }
 
     /// Returns the names of the live replicas, with the own one.
-    pub fn live(&self, now: Instant) -> impl Iterator<Item = &str> {
+    pub fn live(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter();
         others
-            .filter(move |(_, seen)| now < seen.since + self.config.lease_duration)
+            .filter(|(_, seen)| !seen.is_dead)
             .map(|(name, _)| name.as_str())
             .chain([self.identity()])
     }
@@ -142,10 +177,8 @@ impl Members {
     /// Returns when time alone changes whose a key is, if it will.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
-        let lease = self.config.lease_duration;
-        let deaths = self.others.values().map(|seen| seen.since + lease);
-        let active = self.since.map(|since| since + lease);
-        let times = deaths.chain(active).chain(self.authority());
+        let active = self.since.map(|since| since + self.config.lease_duration);
+        let times = active.into_iter().chain(self.authority());
         times.filter(|time| *time > now).min()
     }
 
@@ -161,7 +194,7 @@ impl Members {
 
     /// Who had no authority for a moment is new again.
     fn lapse(&mut self, now: Instant) {
-        if !self.has_authority(now) {
+        if !self.has_authority(now) && !planted!(LapseForgotten) {
             self.since = None;
         }
     }

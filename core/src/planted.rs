@@ -91,6 +91,17 @@ mod chosen {
         PassForAll "Listener::wants" "a resync reaches all handlers",
         CoalescedDeletionLost "Waiting::coalesce" "a slow handler does not hear of a deletion",
         OldestStateLost "Waiting::coalesce" "two changes become one from the state in between",
+        BlindAudit "Audit::compare" "an audit finds nothing",
+        StaleUnaudited "Audit::compare" "an audit leaves out what is stale",
+        DeadTooSoon "Members::handle_list" "who did not renew for the renew deadline is dead",
+        DeadByOldList "Members::handle_list" "who was unchanged in a list that was asked for too early is dead",
+        NeverDead "Members::handle_list" "who does not renew is never dead",
+        LateListCounts "Members::handle_list" "a list is as new as its answer",
+        ActiveAtOnce "Members::is_active" "who is new has keys before all others have seen it",
+        LapseForgotten "Members::lapse" "who had no Lease for a moment goes on as if it had",
+        ManyMove "Members::owns" "how many live counts for all keys",
+        BlindRenewal "Elector::poll" "after a renewal that failed the Lease is not read",
+        RenewedWhenAnswered "Elector::handle_written" "a renewal counts from its answer",
     }
 
     std::thread_local! {

@@ -161,10 +161,7 @@ impl Replica {
     #[must_use]
     pub fn live(&self) -> Vec<String> {
         let members = lock(&self.members);
-        members
-            .live(self.timer.now())
-            .map(ToOwned::to_owned)
-            .collect()
+        members.live().map(ToOwned::to_owned).collect()
     }
 
     /// Waits until keys change hands; false where the work has ended.
@@ -208,7 +205,7 @@ impl Replica {
     /// # }
     /// ```
     pub async fn resign(&self) {
-        lock(&self.members).handle_lease(self.timer.now(), None);
+        lock(&self.members).resign();
         self.leadership.resign().await;
     }
 }
@@ -318,7 +315,7 @@ impl Shared {
             let members = lock(&self.members);
             View {
                 is_active: members.is_active(now),
-                live: members.live(now).map(ToOwned::to_owned).collect(),
+                live: members.live().map(ToOwned::to_owned).collect(),
             }
         };
         self.view.send_if_modified(|before| {

@@ -124,6 +124,68 @@ fn a_leader_that_cannot_renew_has_stopped_before_another_starts() {
     assert!(led.iter().any(|(_, b)| *b));
 }
 
+/// One renewal that comes to nothing does not end a leadership: the next one is in time.
+#[test]
+fn a_renewal_that_fails_for_once_is_made_up_for() {
+    for arrives in [false, true] {
+        let mut api = Api::default();
+        let mut a = elector("a");
+        api.serve(at(0), &mut a);
+        let write = a.poll(at(2));
+        assert!(matches!(write, ElectionStep::Update { .. }), "{write:?}");
+        if arrives {
+            api.write(at(2), &write);
+        }
+        a.handle_written(at(3), Written::Failed);
+        for second in 3..60 {
+            api.serve(at(second), &mut a);
+            assert!(a.is_leader(at(second)), "{second}");
+        }
+    }
+}
+
+/// It thinks that it leads, and reads that another one does.
+#[test]
+fn who_reads_that_another_holds_the_lease_leads_no_more() {
+    let mut api = Api::default();
+    let mut a = elector("a");
+    api.serve(at(0), &mut a);
+    assert!(matches!(a.poll(at(2)), ElectionStep::Update { .. }));
+    a.handle_written(at(2), Written::Failed);
+    let record = LeaseRecord {
+        holder: "b".into(),
+        duration_seconds: 15,
+        ..LeaseRecord::default()
+    };
+    api.lease = Some((record, 77));
+    assert!(a.is_leader(at(3)));
+    api.serve(at(4), &mut a);
+    assert!(!a.is_leader(at(4)));
+    assert_eq!(a.holder(), Some("b"));
+}
+
+/// What cannot be given up is left, and nobody asks for ever.
+#[test]
+fn giving_up_comes_to_an_end() {
+    let mut api = Api::default();
+    let mut a = elector("a");
+    api.serve(at(0), &mut a);
+    assert!(matches!(a.poll(at(2)), ElectionStep::Update { .. }));
+    a.handle_written(at(2), Written::Failed);
+    a.release();
+    assert_eq!(a.poll(at(2)), ElectionStep::Read);
+    let mut other = a.clone();
+    a.handle_read_failed(at(3));
+    assert!(a.is_released());
+    other.handle_read(at(3), api.read());
+    api.serve(at(3), &mut other);
+    assert!(other.is_released());
+    assert_eq!(
+        api.lease.map(|(record, _)| record.holder).as_deref(),
+        Some("")
+    );
+}
+
 #[test]
 fn what_is_given_up_is_taken_at_once() {
     let mut api = Api::default();

@@ -80,12 +80,12 @@ fn the_dead_are_seen_after_the_lease_and_who_leaves_at_once() {
     }
     let half = owned(&a, 59);
     assert!((1..6).contains(&half), "{half}");
-    let names: Vec<&str> = a.live(at(59)).collect();
+    let names: Vec<&str> = a.live().collect();
     assert_eq!(names, ["b", "a"]);
     // It was seen to live at 59 for the last time.
     live(&mut a, 60, 73, &[("b", "59")]);
     assert_eq!(owned(&a, 73), half);
-    assert_eq!(a.next_change(at(73)), Some(at(74)));
+    assert_eq!(a.next_change(at(73)), Some(at(83)));
     live(&mut a, 74, 74, &[("b", "59")]);
     assert_eq!(owned(&a, 74), 6);
     live(&mut a, 75, 75, &[("b", "75")]);
@@ -104,6 +104,39 @@ fn a_late_answer_is_as_old_as_its_question() {
     }
     a.handle_list(at(20), at(31), []);
     assert_eq!(owned(&a, 31), 0);
+}
+
+/// Who was unchanged for long, as of a list that was asked for before that, may have renewed since. It has its keys then.
+#[test]
+fn nobody_is_taken_for_dead_by_an_old_list() {
+    let mut a = Members::new("a", ElectionConfig::default());
+    live(&mut a, 0, 19, &[("b", "0")]);
+    live(&mut a, 20, 26, &[("b", "1")]);
+    let half = owned(&a, 26);
+    assert!((1..6).contains(&half), "{half}");
+    // The lists fail from 27 on, and b renews at 28 for the next ten seconds.
+    for second in 27..35 {
+        a.handle_lease(at(second), Some(at(second + 10)));
+        assert_eq!(owned(&a, second), half, "{second}");
+    }
+    // Asked for at 27, and answered at 35.
+    a.handle_list(at(27), at(35), [("b", "1")]);
+    assert_eq!(owned(&a, 35), half);
+    a.handle_list(at(36), at(36), [("b", "2")]);
+    assert_eq!(owned(&a, 36), half);
+    // What was asked for before is no news, though it comes later.
+    a.handle_list(at(35), at(37), []);
+    assert_eq!(owned(&a, 37), half);
+}
+
+#[test]
+fn who_resigns_has_nothing_whatever_comes_after() {
+    let mut a = Members::new("a", ElectionConfig::default());
+    live(&mut a, 0, 20, &[]);
+    assert_eq!(owned(&a, 20), 6);
+    a.resign();
+    live(&mut a, 20, 60, &[]);
+    assert_eq!(owned(&a, 60), 0);
 }
 
 /// Who holds it, and its last renewal.

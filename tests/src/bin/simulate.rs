@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use informer_tests::sim::Variant;
 use informer_tests::sim::runner::{explore, report};
+use informer_tests::sim::{Variant, replicas};
 
 const HELP: &str = "\
 simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs seeds
 simulate --seed N [--variant V]                            runs one, and shows its trace where it fails
+simulate --replicas [--seeds N] [--from N] [--threads N]   runs seeds of replicas that share keys
+simulate --replicas --seed N                               runs one of these
 simulate --planted                                         hunts planted bugs; built with --cfg informer_planted
 
 V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does) or small
@@ -19,6 +21,7 @@ V is heap (growing storage, the default), agree (storage of a fixed size has to 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
+    let mut of_replicas = false;
     let mut variant = Variant::Heap;
     let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
     while let Some(argument) = arguments.next() {
@@ -40,6 +43,10 @@ fn main() -> ExitCode {
                 planted = true;
                 Some(())
             }
+            "--replicas" => {
+                of_replicas = true;
+                Some(())
+            }
             _ => None,
         };
         if known.is_none() {
@@ -51,6 +58,9 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     if planted {
         return hunt(threads);
+    }
+    if of_replicas {
+        return run_replicas(from..from + seeds, one, threads);
     }
     if let Some(seed) = one {
         say(&report(variant, seed));
@@ -74,6 +84,31 @@ fn main() -> ExitCode {
         if !shown.contains(&violation.invariant) {
             shown.push(violation.invariant);
             say(&report(variant, *seed));
+        }
+    }
+    ExitCode::from(u8::from(!shown.is_empty()))
+}
+
+fn run_replicas(seeds: core::ops::Range<u64>, one: Option<u64>, threads: usize) -> ExitCode {
+    if let Some(seed) = one {
+        say(&replicas::report(seed));
+        return ExitCode::SUCCESS;
+    }
+    let start = Instant::now();
+    let summary = replicas::explore(seeds, threads, 8, &|| {});
+    say(&format!(
+        "{} seeds, {:.1} s, {} failed; {:?}\n",
+        summary.seeds,
+        start.elapsed().as_secs_f64(),
+        summary.failed.len(),
+        summary.figures
+    ));
+    // One of each kind is enough.
+    let mut shown = Vec::new();
+    for (seed, violation) in &summary.failed {
+        if !shown.contains(&violation.invariant) {
+            shown.push(violation.invariant);
+            say(&replicas::report(*seed));
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))

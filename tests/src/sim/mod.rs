@@ -2,7 +2,8 @@
 //!
 //! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, against two fake API
 //! servers before one etcd, on virtual time. After every step all [`invariants`] are looked at; at its end all faults
-//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`.
+//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`. [`replicas`] is a simulation of
+//! its own.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -20,6 +21,7 @@ pub mod invariants;
 pub mod plan;
 #[cfg(informer_planted)]
 pub mod planted;
+pub mod replicas;
 pub mod run;
 pub mod runner;
 pub mod shrink;

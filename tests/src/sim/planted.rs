@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use informer_core::planted::{Bug, choose};
 
+use super::replicas;
 use super::runner::explore;
 use super::variant::Variant;
 
@@ -24,17 +25,34 @@ pub struct Hunt {
 pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
     let none = clean.then_some(None);
     let bugs = Bug::ALL.iter().copied().map(Some);
-    let hunt = |bug| {
-        let summary = explore(Variant::Heap, SEEDS, threads, 1, &|| choose(bug));
-        let first = summary.failed.first();
+    let hunt = |bug: Option<Bug>| {
+        // Without a bug both are hunted in.
+        let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
+        if bug.is_none_or(|bug| !is_of_replicas(bug)) {
+            of_one = explore(Variant::Heap, SEEDS, threads, 1, &|| choose(bug)).failed;
+        }
+        if bug.is_none_or(is_of_replicas) {
+            of_replicas = replicas::explore(SEEDS, threads, 1, &|| choose(bug)).failed;
+        }
         let hunt = Hunt {
             bug,
-            found: first.map(|(seed, violation)| (*seed, violation.invariant)),
+            found: of_one
+                .iter()
+                .chain(&of_replicas)
+                .map(|(seed, violation)| (*seed, violation.invariant))
+                .next(),
         };
         say(&hunt);
         hunt
     };
     none.into_iter().chain(bugs).map(hunt).collect()
+}
+
+/// Tells whether a bug is one of replicas, which have a simulation of their own.
+fn is_of_replicas(bug: Bug) -> bool {
+    ["Members::", "Elector::"]
+        .iter()
+        .any(|place| bug.place().starts_with(place))
 }
 
 /// Writes a line of the table.

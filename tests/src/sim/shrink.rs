@@ -5,34 +5,49 @@ use super::plan::Plan;
 /// Takes actions away for as long as `fails` says that the plan still fails. `budget` is how often it may be asked.
 pub fn shrink(plan: &Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
-    let mut size = plan.actions.len().div_ceil(2).max(1);
+    let world = plan.world.clone();
+    plan.actions = shrink_list(&plan.actions, &mut budget, &mut |actions| {
+        fails(&Plan {
+            world: world.clone(),
+            actions: actions.to_vec(),
+        })
+    });
+    simplify(plan, budget, fails)
+}
+
+/// Takes away what can be without, for as long as `fails` says that what is left still fails. `budget` is how often it may
+/// be asked.
+pub fn shrink_list<A: Clone>(
+    list: &[A],
+    budget: &mut usize,
+    fails: &mut dyn FnMut(&[A]) -> bool,
+) -> Vec<A> {
+    let mut list = list.to_vec();
+    let mut size = list.len().div_ceil(2).max(1);
     loop {
         let mut at = 0;
         let mut removed = false;
-        while at < plan.actions.len() {
-            if budget == 0 {
-                return plan;
+        while at < list.len() {
+            if *budget == 0 {
+                return list;
             }
-            budget -= 1;
-            let mut smaller = plan.clone();
-            smaller
-                .actions
-                .drain(at..(at + size).min(plan.actions.len()));
+            *budget -= 1;
+            let mut smaller = list.clone();
+            smaller.drain(at..(at + size).min(list.len()));
             if fails(&smaller) {
-                plan = smaller;
+                list = smaller;
                 removed = true;
             } else {
                 at += size;
             }
         }
         if size == 1 && !removed {
-            break;
+            return list;
         }
-        if !removed || size > plan.actions.len() {
+        if !removed || size > list.len() {
             size = (size / 2).max(1);
         }
     }
-    simplify(plan, budget, fails)
 }
 
 /// Makes the world more ordinary.

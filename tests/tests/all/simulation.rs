@@ -1,8 +1,9 @@
 //! Ten thousand seeds of the simulation, none of which violates an invariant, and a table of what they met, in which
-//! every cell has something; and some on storage of a fixed size. See `docs/TESTING.md`.
+//! every cell has something; some on storage of a fixed size; and some of replicas that share keys. See `docs/TESTING.md`.
 
 use informer_tests::say;
 use informer_tests::sim::Variant;
+use informer_tests::sim::replicas::{self, Figures};
 use informer_tests::sim::runner::{Summary, explore, report, run_plan};
 
 /// How many seeds are run. `SIMULATION_SEEDS` asks for another number.
@@ -66,5 +67,47 @@ fn the_same_seed_gives_the_same_log() {
             };
             assert_eq!(one, other, "seed {seed}");
         }
+    }
+}
+
+/// How many seeds of replicas are run.
+const SEEDS_OF_REPLICAS: u64 = 3_000;
+
+/// No key is ever two replicas', and when there are no more faults each is one's, and done.
+#[test]
+fn replicas_share_keys_whatever_happens() {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let summary = replicas::explore(0..SEEDS_OF_REPLICAS, threads, 1, &|| {});
+    say(&format!(
+        "replicas: {} seeds, {:?}",
+        summary.seeds, summary.figures
+    ));
+    if let Some((seed, _)) = summary.failed.first() {
+        panic!("{}", replicas::report(*seed));
+    }
+    // It is no simulation of nothing.
+    let Figures {
+        moved,
+        cut,
+        overslept,
+        lapsed,
+        lost,
+        ..
+    } = summary.figures;
+    for often in [moved, cut, overslept, lapsed, lost] {
+        assert!(often > SEEDS_OF_REPLICAS / 2, "{:?}", summary.figures);
+    }
+}
+
+#[test]
+fn the_same_seed_of_replicas_gives_the_same_trace() {
+    for seed in 0..20 {
+        let plan = replicas::Plan::of_seed(seed);
+        let runs = [(); 2].map(|()| replicas::run(&plan, true).map(|(_, trace)| trace));
+        let [Ok(one), Ok(other)] = runs else {
+            panic!("{}", replicas::report(seed));
+        };
+        assert!(one.len() > 50);
+        assert_eq!(one, other, "seed {seed}");
     }
 }

@@ -1,0 +1,440 @@
+//! One replica: what `Replica`, `Election` and `Controller` of `informer-tokio` do, on given time and without I/O.
+
+use core::time::Duration;
+
+use informer_core::{
+    ElectionConfig, ElectionStep, Elector, Exponential, Instant, LeaseRecord, Members, WorkQueue,
+    Written,
+};
+
+use super::super::entropy::Entropy;
+use super::plan::{KEYS, World};
+use super::server::Change;
+
+/// The keys, as `Members` knows them.
+pub(super) const KEY_NAMES: [&str; KEYS] = [
+    "prod/a", "prod/b", "prod/c", "prod/d", "prod/e", "prod/f", "test/a", "test/b", "test/c",
+    "test/d", "test/e", "test/f",
+];
+
+/// A clock that agrees with no other, and does not run quite as fast.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// What it shows when the simulation begins, in microseconds.
+    pub(super) offset: u64,
+    /// How many thousandths of a second it goes on in a second.
+    pub(super) rate: u64,
+}
+
+impl Clock {
+    /// What it shows so many microseconds after the beginning.
+    pub(super) fn at(self, time: u64) -> Instant {
+        Instant::from_micros(self.offset + time * self.rate / 1000)
+    }
+
+    /// When it shows this.
+    pub(super) fn when(self, shown: Instant) -> u64 {
+        let passed = shown.as_micros().saturating_sub(self.offset);
+        (passed * 1000).div_ceil(self.rate)
+    }
+}
+
+/// What a replica asks the API server.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Read,
+    Create(LeaseRecord),
+    Update(LeaseRecord, String),
+    List,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Read(Option<(LeaseRecord, String)>),
+    Written(Written),
+    List(Vec<LeaseRecord>),
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) serial: u64,
+    pub(super) ask: Ask,
+}
+
+/// What a step came to.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) requests: Vec<Request>,
+    /// What was reconciled, and from which version.
+    pub(super) finished: Vec<(usize, u64)>,
+    pub(super) cut: u64,
+    /// What happened, where that is wanted.
+    pub(super) said: Option<Vec<String>>,
+}
+
+/// A request that is under way, or the time of the next one.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Idle { due: Instant },
+    Pending { serial: u64, began: Instant },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Working,
+    /// Runs come to their end, or are cut then.
+    Draining {
+        until: Instant,
+    },
+    Resigning,
+    Gone,
+}
+
+/// A run of the reconcile function.
+struct Run {
+    key: usize,
+    /// The state that it has seen.
+    version: Option<u64>,
+    until: Instant,
+    fails: bool,
+}
+
+pub(super) struct Replica {
+    pub(super) name: String,
+    pub(super) members: Members,
+    config: ElectionConfig,
+    elector: Elector,
+    lease: Call,
+    reading: bool,
+    list: Call,
+    serial: u64,
+    /// Until when the own Lease is held, as it was told last.
+    told: Option<Instant>,
+    /// Who is live, and whether this one may have keys, as it was told last.
+    view: (bool, Vec<String>),
+    /// How often a list was taken in.
+    pub(super) lists: u64,
+    queue: WorkQueue<usize, Exponential<usize>>,
+    cache: [Option<u64>; KEYS],
+    seen: usize,
+    synced: bool,
+    runs: Vec<Run>,
+    workers: usize,
+    stage: Stage,
+    entropy: Entropy<'static>,
+    run: u32,
+    failing: u32,
+    /// The API server cannot be reached by the reconcile function.
+    pub(super) is_cut: bool,
+}
+
+impl Replica {
+    pub(super) fn new(name: String, world: &World, seed: u64, now: Instant) -> Self {
+        let config = world.config();
+        Self {
+            members: Members::new(name.clone(), config),
+            elector: Elector::new(name.clone(), config),
+            name,
+            config,
+            lease: Call::Idle { due: now },
+            reading: false,
+            list: Call::Idle { due: now },
+            serial: 0,
+            told: None,
+            view: (false, Vec::new()),
+            lists: 0,
+            queue: WorkQueue::with_limit(Exponential::new(
+                Duration::from_millis(5),
+                Duration::from_secs(10),
+            )),
+            cache: [None; KEYS],
+            seen: 0,
+            synced: false,
+            runs: Vec::new(),
+            workers: world.workers.into(),
+            stage: Stage::Working,
+            entropy: Entropy::Seed(seed),
+            run: world.run,
+            failing: world.failing,
+            is_cut: false,
+        }
+    }
+
+    pub(super) fn is_active(&self, now: Instant) -> bool {
+        self.members.is_active(now)
+    }
+
+    /// Returns the keys that are its own, a bit each.
+    pub(super) fn owned(&self, now: Instant) -> u16 {
+        let owns = |(bit, key): (usize, &&str)| u16::from(self.members.owns(now, key)) << bit;
+        KEY_NAMES.iter().enumerate().map(owns).sum()
+    }
+
+    /// Returns the keys that are reconciled, a bit each.
+    pub(super) fn running(&self) -> u16 {
+        self.runs.iter().fold(0, |all, run| all | 1 << run.key)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.stage == Stage::Gone
+    }
+
+    pub(super) fn is_working(&self) -> bool {
+        self.stage == Stage::Working
+    }
+
+    /// Ceases to have trouble of its own.
+    pub(super) const fn calm(&mut self) {
+        self.failing = 1_000_000;
+    }
+
+    /// Stops: what runs has so long to come to its end.
+    pub(super) fn leave(&mut self, now: Instant) {
+        let until = now + self.config.lease_duration;
+        self.stage = Stage::Draining { until };
+    }
+
+    /// Takes in an answer. Nobody waits for one whose time was over.
+    pub(super) fn answered(&mut self, now: Instant, serial: u64, answer: &Answer) {
+        let is = |call| matches!(call, Call::Pending { serial: own, .. } if own == serial);
+        if is(self.lease) {
+            match answer {
+                Answer::Read(lease) => self.elector.handle_read(now, lease.clone()),
+                Answer::Written(written) => self.elector.handle_written(now, written.clone()),
+                Answer::List(_) | Answer::Failed => self.lease_failed(now),
+            }
+            self.lease = Call::Idle { due: now };
+        } else if let (true, Call::Pending { began, .. }) = (is(self.list), self.list) {
+            if let Answer::List(leases) = answer {
+                let leases = leases.iter();
+                let leases = leases.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
+                self.members.handle_list(began, now, leases);
+                self.lists += 1;
+            }
+            let due = now + self.config.retry_period;
+            self.list = Call::Idle { due };
+        }
+    }
+
+    /// The watch brings changes, the first time all that there is.
+    pub(super) fn deliver(&mut self, now: Instant, log: &[Change]) {
+        // What was on its way when the watch became faster comes later than what followed.
+        for (key, version) in log.get(self.seen..).unwrap_or_default() {
+            self.cache[*key] = *version;
+            self.add(now, *key);
+        }
+        self.seen = self.seen.max(log.len());
+        self.synced = true;
+    }
+
+    /// Does what is due. Where `runs_first`, the reconcile function goes on before anything else does.
+    pub(super) fn step(&mut self, now: Instant, runs_first: bool, out: &mut Outcome) {
+        if runs_first {
+            self.work(now, out);
+        }
+        self.time_out(now);
+        self.ask_lease(now, out);
+        self.ask_list(now, out);
+        self.tell(now, out);
+        self.work(now, out);
+        if let Stage::Draining { until } = self.stage {
+            if now >= until {
+                let runs = core::mem::take(&mut self.runs);
+                out.cut += runs.len() as u64;
+            }
+            if self.runs.is_empty() {
+                self.members.resign();
+                self.stage = Stage::Resigning;
+                if let Call::Idle { due } = &mut self.lease {
+                    *due = now;
+                }
+                self.ask_lease(now, out);
+                self.tell(now, out);
+            }
+        }
+    }
+
+    /// Returns when there is something to do.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+        let patience = self.config.renew_deadline;
+        let call = |call| match call {
+            Call::Idle { due } => due,
+            Call::Pending { began, .. } => began + patience,
+        };
+        let drained = match self.stage {
+            Stage::Draining { until } => Some(until),
+            Stage::Working | Stage::Resigning | Stage::Gone => None,
+        };
+        let runs = self.runs.iter().map(|run| run.until);
+        let work = self.queue.next_due().filter(|_| self.has_room());
+        let times = [call(self.lease), call(self.list)].into_iter().chain(runs);
+        let times = times.chain(work).chain(drained);
+        let times = times.chain(self.members.next_change(now));
+        times.filter(|time| *time > now).min()
+    }
+
+    fn has_room(&self) -> bool {
+        self.stage == Stage::Working && self.synced && self.runs.len() < self.workers
+    }
+
+    fn lease_failed(&mut self, now: Instant) {
+        if self.reading {
+            self.elector.handle_read_failed(now);
+        } else {
+            self.elector.handle_written(now, Written::Failed);
+        }
+    }
+
+    /// Gives up what takes too long.
+    fn time_out(&mut self, now: Instant) {
+        let patience = self.config.renew_deadline;
+        let is_over = |call| matches!(call, Call::Pending { began, .. } if now >= began + patience);
+        if is_over(self.lease) {
+            self.lease_failed(now);
+            self.lease = Call::Idle { due: now };
+        }
+        if is_over(self.list) {
+            let due = now + self.config.retry_period;
+            self.list = Call::Idle { due };
+        }
+    }
+
+    /// As `Election::run`.
+    fn ask_lease(&mut self, now: Instant, out: &mut Outcome) {
+        while let Call::Idle { due } = self.lease
+            && due <= now
+        {
+            if self.stage == Stage::Resigning {
+                self.elector.release();
+            }
+            let step = self.elector.poll(now);
+            self.publish(now);
+            if self.elector.is_released() {
+                self.stage = Stage::Gone;
+                return;
+            }
+            self.reading = step == ElectionStep::Read;
+            let ask = match step {
+                ElectionStep::Wait(until) => {
+                    self.lease = Call::Idle { due: until };
+                    continue;
+                }
+                ElectionStep::Read => Ask::Read,
+                ElectionStep::Create(record) => Ask::Create(record),
+                ElectionStep::Update {
+                    record,
+                    resource_version,
+                    ..
+                } => Ask::Update(record, resource_version),
+            };
+            self.lease = self.ask(now, ask, out);
+        }
+    }
+
+    fn ask_list(&mut self, now: Instant, out: &mut Outcome) {
+        if let Call::Idle { due } = self.list
+            && due <= now
+        {
+            self.list = self.ask(now, Ask::List, out);
+        }
+    }
+
+    fn ask(&mut self, now: Instant, ask: Ask, out: &mut Outcome) -> Call {
+        self.serial += 1;
+        let serial = self.serial;
+        out.requests.push(Request { serial, ask });
+        Call::Pending { serial, began: now }
+    }
+
+    /// What is known of the own Lease reaches the members where it is news.
+    fn publish(&mut self, now: Instant) {
+        let until = self.elector.leads_until();
+        let until = until.filter(|_| self.elector.is_leader(now));
+        if until != self.told {
+            self.told = until;
+            self.members.handle_lease(now, until);
+        }
+    }
+
+    /// Where keys change hands, what is another's is cut, and what is the own is added.
+    fn tell(&mut self, now: Instant, out: &mut Outcome) {
+        let is_active = self.members.is_active(now);
+        let is_known = self.view.1.iter().map(String::as_str);
+        if self.view.0 == is_active && is_known.eq(self.members.live()) {
+            return;
+        }
+        let live = self.members.live().map(ToOwned::to_owned).collect();
+        self.view = (is_active, live);
+        if let Some(said) = &mut out.said {
+            let may = if is_active { "has keys" } else { "has no keys" };
+            said.push(format!("{may}; live are {}", self.view.1.join(", ")));
+        }
+        let (members, queue) = (&self.members, &mut self.queue);
+        self.runs.retain(|run| {
+            let stays = members.owns(now, KEY_NAMES[run.key]);
+            if !stays {
+                queue.done(now, &run.key);
+                out.cut += 1;
+                if let Some(said) = &mut out.said {
+                    said.push(format!("cuts {}", KEY_NAMES[run.key]));
+                }
+            }
+            stays
+        });
+        for key in 0..KEYS {
+            if self.cache[key].is_some() {
+                self.add(now, key);
+            }
+        }
+    }
+
+    fn add(&mut self, now: Instant, key: usize) {
+        if self.members.owns(now, KEY_NAMES[key]) {
+            self.queue.add(now, key);
+        }
+    }
+
+    /// Runs end and begin.
+    fn work(&mut self, now: Instant, out: &mut Outcome) {
+        let mut at = 0;
+        while at < self.runs.len() {
+            if self.runs[at].until > now {
+                at += 1;
+                continue;
+            }
+            let run = self.runs.swap_remove(at);
+            let fails = run.fails || self.is_cut;
+            if fails {
+                self.queue.add_rate_limited(now, run.key);
+            } else {
+                self.queue.forget(&run.key);
+                out.finished
+                    .extend(run.version.map(|version| (run.key, version)));
+            }
+            self.queue.done(now, &run.key);
+            if let Some(said) = &mut out.said {
+                let how = if fails { "fails with" } else { "has done" };
+                said.push(format!("{how} {}", KEY_NAMES[run.key]));
+            }
+        }
+        while self.has_room()
+            && let Some(key) = self.queue.take(now)
+        {
+            if !self.members.owns(now, KEY_NAMES[key]) {
+                self.queue.done(now, &key);
+                continue;
+            }
+            let ms = self.entropy.below(self.run) + 1;
+            self.runs.push(Run {
+                key,
+                version: self.cache[key],
+                until: now + Duration::from_millis(ms.into()),
+                fails: self.entropy.one_in(self.failing),
+            });
+            if let Some(said) = &mut out.said {
+                said.push(format!("begins {}", KEY_NAMES[key]));
+            }
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! One run: the plan is carried out, everything is looked at after every event, and at the end all must come right.
+
+mod check;
+
+use std::collections::BTreeMap;
+
+use informer_core::Written;
+
+use super::super::entropy::Entropy;
+use super::super::run::Violation;
+use super::plan::{Action, KEYS, MOST, Path, Plan, World};
+use super::replica::{Answer, Ask, Clock, KEY_NAMES, Outcome, Replica};
+use super::server::Server;
+
+/// What runs came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// How many events there were.
+    pub events: u64,
+    /// How often a key was another one's than before.
+    pub moved: u64,
+    /// How many runs were cut.
+    pub cut: u64,
+    /// How many processes had no keys any more when they were thawed, and had some when they froze.
+    pub overslept: u64,
+    /// How often one that runs had no keys any more.
+    pub lapsed: u64,
+    /// How many requests did not come through.
+    pub lost: u64,
+    /// The longest time that it took until all was right, in thousandths of the lease duration.
+    pub slowest: u64,
+}
+
+impl Figures {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.moved += other.moved;
+        self.cut += other.cut;
+        self.overslept += other.overslept;
+        self.lapsed += other.lapsed;
+        self.lost += other.lost;
+        self.slowest = self.slowest.max(other.slowest);
+    }
+}
+
+/// Carries out a plan.
+///
+/// # Errors
+/// The first violation of an invariant.
+pub fn run(plan: &Plan, trace: bool) -> Result<(Figures, Vec<String>), Box<Violation>> {
+    let mut run = Run::new(&plan.world, trace);
+    match run.go(plan) {
+        Ok(()) => Ok((run.figures, run.trace)),
+        Err((invariant, what)) => Err(Box::new(Violation {
+            invariant,
+            source: "docs/CONTROLLERS.md, several replicas",
+            what,
+            step: run.step,
+            trace: run.trace,
+        })),
+    }
+}
+
+type Failed = (&'static str, String);
+
+/// A process, and what is between it and the API server.
+struct Process {
+    replica: Replica,
+    clock: Clock,
+    frozen: bool,
+    /// It had keys when it froze.
+    had_keys: bool,
+    /// What came while it was frozen.
+    waiting: Vec<Mail>,
+    cuts: Vec<Cut>,
+    /// When requests of it failed at once: the last two times.
+    refused: [Option<u64>; 2],
+    /// When it last had to wait for an answer for long, or was frozen.
+    hindered: Option<u64>,
+    /// By how many microseconds its watch is behind.
+    lag: u64,
+    /// When it has something to do, as of when something happened to it last.
+    wakes: Option<u64>,
+    /// Its keys as of so many lists, while it has any.
+    owned: Option<Owned>,
+    /// Those that it reconciles, but for a time after its Lease.
+    running: u16,
+}
+
+struct Owned {
+    lists: u64,
+    live: Vec<String>,
+    keys: u16,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    path: Path,
+    /// The request comes through, and the answer does not.
+    back: bool,
+    until: u64,
+}
+
+enum Mail {
+    Answer(u64, Answer),
+    /// So many changes are there.
+    Deliver(usize),
+}
+
+enum Event {
+    /// A request reaches the API server.
+    Arrive(usize, u64, Ask),
+    Mail(usize, Mail),
+    /// Something that was cut off may be there now.
+    Mend(usize),
+    Thaw(usize),
+}
+
+struct Run {
+    world: World,
+    server: Server,
+    /// All that there ever were, in the order in which they were started.
+    processes: Vec<Option<Process>>,
+    events: BTreeMap<(u64, u64), Event>,
+    serial: u64,
+    /// In microseconds.
+    now: u64,
+    entropy: Entropy<'static>,
+    /// Who had each key last.
+    owners: [Option<usize>; KEYS],
+    has_faults: bool,
+    /// Each key is one's, and stays so.
+    is_settled: bool,
+    figures: Figures,
+    step: usize,
+    wants_trace: bool,
+    trace: Vec<String>,
+}
+
+impl Run {
+    fn new(world: &World, trace: bool) -> Self {
+        Self {
+            world: world.clone(),
+            server: Server::default(),
+            processes: Vec::new(),
+            events: BTreeMap::new(),
+            serial: 0,
+            now: 0,
+            entropy: Entropy::Seed(world.seed ^ 0x5eed_0f0e_1eaf_0001),
+            owners: [None; KEYS],
+            has_faults: true,
+            is_settled: false,
+            figures: Figures::default(),
+            step: 0,
+            wants_trace: trace,
+            trace: Vec::new(),
+        }
+    }
+
+    fn go(&mut self, plan: &Plan) -> Result<(), Failed> {
+        for key in 0..KEYS {
+            self.server.change(key, key % 4 != 3);
+        }
+        for _ in 0..self.world.replicas {
+            self.start()?;
+        }
+        self.pass(self.lease() * 2)?;
+        for action in &plan.actions {
+            self.step += 1;
+            self.act(*action)?;
+        }
+        self.step += 1;
+        self.come_right()
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), Failed> {
+        if let Action::Pass(ms) = action {
+            return self.pass(u64::from(ms) * 1000);
+        }
+        if action == Action::Start {
+            return if self.alive().count() < MOST {
+                self.start()
+            } else {
+                Ok(())
+            };
+        }
+        if let Action::Put(key) | Action::Delete(key) = action {
+            let (key, is_there) = (usize::from(key) % KEYS, matches!(action, Action::Put(_)));
+            let what = if is_there { "put" } else { "delete" };
+            self.note(|| format!("{what} {}", KEY_NAMES[key]));
+            self.change(key, is_there);
+            return Ok(());
+        }
+        let (Action::Kill(which)
+        | Action::Leave(which)
+        | Action::Freeze(which, _)
+        | Action::Cut(which, ..)
+        | Action::Lag(which, _)) = action
+        else {
+            return Ok(());
+        };
+        let count = self.alive().count().max(1);
+        let Some(number) = self.alive().nth(usize::from(which) % count) else {
+            return Ok(());
+        };
+        self.trouble(number, action)
+    }
+
+    /// Something happens to a process.
+    fn trouble(&mut self, number: usize, action: Action) -> Result<(), Failed> {
+        let now = self.now;
+        let Some(process) = self.processes[number].as_mut() else {
+            return Ok(());
+        };
+        let name = process.replica.name.clone();
+        let mut later = None;
+        let what = match action {
+            Action::Kill(_) => {
+                self.processes[number] = None;
+                "is killed".to_owned()
+            }
+            Action::Leave(_) if !process.frozen && process.replica.is_working() => {
+                process.replica.leave(process.clock.at(now));
+                "leaves".to_owned()
+            }
+            Action::Freeze(_, ms) if !process.frozen => {
+                process.frozen = true;
+                process.had_keys = process.owned.is_some();
+                process.hindered = Some(now);
+                later = Some((now + u64::from(ms) * 1000, Event::Thaw(number)));
+                format!("freezes for {ms} ms")
+            }
+            Action::Cut(_, path, back, ms) => {
+                let until = now + u64::from(ms) * 1000;
+                process.cuts.push(Cut { path, back, until });
+                later = Some((until, Event::Mend(number)));
+                let what = if back { "no answer of" } else { "no way to" };
+                format!("has {what} {path} for {ms} ms")
+            }
+            Action::Lag(_, ms) => {
+                process.lag = u64::from(ms) * 1000;
+                format!("has a watch that is behind by {ms} ms")
+            }
+            _ => return Ok(()),
+        };
+        self.note(|| format!("{name} {what}"));
+        if let Some((at, event)) = later {
+            self.schedule(at, event);
+        }
+        self.turn(number)
+    }
+
+    fn start(&mut self) -> Result<(), Failed> {
+        let number = self.processes.len();
+        let skew = u64::from(self.world.skew);
+        let rate = match self.entropy.below(3) {
+            0 => 1000 - skew,
+            1 => 1000 + skew,
+            _ => 1000,
+        };
+        let offset = u64::from(self.entropy.below(1_000_000_000));
+        let clock = Clock { offset, rate };
+        let seed = self.world.seed.wrapping_add((number as u64 + 1) << 40);
+        let name = format!("r{number}");
+        self.note(|| format!("{name} starts, with a clock that goes at {rate} ‰"));
+        let replica = Replica::new(name, &self.world, seed, clock.at(self.now));
+        self.processes.push(Some(Process {
+            replica,
+            clock,
+            frozen: false,
+            had_keys: false,
+            waiting: Vec::new(),
+            cuts: Vec::new(),
+            refused: [None; 2],
+            hindered: None,
+            lag: 0,
+            wakes: None,
+            owned: None,
+            running: 0,
+        }));
+        self.schedule(self.now, Event::Mend(number));
+        self.turn(number)
+    }
+
+    fn change(&mut self, key: usize, is_there: bool) {
+        self.server.change(key, is_there);
+        for number in 0..self.processes.len() {
+            self.deliver(number);
+        }
+    }
+
+    /// What has changed reaches a process in a while.
+    fn deliver(&mut self, number: usize) {
+        let latency = self.latency();
+        if let Some(process) = &self.processes[number] {
+            let at = self.now + process.lag + latency;
+            let mail = Mail::Deliver(self.server.log.len());
+            self.schedule(at, Event::Mail(number, mail));
+        }
+    }
+
+    /// Time passes, in microseconds.
+    fn pass(&mut self, time: u64) -> Result<(), Failed> {
+        let end = self.now + time;
+        for _ in 0..1_000_000 {
+            let event = self.events.keys().next().map(|(at, _)| *at);
+            let processes = self.processes.iter().enumerate();
+            let wakes =
+                processes.filter_map(|(number, process)| Some((process.as_ref()?.wakes?, number)));
+            let wake = wakes.min();
+            let at = event.into_iter().chain(wake.map(|(at, _)| at)).min();
+            let Some(at) = at.filter(|at| *at <= end) else {
+                self.now = end;
+                return Ok(());
+            };
+            self.now = self.now.max(at);
+            self.figures.events += 1;
+            if event == Some(at) {
+                if let Some((_, event)) = self.events.pop_first() {
+                    self.happen(event)?;
+                }
+            } else if let Some((_, number)) = wake {
+                self.turn(number)?;
+            }
+        }
+        Err(("busy", "time does not pass".to_owned()))
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), Failed> {
+        match event {
+            Event::Arrive(number, serial, ask) => {
+                self.arrive(number, serial, ask);
+                Ok(())
+            }
+            Event::Mail(number, mail) => {
+                if let Some(process) = &mut self.processes[number] {
+                    process.waiting.push(mail);
+                }
+                self.turn(number)
+            }
+            Event::Mend(number) => {
+                self.deliver(number);
+                Ok(())
+            }
+            Event::Thaw(number) => self.thaw(number),
+        }
+    }
+
+    fn thaw(&mut self, number: usize) -> Result<(), Failed> {
+        let Some(process) = self.processes[number].as_mut().filter(|p| p.frozen) else {
+            return Ok(());
+        };
+        let now = process.clock.at(self.now);
+        process.frozen = false;
+        process.hindered = Some(self.now);
+        let has_keys = process.replica.is_active(now);
+        let name = process.replica.name.clone();
+        self.figures.overslept += u64::from(process.had_keys && !has_keys);
+        self.note(|| format!("{name} thaws"));
+        // What was due, what has come, and what was under way go on in any order.
+        match self.entropy.below(3) {
+            0 => self.go_on(number, false)?,
+            1 => self.go_on(number, true)?,
+            _ => {}
+        }
+        self.turn(number)
+    }
+
+    /// A request reaches the API server, also where nobody waits for it any more.
+    fn arrive(&mut self, number: usize, serial: u64, ask: Ask) {
+        let path = match ask {
+            Ask::List => Path::Members,
+            Ask::Read | Ask::Create(_) | Ask::Update(..) => Path::Lease,
+        };
+        let name = format!("r{number}");
+        let cut = self.processes[number]
+            .as_ref()
+            .and_then(|process| process.cut(path, self.now))
+            .map(|cut| cut.back);
+        // A lease that was there already was not to be created: that is nobody else's fault.
+        let is_update = matches!(ask, Ask::Update(..));
+        let mut answer = Answer::Failed;
+        if cut != Some(false) {
+            let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
+            answer = self.server.answer(&name, ask, stale);
+        }
+        if matches!(answer, Answer::Written(Written::Conflict)) {
+            self.note(|| format!("    {name} is told of a conflict by its Lease"));
+            if is_update {
+                self.refused(number);
+            }
+        }
+        if let Some(back) = cut {
+            self.figures.lost += 1;
+            let what = if back { "answer" } else { "request" };
+            self.note(|| format!("    {name} has lost a {what} for {path}"));
+            // It is refused, or nothing is ever heard of it.
+            if self.entropy.below(2) == 0 {
+                self.hindered(number);
+                return;
+            }
+            self.refused(number);
+            answer = Answer::Failed;
+        }
+        let at = self.now + self.latency_of(number);
+        self.schedule(at, Event::Mail(number, Mail::Answer(serial, answer)));
+    }
+
+    /// A process takes in what has come and does what is due; then everything is looked at.
+    fn turn(&mut self, number: usize) -> Result<(), Failed> {
+        let process = self.processes[number].as_mut();
+        if let Some(process) = process.filter(|process| !process.frozen) {
+            let now = process.clock.at(self.now);
+            for mail in core::mem::take(&mut process.waiting) {
+                match mail {
+                    Mail::Answer(serial, answer) => {
+                        process.replica.answered(now, serial, &answer);
+                    }
+                    Mail::Deliver(count) => {
+                        if process.cut(Path::Objects, self.now).is_none() {
+                            process.replica.deliver(now, &self.server.log[..count]);
+                        }
+                    }
+                }
+            }
+            return self.go_on(number, false);
+        }
+        self.check(number)
+    }
+
+    fn go_on(&mut self, number: usize, runs_first: bool) -> Result<(), Failed> {
+        let Some(process) = self.processes[number].as_mut() else {
+            return Ok(());
+        };
+        let now = process.clock.at(self.now);
+        process.replica.is_cut = process.cut(Path::Objects, self.now).is_some();
+        process.cuts.retain(|cut| cut.until > self.now);
+        let mut out = Outcome {
+            said: self.wants_trace.then(Vec::new),
+            ..Outcome::default()
+        };
+        process.replica.step(now, runs_first, &mut out);
+        let is_gone = process.replica.is_gone();
+        let name = process.replica.name.clone();
+        for line in out.said.into_iter().flatten() {
+            self.note(|| format!("    {name} {line}"));
+        }
+        for request in out.requests {
+            let at = self.now + self.latency_of(number);
+            let event = Event::Arrive(number, request.serial, request.ask);
+            self.schedule(at, event);
+        }
+        for (key, version) in out.finished {
+            self.server.reconciled(key, version);
+        }
+        self.figures.cut += out.cut;
+        self.check(number)?;
+        if is_gone {
+            self.note(|| format!("{name} has left"));
+            self.processes[number] = None;
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.serial += 1;
+        self.events.insert((at.max(self.now), self.serial), event);
+    }
+
+    /// How long a half of a request takes, in microseconds.
+    fn latency(&mut self) -> u64 {
+        u64::from(self.entropy.below(self.world.latency) + 1) * 1000
+    }
+
+    /// The same for a request that may be slow.
+    fn latency_of(&mut self, number: usize) -> u64 {
+        if self.has_faults && self.entropy.one_in(self.world.slow) {
+            self.hindered(number);
+            return u64::from(self.entropy.below(self.world.times[1]) + 1) * 1000;
+        }
+        self.latency()
+    }
+
+    fn refused(&mut self, number: usize) {
+        if let Some(process) = &mut self.processes[number] {
+            process.refused = [process.refused[1], Some(self.now)];
+        }
+    }
+
+    fn hindered(&mut self, number: usize) {
+        if let Some(process) = &mut self.processes[number] {
+            process.hindered = Some(self.now);
+        }
+    }
+
+    fn lease(&self) -> u64 {
+        u64::from(self.world.times[0]) * 1000
+    }
+
+    fn alive(&self) -> impl Iterator<Item = usize> {
+        let processes = self.processes.iter().enumerate();
+        processes
+            .filter(|(_, process)| process.is_some())
+            .map(|(number, _)| number)
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.wants_trace {
+            let seconds = self.now as f64 / 1e6;
+            self.trace
+                .push(format!("{:>4} {seconds:>10.3}s {}", self.step, line()));
+        }
+    }
+
+    /// All faults end, and every key has to be one's and done.
+    fn come_right(&mut self) -> Result<(), Failed> {
+        self.note(|| "all faults end".to_owned());
+        self.has_faults = false;
+        for number in 0..self.processes.len() {
+            if let Some(process) = &mut self.processes[number] {
+                process.cuts.clear();
+                process.lag = 0;
+                process.replica.calm();
+            }
+            self.thaw(number)?;
+            self.deliver(number);
+        }
+        let [lease, renew, _] = self.world.times.map(|ms| u64::from(ms) * 1000);
+        // What is under way comes, or is given up.
+        self.pass(renew * 2)?;
+        let mut processes = self.processes.iter().flatten();
+        if !processes.any(|process| process.replica.is_working()) {
+            self.start()?;
+        }
+        // Then a Lease is had, and each is waited for; and what has failed waits for its time.
+        let began = self.now;
+        self.until_right(lease * 5 + 30_000_000)?;
+        self.figures.slowest = (self.now - began) * 1000 / lease;
+        self.note(|| "all is right".to_owned());
+        // It stays so, and it is not so by chance.
+        self.is_settled = true;
+        for key in 0..KEYS {
+            self.change(key, true);
+        }
+        self.pass(lease * 2)?;
+        self.until_right(10_000_000)
+    }
+
+    fn until_right(&mut self, patience: u64) -> Result<(), Failed> {
+        // One replica may have to do everything, and begins with what has changed since.
+        let work = u64::from(self.world.run) * 2000 * KEYS as u64;
+        let end = self.now + patience + work;
+        while !self.is_right() {
+            if self.now > end {
+                return Err(("liveness", self.what_is_missing()));
+            }
+            self.pass(1_000_000)?;
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// Returns what keeps a request from coming through.
+    fn cut(&self, path: Path, now: u64) -> Option<Cut> {
+        let mut cuts = self.cuts.iter().filter(|cut| cut.until > now);
+        cuts.find(|cut| cut.path == path || cut.path == Path::All)
+            .copied()
+    }
+}
