@@ -526,6 +526,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(_, key, held)| (key, &held.object))
     }
 
+    /// Tells whether an object with this key is shown in an older state, since its latest one could not be used.
+    #[must_use]
+    pub fn is_stale(&self, key: &str) -> bool {
+        self.table.object(key).is_some_and(|held| held.stale)
+    }
+
     /// Returns the keys whose latest state could not be used.
     pub fn stale_keys(&self) -> impl Iterator<Item = &S::Text> {
         self.table

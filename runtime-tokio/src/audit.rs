@@ -99,19 +99,24 @@ impl<V> Audited<V> {
 
     fn compare(&self, audit: &mut Audit<Key>, reached: &ResourceVersion<Key>) {
         // The comparison is done outside of the lock.
-        let entries: Vec<(Key, Object<V>)> = {
+        let entries: Vec<(Key, Object<V>, bool)> = {
             let cache = self.inner.cache();
             let entries = cache.entries_of(self.source);
             entries
-                .filter(|(_, _, is_stale)| !is_stale)
-                .map(|(key, object, _)| (key.clone(), object.clone()))
+                .map(|(key, object, is_stale)| (key.clone(), object.clone(), is_stale))
                 .collect()
         };
-        let entries = entries.iter().map(|(key, object)| entry(key, object));
+        let entries = entries
+            .iter()
+            .map(|(key, object, is_stale)| entry(key, object, *is_stale));
         match audit.compare(self.timer.now(), reached, entries) {
-            Verdict::Clean => tracing::debug!(informer = self.inner.name, "an audit found nothing"),
+            Verdict::Clean => {
+                tracing::debug!(informer = self.inner.name, "an audit found nothing");
+                self.note(0);
+            }
             Verdict::Doubt => {}
             Verdict::Drift { count, repair } => {
+                self.note(count);
                 for (key, kind) in audit.drift().take(TOLD) {
                     self.report(Problem::Drift { key, kind });
                 }
@@ -124,16 +129,25 @@ impl<V> Audited<V> {
         }
     }
 
+    /// An audit has come to its end, and so many objects differed.
+    fn note(&self, drifted: usize) {
+        self.inner
+            .source(self.source, |source| source.audited(drifted));
+        let drifted = self.inner.each_source(|_, source| source.drifted);
+        self.inner.figures.audited(drifted.iter().sum());
+    }
+
     fn report(&self, problem: Problem<'_>) {
         self.inner.report(&Report::about(Phase::Audit, problem));
     }
 }
 
-fn entry<'a, V>(key: &'a Key, object: &'a Object<V>) -> AuditEntry<'a, Key> {
+fn entry<'a, V>(key: &'a Key, object: &'a Object<V>, is_stale: bool) -> AuditEntry<'a, Key> {
     AuditEntry {
         key: key.as_str(),
         uid: object.uid(),
         version: object.version(),
+        is_stale,
     }
 }
 
@@ -153,11 +167,14 @@ impl<V> List<'_, V> {
         let _ = raw.write_key(&mut key);
         let cached = {
             let cache = self.audited.inner.cache();
+            let is_stale = cache.is_stale(&key);
             cache
                 .entry(&key)
-                .map(|(key, object)| (key.clone(), object.clone()))
+                .map(|(key, object)| (key.clone(), object.clone(), is_stale))
         };
-        let cached = cached.as_ref().map(|(key, object)| entry(key, object));
+        let cached = cached
+            .as_ref()
+            .map(|(key, object, is_stale)| entry(key, object, *is_stale));
         self.audit.listed(&key, raw, cached);
     }
 }

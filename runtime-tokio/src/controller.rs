@@ -1,5 +1,6 @@
 //! Controllers: from what changes to a reconcile function that is called by key.
 
+mod figures;
 mod handle;
 mod owned;
 mod run;
@@ -25,6 +26,7 @@ use crate::options::HandlerOptions;
 use crate::queue::WorkQueue;
 use crate::registered::HandlerHandle;
 use crate::wait::HasSynced;
+use figures::Figures;
 use handle::{Counts, Stop};
 use owned::OwnerKind;
 
@@ -151,7 +153,8 @@ impl Controller {
         self
     }
 
-    /// Names it in logs and in the health of its informers. Left out, it has the name of its informer.
+    /// Names it in logs, in figures and in the health of its informers. It has to come before [`handle`](Self::handle).
+    /// Left out, it has the name of its informer.
     ///
     /// ```
     /// # fn example(controller: informer_tokio::Controller) {
@@ -273,7 +276,8 @@ impl Controller {
         self
     }
 
-    /// Has `hear` called with every failure. They are logged in any case.
+    /// Has `hear` called with every failure. They are logged in any case. Where it panics that is logged, and the
+    /// controller goes on.
     ///
     /// ```
     /// # fn example(controller: informer_tokio::Controller) {
@@ -297,6 +301,7 @@ impl Controller {
     #[must_use]
     pub fn handle(&self) -> ControllerHandle {
         ControllerHandle {
+            name: self.name.as_str().into(),
             queue: self.queue.clone(),
             keys: Arc::clone(&self.keys),
             keep: Arc::clone(&self.keep),
@@ -324,6 +329,7 @@ fn keys<V>(lister: &Lister<V>) -> Vec<Key> {
 struct Intake {
     queue: WorkQueue<Key>,
     keep: Keep,
+    figures: Arc<Figures>,
 }
 
 impl Intake {
@@ -332,12 +338,14 @@ impl Intake {
         map: impl Fn(&Entry<V>) -> I + Send + Sync + 'static,
     ) -> Handlers<V> {
         let (queue, keep, map) = (self.queue.clone(), Arc::clone(&self.keep), Arc::new(map));
+        let figures = Arc::clone(&self.figures);
         let put = Arc::new(move |entry: &Entry<V>| {
             for key in map(entry) {
                 if keep(&key) {
                     queue.add(key);
                 }
             }
+            figures.queue(|| queue.metrics());
         });
         let (add, delete) = (Arc::clone(&put), Arc::clone(&put));
         Handlers::new()

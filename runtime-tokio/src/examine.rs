@@ -80,6 +80,13 @@ impl<V> Inner<V> {
                 .sum(),
             failures: sources.iter().map(|source| source.failures).sum(),
             watch_age: sources.iter().filter_map(|source| source.watch_age).min(),
+            audits: sources.iter().map(|source| source.audits).sum(),
+            audit_age: sources
+                .iter()
+                .map(|source| source.audit_age)
+                .try_fold(Duration::ZERO, |most, age| Some(most.max(age?)))
+                .filter(|_| !sources.is_empty()),
+            drifted: sources.iter().map(|source| source.drifted).sum(),
             last_error: self.last_error(now),
             stale,
             stale_count,

@@ -83,6 +83,19 @@ impl Figures {
             "informer_reports_total",
             "Reports of what went wrong, by class"
         );
+        counter!(
+            "informer_audits_total",
+            "Audits that have come to their end"
+        );
+        gauge!(
+            "informer_audit_timestamp_seconds",
+            Unit::Seconds,
+            "When an audit came to its end last, since 1970"
+        );
+        gauge!(
+            "informer_drifted_objects",
+            "Objects that differed from the server for good when the last audit ended"
+        );
         counter!("informer_handler_calls_total", "Calls of a handler");
         counter!(
             "informer_handler_panics_total",
@@ -121,10 +134,19 @@ impl Figures {
     pub(crate) fn watch_opened(&self) {
         metrics::counter!("informer_watches_total", "informer" => self.name.to_string())
             .increment(1);
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let name = self.name.to_string();
         metrics::gauge!("informer_watch_opened_timestamp_seconds", "informer" => name)
-            .set(now.map_or(0.0, |now| now.as_secs_f64()));
+            .set(seconds_since_1970());
+    }
+
+    /// An audit has come to its end, and so many objects of all sources differed.
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    pub(crate) fn audited(&self, drifted: usize) {
+        let name = || self.name.to_string();
+        metrics::counter!("informer_audits_total", "informer" => name()).increment(1);
+        metrics::gauge!("informer_audit_timestamp_seconds", "informer" => name())
+            .set(seconds_since_1970());
+        metrics::gauge!("informer_drifted_objects", "informer" => name()).set(drifted as f64);
     }
 
     pub(crate) fn report(&self, class: &'static str) {
@@ -148,6 +170,12 @@ impl Figures {
     }
 }
 
+#[cfg(feature = "metrics")]
+fn seconds_since_1970() -> f64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0.0, |now| now.as_secs_f64())
+}
+
 #[cfg(not(feature = "metrics"))]
 #[expect(
     clippy::unused_self,
@@ -165,6 +193,8 @@ impl Figures {
     pub(crate) const fn listed(&self) {}
 
     pub(crate) const fn watch_opened(&self) {}
+
+    pub(crate) const fn audited(&self, _drifted: usize) {}
 
     pub(crate) const fn report(&self, _class: &'static str) {}
 

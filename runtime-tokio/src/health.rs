@@ -57,6 +57,14 @@ pub struct Health {
     /// For how long the watch that is under way has been open; of several the youngest.
     #[serde(serialize_with = "opt_seconds", rename = "watch_age_seconds")]
     pub watch_age: Option<Duration>,
+    /// How many [audits](crate::AuditConfig) have come to their end.
+    pub audits: u64,
+    /// How long ago the last one did; of several sources the one for which that is longest ago. `None` where one of them
+    /// had none yet.
+    #[serde(serialize_with = "opt_seconds", rename = "audit_age_seconds")]
+    pub audit_age: Option<Duration>,
+    /// How many objects differed from the server for good when the last one ended.
+    pub drifted: usize,
     /// What last went wrong, of whatever kind.
     pub last_error: Option<Trouble>,
     /// The keys of objects whose latest state could not be used; an older one is shown. At most 100 of them.
@@ -235,6 +243,13 @@ pub struct SourceHealth {
     pub watches: u64,
     /// How many requests failed, or ended in a failure.
     pub failures: u64,
+    /// How many audits have come to their end.
+    pub audits: u64,
+    /// How long ago the last one did.
+    #[serde(serialize_with = "opt_seconds", rename = "audit_age_seconds")]
+    pub audit_age: Option<Duration>,
+    /// How many objects differed from the server for good when the last one ended.
+    pub drifted: usize,
     /// What last went wrong with its requests.
     pub trouble: Option<Trouble>,
 }

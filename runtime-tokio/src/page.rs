@@ -11,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
+use crate::controller::{ControllerHandle, ControllerMetrics};
 use crate::factory::Factory;
 use crate::health::Health;
 use crate::informer::Informer;
@@ -40,6 +41,7 @@ use crate::informer::Informer;
 pub struct Page {
     title: String,
     sources: Vec<Source>,
+    controllers: Vec<ControllerHandle>,
 }
 
 type Source = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
@@ -54,6 +56,7 @@ impl Page {
         Self {
             title: title.into(),
             sources: Vec::new(),
+            controllers: Vec::new(),
         }
     }
 
@@ -79,6 +82,20 @@ impl Page {
     pub fn factory(self, factory: &Factory) -> Self {
         let factory = factory.clone();
         self.add(move || factory.health())
+    }
+
+    /// Adds a controller: for `/` and `/metrics`.
+    ///
+    /// ```
+    /// # use informer_tokio::{Controller, Informer, Page, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let controller = Controller::new(&pods);
+    /// let page = Page::new("my-controller").informer(&pods).controller(&controller.handle());
+    /// # }
+    /// ```
+    pub fn controller(mut self, controller: &ControllerHandle) -> Self {
+        self.controllers.push(controller.clone());
+        self
     }
 
     fn add(mut self, source: impl Fn() -> Vec<Health> + Send + Sync + 'static) -> Self {
@@ -110,33 +127,30 @@ impl Page {
 
     fn health(&self) -> Vec<Health> {
         let mut all: Vec<Health> = self.sources.iter().flat_map(|source| source()).collect();
-        // Two may have the same name; in figures each has to have its own.
-        for at in 1..all.len() {
-            let (before, rest) = all.split_at_mut(at);
-            let Some(health) = rest.first_mut() else {
-                break;
-            };
-            let is_taken = |name: &str| before.iter().any(|other| other.name == name);
-            if is_taken(&health.name) {
-                let own = (2..).map(|number| format!("{} ({number})", health.name));
-                let free = own.into_iter().find(|name| !is_taken(name));
-                health.name = free.unwrap_or_default();
-            }
-        }
+        tell_apart(&mut all, |health| &mut health.name);
+        all
+    }
+
+    fn controllers(&self) -> Vec<(String, ControllerMetrics)> {
+        let all = self.controllers.iter();
+        let mut all: Vec<_> = all
+            .map(|controller| (controller.name().to_owned(), controller.metrics()))
+            .collect();
+        tell_apart(&mut all, |(name, _)| name);
         all
     }
 
     fn html(&self) -> Answer {
         Answer::of(
             "text/html; charset=utf-8",
-            html::page(&self.title, &self.health()),
+            html::page(&self.title, &self.health(), &self.controllers()),
         )
     }
 
     fn metrics(&self) -> Answer {
         Answer::of(
             "text/plain; version=0.0.4; charset=utf-8",
-            prometheus::text(&self.health()),
+            prometheus::text(&self.health(), &self.controllers()),
         )
     }
 
@@ -173,6 +187,20 @@ impl Page {
             status: StatusCode::SERVICE_UNAVAILABLE,
             ..Answer::of("text/plain; charset=utf-8", text)
         }
+    }
+}
+
+/// Two may have the same name; in figures each has to have its own.
+fn tell_apart<T>(all: &mut [T], name_of: fn(&mut T) -> &mut String) {
+    let mut taken: Vec<String> = Vec::new();
+    for one in all {
+        let name = name_of(one);
+        if taken.contains(name) {
+            let own = (2..).map(|number| format!("{name} ({number})"));
+            let free = own.into_iter().find(|name| !taken.contains(name));
+            *name = free.unwrap_or_default();
+        }
+        taken.push(name.clone());
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) struct Source {
     pub(crate) lists: u64,
     watches: u64,
     failures: u64,
+    audits: u64,
+    audited_at: Option<Instant>,
+    pub(crate) drifted: usize,
 }
 
 /// A report, as it is kept.
@@ -90,6 +93,9 @@ impl Source {
             lists: 0,
             watches: 0,
             failures: 0,
+            audits: 0,
+            audited_at: None,
+            drifted: 0,
         }
     }
 
@@ -121,6 +127,13 @@ impl Source {
             self.activity = Some(Activity::Watching);
             self.since = Instant::now();
         }
+    }
+
+    /// An audit has come to its end, and so many objects differed for good.
+    pub(crate) fn audited(&mut self, drifted: usize) {
+        self.audits += 1;
+        self.audited_at = Some(Instant::now());
+        self.drifted = drifted;
     }
 
     pub(crate) fn note(&mut self, noted: Noted) {
@@ -196,6 +209,9 @@ impl Source {
             lists: self.lists,
             watches: self.watches,
             failures: self.failures,
+            audits: self.audits,
+            audit_age: self.audited_at.map(|at| now.saturating_duration_since(at)),
+            drifted: self.drifted,
             trouble: self
                 .last
                 .as_ref()

@@ -129,7 +129,12 @@ impl Both {
 fn entry<'a>(
     (key, (uid, version)): (&'a String, &'a (Uid<X>, ResourceVersion<X>)),
 ) -> AuditEntry<'a, X> {
-    AuditEntry { key, uid, version }
+    AuditEntry {
+        key,
+        uid,
+        version,
+        is_stale: key.starts_with("stale"),
+    }
 }
 
 const fn drift(count: usize, repair: bool) -> Verdict {
@@ -191,6 +196,25 @@ fn each_kind_of_drift_is_found_and_repaired_once() {
     assert_eq!(both.audit(), Verdict::Clean);
     both.cache = cache;
     assert!(matches!(both.audit(), Verdict::Drift { repair: true, .. }));
+}
+
+/// An older state is shown of it, since a newer one could not be used. That is repaired for once, as anything else is; and
+/// where the server has lost it, it is gone.
+#[test]
+fn what_is_stale_is_looked_at_as_well() {
+    let mut both = Both::new(&["a", "stale"]);
+    assert_eq!(both.audit(), drift(1, true), "it may be usable again");
+    assert_eq!(both.audit(), drift(1, false));
+    both.put("stale");
+    both.reached = both.newest;
+    assert_eq!(both.audit(), drift(1, true));
+    assert_eq!(both.drift(), [("stale".to_string(), DriftKind::Other)]);
+    both.delete("stale"); // Nobody told of it.
+    both.reached = both.newest;
+    assert_eq!(both.audit(), drift(1, true));
+    assert_eq!(both.drift(), [("stale".to_string(), DriftKind::Gone)]);
+    both.catch_up();
+    assert_eq!(both.audit(), Verdict::Clean);
 }
 
 /// Same version, another uid: a server that was restored from a backup can come to that.

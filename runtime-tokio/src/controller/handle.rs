@@ -22,6 +22,7 @@ use crate::queue::WorkQueue;
 /// ```
 #[derive(Clone)]
 pub struct ControllerHandle {
+    pub(super) name: Arc<str>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) keep: Keep,
@@ -48,6 +49,7 @@ pub(super) struct Counts {
     pub(super) succeeded: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) panicked: AtomicU64,
+    pub(super) cut: AtomicU64,
     pub(super) unseen: AtomicU64,
 }
 
@@ -75,6 +77,8 @@ pub struct ControllerMetrics {
     pub failed: u64,
     /// How many runs panicked.
     pub panicked: u64,
+    /// How many runs were cut: by a stop, or since the key was another's.
+    pub cut: u64,
     /// How many writes the cache did not show in time.
     pub writes_not_seen: u64,
     /// Figures of the queue, for which a key that waits for a write is worked on.
@@ -101,7 +105,34 @@ pub struct Stopped {
     pub cut: usize,
 }
 
+impl Counts {
+    pub(super) fn metrics(&self, queue: QueueMetrics) -> ControllerMetrics {
+        ControllerMetrics {
+            running: self.running.load(ORDER),
+            waiting_for_writes: self.settling.load(ORDER),
+            succeeded: self.succeeded.load(ORDER),
+            failed: self.failed.load(ORDER),
+            panicked: self.panicked.load(ORDER),
+            cut: self.cut.load(ORDER),
+            writes_not_seen: self.unseen.load(ORDER),
+            queue,
+        }
+    }
+}
+
 impl ControllerHandle {
+    /// Returns the controller's name.
+    ///
+    /// ```
+    /// # fn example(handle: informer_tokio::ControllerHandle) {
+    /// println!("{}: {} keys wait", handle.name(), handle.metrics().queue.depth);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Stops: no key is begun any more, and what is under way comes to its end. [`Controller::run`](super::Controller::run)
     /// returns then.
     ///
@@ -175,16 +206,7 @@ impl ControllerHandle {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
-        let counts = &self.counts;
-        ControllerMetrics {
-            running: counts.running.load(ORDER),
-            waiting_for_writes: counts.settling.load(ORDER),
-            succeeded: counts.succeeded.load(ORDER),
-            failed: counts.failed.load(ORDER),
-            panicked: counts.panicked.load(ORDER),
-            writes_not_seen: counts.unseen.load(ORDER),
-            queue: self.queue.metrics(),
-        }
+        self.counts.metrics(self.queue.metrics())
     }
 
     fn raise(&self, stop: Stop) {
@@ -199,6 +221,7 @@ impl ControllerHandle {
 impl fmt::Debug for ControllerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerHandle")
+            .field("name", &self.name)
             .field("stop", &*self.stop.borrow())
             .finish_non_exhaustive()
     }

@@ -1,9 +1,11 @@
 //! The loop of a controller.
 
 use core::fmt;
+use core::panic::AssertUnwindSafe;
 use core::pin::pin;
 use core::time::Duration;
 use std::collections::HashMap;
+use std::panic::catch_unwind;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -12,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use super::figures::Figures;
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::task::{Failure, Next, Task, Write, Writes};
 use super::{Controller, Intake, OnFailure, Registered};
@@ -50,7 +53,9 @@ impl Controller {
         A: Into<Next>,
         E: fmt::Display,
     {
-        let registered = self.register();
+        let figures = Arc::new(Figures::new(&self.name));
+        figures.begin();
+        let registered = self.register(&figures);
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
         tokio::select! {
@@ -80,6 +85,7 @@ impl Controller {
             write_deadline: self.write_deadline,
             on_failure: self.on_failure,
             counts: self.counts,
+            figures,
         };
         {
             let mut ended: FuturesUnordered<_> =
@@ -124,10 +130,11 @@ impl Controller {
         Ok(stopped)
     }
 
-    fn register(&mut self) -> AllRegistered {
+    fn register(&mut self, figures: &Arc<Figures>) -> AllRegistered {
         let intake = Intake {
             queue: self.queue.clone(),
             keep: Arc::clone(&self.keep),
+            figures: Arc::clone(figures),
         };
         let mut options = HandlerOptions::default().name(format!("controller {}", self.name));
         if let Some(period) = self.resync {
@@ -180,6 +187,7 @@ struct Engine<F> {
     write_deadline: Duration,
     on_failure: Option<OnFailure>,
     counts: Arc<Counts>,
+    figures: Arc<Figures>,
 }
 
 impl<F, R> Engine<F>
@@ -203,6 +211,12 @@ where
         }
         self.counts.running.store(self.running.len(), ORDER);
         self.counts.settling.store(self.settling.len(), ORDER);
+        self.show();
+    }
+
+    fn show(&self) {
+        self.figures
+            .show(|| self.counts.metrics(self.queue.metrics()));
     }
 
     fn begin(&mut self, work: Work<Key>) {
@@ -259,7 +273,10 @@ where
                     self.failed(key, &Failure::Panicked(message));
                     self.queue.add_rate_limited(key.clone());
                 }
-                Err(_) => self.failed(key, &Failure::Cut),
+                Err(_) => {
+                    self.counts.cut.fetch_add(1, ORDER);
+                    self.failed(key, &Failure::Cut);
+                }
             },
         }
         let writes = core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -307,12 +324,21 @@ where
             stopped.cut += usize::from(ended.as_ref().is_err_and(JoinError::is_cancelled));
             self.ended(ended);
         }
+        self.counts.running.store(0, ORDER);
+        self.counts.settling.store(0, ORDER);
+        self.show();
     }
 }
 
 fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure<'_>) {
     tracing::warn!(controller = name, %key, "{failure}");
-    if let Some(hear) = on_failure {
-        hear(key, failure);
+    let Some(hear) = on_failure else {
+        return;
+    };
+    // Whoever only hears of failures must not be one that ends the controller. It is given nothing that it could leave
+    // half done.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(key, failure))) {
+        let message = crate::registered::message(&*panic);
+        tracing::error!(controller = name, %key, "`on_failure` panicked: {message}");
     }
 }

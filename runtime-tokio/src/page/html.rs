@@ -3,6 +3,7 @@
 use core::fmt::{self, Write as _};
 use core::time::Duration;
 
+use crate::controller::ControllerMetrics;
 use crate::health::{Health, Trouble};
 
 const STYLE: &str = "
@@ -19,14 +20,23 @@ th, td { text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; }
 th { font-weight: 600; } code { overflow-wrap: anywhere; }
 ";
 
-pub(super) fn page(title: &str, all: &[Health]) -> String {
+pub(super) fn page(
+    title: &str,
+    all: &[Health],
+    controllers: &[(String, ControllerMetrics)],
+) -> String {
     let mut out = String::new();
     // Writing into a `String` does not fail.
-    let _ = write_page(&mut out, title, all);
+    let _ = write_page(&mut out, title, all, controllers);
     out
 }
 
-fn write_page(out: &mut String, title: &str, all: &[Health]) -> fmt::Result {
+fn write_page(
+    out: &mut String,
+    title: &str,
+    all: &[Health],
+    controllers: &[(String, ControllerMetrics)],
+) -> fmt::Result {
     let title = Text(title);
     let well = all.iter().filter(|health| health.is_well()).count();
     write!(
@@ -42,7 +52,47 @@ fn write_page(out: &mut String, title: &str, all: &[Health]) -> fmt::Result {
     for health in all {
         informer(out, health)?;
     }
+    for (name, metrics) in controllers {
+        controller(out, name, metrics)?;
+    }
     out.write_str("</body></html>\n")
+}
+
+fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt::Result {
+    writeln!(out, "<section><h2>controller {}</h2><table>", Text(name))?;
+    let queue = &metrics.queue;
+    row(
+        out,
+        "runs",
+        format_args!(
+            "{} went well, {} failed, {} panicked, {} were cut",
+            metrics.succeeded, metrics.failed, metrics.panicked, metrics.cut
+        ),
+    )?;
+    row(
+        out,
+        "running",
+        format_args!(
+            "{}, the longest for {}",
+            metrics.running,
+            Time(queue.longest_running)
+        ),
+    )?;
+    row(out, "waiting", queue.depth)?;
+    row(
+        out,
+        "delayed",
+        format_args!("{}; there were {} retries", queue.delayed, queue.retries),
+    )?;
+    row(
+        out,
+        "writes",
+        format_args!(
+            "{} keys wait for theirs to be seen, {} were not seen in time",
+            metrics.waiting_for_writes, metrics.writes_not_seen
+        ),
+    )?;
+    out.write_str("</table></section>\n")
 }
 
 fn informer(out: &mut String, health: &Health) -> fmt::Result {
@@ -103,6 +153,18 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
     match health.watch_age {
         Some(age) => row(out, "watch", format_args!("open for {}", Time(age)))?,
         None => row(out, "watch", "not open")?,
+    }
+    if let Some(age) = health.audit_age {
+        row(
+            out,
+            "audits",
+            format_args!(
+                "{}, the last {} ago, at which {} objects differed",
+                health.audits,
+                Time(age),
+                health.drifted
+            ),
+        )?;
     }
     if health.stale_count > 0 {
         let keys = health.stale.join(", ");

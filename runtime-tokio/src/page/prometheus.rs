@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write as _};
 
+use crate::controller::ControllerMetrics;
 use crate::health::{Health, State};
 
 /// A figure that each informer has.
@@ -13,7 +14,7 @@ struct Figure {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 15] = [
     Figure {
         name: "informer_synced",
         kind: "gauge",
@@ -94,6 +95,24 @@ const FIGURES: [Figure; 12] = [
         help: "Failures that nothing has mended yet.",
         of: |health| Some(health.troubles().count() as f64),
     },
+    Figure {
+        name: "informer_audits_total",
+        kind: "counter",
+        help: "Audits that have come to their end.",
+        of: |health| Some(health.audits as f64),
+    },
+    Figure {
+        name: "informer_audit_age_seconds",
+        kind: "gauge",
+        help: "How long ago the last audit came to its end.",
+        of: |health| Some(health.audit_age?.as_secs_f64()),
+    },
+    Figure {
+        name: "informer_drifted_objects",
+        kind: "gauge",
+        help: "Objects that differed from the server for good when the last audit ended.",
+        of: |health| Some(health.drifted as f64),
+    },
 ];
 
 const STATES: [State; 8] = [
@@ -107,10 +126,11 @@ const STATES: [State; 8] = [
     State::Ended,
 ];
 
-pub(super) fn text(all: &[Health]) -> String {
+pub(super) fn text(all: &[Health], controllers: &[(String, ControllerMetrics)]) -> String {
     let mut out = String::new();
     // Writing into a `String` does not fail.
     let _ = write_text(&mut out, all);
+    let _ = of_controllers(&mut out, controllers);
     out
 }
 
@@ -201,6 +221,88 @@ fn handlers(out: &mut String, all: &[Health]) -> fmt::Result {
                     Label(handler)
                 )?;
             }
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt::Result {
+    type Of = fn(&ControllerMetrics) -> f64;
+    let figures: [(&str, &str, &str, Of); 7] = [
+        (
+            "informer_controller_queue_depth",
+            "gauge",
+            "Keys that wait for a worker.",
+            |c| c.queue.depth as f64,
+        ),
+        (
+            "informer_controller_delayed",
+            "gauge",
+            "Keys that wait for their time.",
+            |c| c.queue.delayed as f64,
+        ),
+        (
+            "informer_controller_running",
+            "gauge",
+            "Keys that are reconciled now.",
+            |c| c.running as f64,
+        ),
+        (
+            "informer_controller_longest_running_seconds",
+            "gauge",
+            "For how long the key has been worked on that was begun first.",
+            |c| c.queue.longest_running.as_secs_f64(),
+        ),
+        (
+            "informer_controller_waiting_for_writes",
+            "gauge",
+            "Keys that wait for the cache to show what they wrote.",
+            |c| c.waiting_for_writes as f64,
+        ),
+        (
+            "informer_controller_retries_total",
+            "counter",
+            "Keys that were tried again after a failure.",
+            |c| c.queue.retries as f64,
+        ),
+        (
+            "informer_controller_writes_not_seen_total",
+            "counter",
+            "Writes that the cache did not show in time.",
+            |c| c.writes_not_seen as f64,
+        ),
+    ];
+    for (name, kind, help, of) in figures {
+        head(out, name, kind, help)?;
+        for (controller, metrics) in all {
+            writeln!(
+                out,
+                "{name}{{controller=\"{}\"}} {}",
+                Label(controller),
+                of(metrics)
+            )?;
+        }
+    }
+    let name = "informer_controller_runs_total";
+    head(
+        out,
+        name,
+        "counter",
+        "Runs of the reconcile function, by result.",
+    )?;
+    for (controller, metrics) in all {
+        for (result, count) in [
+            ("succeeded", metrics.succeeded),
+            ("failed", metrics.failed),
+            ("panicked", metrics.panicked),
+            ("cut", metrics.cut),
+        ] {
+            writeln!(
+                out,
+                "{name}{{controller=\"{}\",result=\"{result}\"}} {count}",
+                Label(controller)
+            )?;
         }
     }
     Ok(())

@@ -265,6 +265,45 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
     assert!((3..=6).contains(&vain.count()), "{reports:?}");
 }
 
+/// An object is shown in an older state, since its newest one could not be used, and the server loses it: it is gone within
+/// a period. Where the server loses a later change that could be used, that comes.
+#[tokio::test(start_paused = true)]
+async fn what_is_stale_is_audited_as_well() {
+    struct Kept;
+    impl View for Kept {}
+    let mock = server(4);
+    let decode = |raw: &RawObject<'_>| {
+        let pod: Value = serde_json::from_slice(raw.json()).unwrap();
+        if pod["spec"]["round"] == 7 {
+            Err("no")
+        } else {
+            Ok(Kept)
+        }
+    };
+    let reports = Reports::default();
+    let (pods, driver) = builder(&mock, decode, &reports)
+        .audit(AuditConfig::new(PERIOD))
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    mock.update("pods", pod("p1", 7)).unwrap();
+    mock.update("pods", pod("p2", 7)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(pods.health().stale, ["prod/p1", "prod/p2"]);
+    mock.with(|server| server.forget("pods", "prod", "p1"))
+        .unwrap();
+    mock.with(|server| server.inject(Fault::nothing().drop_event(0).on(Verb::Watch)));
+    mock.with(FakeServer::cut_watches);
+    sleep(Duration::from_secs(5)).await;
+    mock.update("pods", pod("p2", 8)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(pods.health().stale_count, 2, "the change was lost");
+    sleep(PERIOD).await;
+    assert_eq!(held(&pods), truth(&mock));
+    assert_eq!(pods.health().stale_count, 0);
+    assert_eq!(reports.lock().unwrap().len(), 3);
+}
+
 /// Each source of a cache is audited for itself.
 #[tokio::test(start_paused = true)]
 async fn every_source_is_audited() {

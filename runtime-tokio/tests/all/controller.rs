@@ -642,3 +642,99 @@ async fn stops_are_clean() {
     let stopped = timeout(secs(100), controller.ended).await.unwrap().unwrap();
     assert_eq!(stopped.waiting, 4);
 }
+
+/// Keeps what this thread logs.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Logged {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(
+                &mut self,
+                field: &tracing::field::Field,
+                value: &dyn core::fmt::Debug,
+            ) {
+                self.0 += &format!(" {field}={value:?}");
+            }
+        }
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Whoever is told of failures and panics at it does not end the controller: keys are retried and others are done, a write
+/// that is not seen is told, and the panics are logged.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
+    let logged = Logged::default();
+    let _guard = tracing::subscriber::set_default(logged.clone());
+    let mock = server();
+    for name in ["fails", "panics", "waits", "well"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let told = Arc::new(AtomicUsize::new(0));
+    let log = Log::default();
+    let hear = Arc::clone(&told);
+    let controller =
+        Controller::new(&sets)
+            .write_deadline(secs(5))
+            .on_failure(move |key, failure| {
+                hear.fetch_add(1, Ordering::Relaxed);
+                panic!("{key} is too much: {failure}");
+            });
+    let running = run(controller, {
+        let (log, sets) = (Arc::clone(&log), sets.clone());
+        move |task: Task| {
+            let (log, sets) = (Arc::clone(&log), sets.clone());
+            async move {
+                match (task.name(), task.attempt()) {
+                    ("fails", 0..2) => return Err("no".to_owned()),
+                    ("panics", 0..2) => panic!("never"),
+                    ("waits", _) => task.wrote(&sets, &task, "999999"),
+                    _ => {}
+                }
+                log.lock().unwrap().push((task.key().to_string(), 0));
+                Ok(())
+            }
+        }
+    });
+    sleep(secs(10)).await;
+    let all = ["prod/fails", "prod/panics", "prod/waits", "prod/well"];
+    assert_eq!(names(&log), all);
+    assert_eq!(told.load(Ordering::Relaxed), 5);
+    mock.update("replicasets.apps", set("waits", 1)).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/waits"]);
+    assert_eq!(running.stop().await, Stopped::default());
+    let logged = logged.0.lock().unwrap();
+    let panics = logged
+        .iter()
+        .filter(|line| line.contains("`on_failure` panicked"));
+    assert_eq!(panics.clone().count(), 5, "{logged:#?}");
+    assert!(panics.clone().all(|line| line.starts_with("ERROR")));
+    assert!(
+        panics
+            .clone()
+            .any(|line| line.contains("prod/fails is too much: no"))
+    );
+}

@@ -10,34 +10,41 @@ use informer_mock::{Chunk, HeadPoll};
 
 use super::cluster::Cluster;
 use super::engine::Snapshot;
-use super::plan::KEY_NAMES;
+use super::plan::{KEY_NAMES, KEYS, Scope};
 
 type Text = Box<str>;
 
 /// The cache, in words of an audit.
-pub struct Entries(Vec<(&'static str, Uid<Text>, ResourceVersion<Text>)>);
+pub struct Entries(Vec<(&'static str, Uid<Text>, ResourceVersion<Text>, bool)>);
 
 impl Entries {
-    /// Takes what is not known to be stale.
+    /// Takes what is of one source.
     #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
-        let entries = KEY_NAMES.iter().zip(snapshot);
-        Self(
-            entries
-                .filter_map(|(key, cached)| {
-                    let cached = cached.filter(|cached| !cached.stale)?;
-                    let uid = Uid::new(&cached.state.uid.to_string());
-                    Some((*key, uid, version(cached.state.version)))
-                })
-                .collect(),
-        )
+    pub fn of(snapshot: &Snapshot, scope: Scope) -> Self {
+        let is_of = |slot: usize| match scope {
+            Scope::Namespace(namespace) => KEYS[slot].0 == namespace,
+            Scope::All | Scope::Label(_) => true,
+        };
+        let entries = KEY_NAMES.iter().zip(snapshot).enumerate();
+        let entries = entries.filter(|(slot, _)| is_of(*slot));
+        let entries = entries.filter_map(|(_, (key, cached))| {
+            let cached = (*cached)?;
+            let uid = Uid::new(&cached.state.uid.to_string());
+            Some((*key, uid, version(cached.state.version), cached.stale))
+        });
+        Self(entries.collect())
     }
 
     /// Lends it.
     pub fn iter(&self) -> impl Iterator<Item = AuditEntry<'_, Text>> {
         self.0
             .iter()
-            .map(|(key, uid, version)| AuditEntry { key, uid, version })
+            .map(|(key, uid, version, is_stale)| AuditEntry {
+                key,
+                uid,
+                version,
+                is_stale: *is_stale,
+            })
     }
 }
 
@@ -54,9 +61,8 @@ pub fn list(
     resource: &OwnedResource,
     now: Instant,
     audit: &mut Audit<Text>,
-    snapshot: &Snapshot,
+    entries: &Entries,
 ) -> bool {
-    let entries = Entries::of(snapshot);
     let mut reflector: Reflector<_, Heap> =
         Reflector::new(resource.clone(), ReflectorConfig::default(), 1)
             .list_once()
@@ -86,7 +92,7 @@ pub fn list(
                     while let Some(frame) = reflector.next_frame(now, id, &mut input) {
                         match frame {
                             Frame::Begin => audit.begin(),
-                            Frame::Object(object) => listed(audit, &object.raw, &entries),
+                            Frame::Object(object) => listed(audit, &object.raw, entries),
                             Frame::Complete { version } => {
                                 audit.complete(now, version);
                                 complete = true;

@@ -299,6 +299,13 @@ impl Cluster {
         }
     }
 
+    /// Tells whether an object is there whose newest state is of no use.
+    #[must_use]
+    pub fn is_spoilt(&self, slot: u8) -> bool {
+        let newest = self.now().at(slot, u64::MAX);
+        newest.is_some_and(|write| write.state.is_some() && write.poison.is_some())
+    }
+
     /// Loses an object without a word: the server has a bug. Tells whether there was one.
     pub fn lose(&mut self, slot: u8) -> bool {
         let newest = self.now().at(slot, u64::MAX);

@@ -206,11 +206,7 @@ impl Run {
             }
             Action::Lose(slot) => {
                 if cluster.lose(slot % keys) {
-                    self.lost = true;
-                    self.client
-                        .wires
-                        .iter_mut()
-                        .for_each(super::wire::Wire::give_up);
+                    self.give_up();
                 }
             }
             Action::CutWatches => cluster.disturb_watches(informer_mock::FakeServer::cut_watches),
@@ -405,23 +401,13 @@ impl Run {
         }
         self.poll();
         self.drain()?;
+        self.lose_what_is_spoilt();
         for source in 0..self.client.sources() {
             if self.client.wires[source].trusted {
                 continue;
             }
-            // Nobody can know that a server has lied. The user, or an audit, asks again.
-            // An audit leaves out what is known to be stale.
-            let stale = self
-                .client
-                .snapshot()
-                .iter()
-                .flatten()
-                .any(|cached| cached.stale);
-            if self.client.sources() == 1 && !stale {
-                self.audit()?;
-            } else {
-                self.client.relist(source, self.now);
-            }
+            // Nobody can know that a server has lied. An audit asks again.
+            self.audit(source)?;
         }
         self.poll();
         self.drain()?;
@@ -442,6 +428,29 @@ impl Run {
         Ok(())
     }
 
+    /// Servers that have lied also lose what is of no use in its newest state: nothing is harder to notice.
+    fn lose_what_is_spoilt(&mut self) {
+        if self.client.wires.iter().all(|wire| wire.trusted) {
+            return;
+        }
+        for slot in 0..self.world.keys {
+            if self.cluster.is_spoilt(slot) && self.cluster.lose(slot) {
+                self.note(|| format!("the server loses {}", KEY_NAMES[usize::from(slot)]));
+                self.give_up();
+                self.cluster.compact(0);
+            }
+        }
+    }
+
+    /// An object was lost, and what servers show from now on is no history.
+    fn give_up(&mut self) {
+        self.lost = true;
+        self.client
+            .wires
+            .iter_mut()
+            .for_each(super::wire::Wire::give_up);
+    }
+
     /// What did not fit comes when there is room for it.
     fn make_room(&mut self) -> Result<(), Failed> {
         self.step += 1;
@@ -456,44 +465,36 @@ impl Run {
     }
 
     /// Looks for what a server's lies have left in the cache. Where it finds nothing there is nothing.
-    fn audit(&mut self) -> Result<(), Failed> {
-        let resource = super::engine::resource(self.world.scopes[0]);
+    fn audit(&mut self, source: usize) -> Result<(), Failed> {
+        let scope = self.world.scopes[source];
+        let resource = super::engine::resource(scope);
         let mut audit = Audit::new(AuditConfig::new(Duration::from_secs(300)), 1);
         let start = self.now;
         while self.now.saturating_duration_since(start) < PATIENCE {
-            let reached = version(self.client.engine.version(0).unwrap_or(0));
-            let snapshot = self.client.snapshot();
+            let reached = version(self.client.engine.version(source).unwrap_or(0));
+            let entries = Entries::of(&self.client.snapshot(), scope);
             match audit.poll(self.now, &reached) {
                 AuditStep::Wait(until) | AuditStep::Behind(until) => {
                     let left = until.saturating_duration_since(self.now);
                     self.pass(left.min(Duration::from_secs(20)), true)?;
                 }
                 AuditStep::List => {
-                    if !list(
-                        &mut self.cluster,
-                        &resource,
-                        self.now,
-                        &mut audit,
-                        &snapshot,
-                    ) {
+                    if !list(&mut self.cluster, &resource, self.now, &mut audit, &entries) {
                         self.pass(Duration::from_secs(1), true)?;
                     }
                 }
-                AuditStep::Compare => {
-                    let entries = Entries::of(&snapshot);
-                    match audit.compare(self.now, &reached, entries.iter()) {
-                        Verdict::Clean => {
-                            self.note(|| "an audit finds nothing".to_owned());
-                            return Ok(());
-                        }
-                        Verdict::Doubt => {}
-                        Verdict::Drift { count, .. } => {
-                            self.note(|| format!("an audit finds {count} objects"));
-                            self.client.relist(0, self.now);
-                            return Ok(());
-                        }
+                AuditStep::Compare => match audit.compare(self.now, &reached, entries.iter()) {
+                    Verdict::Clean => {
+                        self.note(|| "an audit finds nothing".to_owned());
+                        return Ok(());
                     }
-                }
+                    Verdict::Doubt => {}
+                    Verdict::Drift { count, .. } => {
+                        self.note(|| format!("an audit finds {count} objects of source {source}"));
+                        self.client.relist(source, self.now);
+                        return Ok(());
+                    }
+                },
             }
         }
         let what = format!("after {PATIENCE:?} no audit has come to its end");

@@ -11,7 +11,8 @@ use informer_mock::{
     Backend, FailureKind, FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json,
 };
 use informer_tokio::{
-    HandlerOptions, Handlers, Informer, Initial, Json, Page, Raw, RawJson, State, StillUnsynced,
+    AuditConfig, Controller, HandlerOptions, Handlers, Informer, Initial, Json, Page, Raw, RawJson,
+    State, StillUnsynced,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -425,6 +426,119 @@ async fn figures_go_to_the_metrics_facade() {
     assert_eq!(of_h("informer_handler_panics_total"), Some(1));
     let reports = "informer_reports_total{informer=pods.v1,class=too-many-requests}";
     assert_eq!(recorder.count(reports), Some(1));
+}
+
+/// How many audits there were, when, and what the last one found.
+#[tokio::test(start_paused = true)]
+async fn audits_show() {
+    let recorder = Recorder::default();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let mock = server();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .initial(Initial::List)
+        .namespaces(["prod", "test"])
+        .audit(AuditConfig::new(secs(3600)))
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let shown = || {
+        let health = pods.health();
+        (health.audits, health.audit_age.is_some(), health.drifted)
+    };
+    assert_eq!(shown(), (0, false, 0));
+    mock.with(|server| server.forget("pods", "prod", "a"))
+        .unwrap();
+    sleep(secs(3600)).await;
+    assert_eq!(shown(), (2, true, 1));
+    let health = pods.health();
+    let of_sources = health.sources.iter().map(|source| source.drifted);
+    assert_eq!(of_sources.collect::<Vec<_>>(), [1, 0]);
+    assert!(health.audit_age < Some(secs(3600)));
+    let json = serde_json::to_value(&health).unwrap();
+    assert_eq!((&json["audits"], &json["drifted"]), (&json!(2), &json!(1)));
+    assert!(json["sources"][1]["audit_age_seconds"].as_f64().is_some());
+    let gauge = |name: &str| recorder.gauge(&format!("{name}{{informer=pods.v1}}"));
+    assert_eq!(gauge("informer_drifted_objects"), Some(1.0));
+    assert!(gauge("informer_audit_timestamp_seconds") > Some(1.7e9));
+    let audits = recorder.count("informer_audits_total{informer=pods.v1}");
+    assert_eq!(audits, Some(2));
+    // It was repaired.
+    sleep(secs(3600)).await;
+    assert_eq!(shown(), (4, true, 0));
+    assert_eq!(gauge("informer_drifted_objects"), Some(0.0));
+}
+
+/// What a controller does goes to the facade and to the page.
+#[tokio::test]
+async fn controllers_show() {
+    let recorder = Recorder::default();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let mock = server();
+    for name in ["c", "d"] {
+        mock.create("pods", pod(name)).unwrap();
+    }
+    let pods = start(&mock);
+    let controller = Controller::new(&pods).name("<the> \"controller\"");
+    let handle = controller.handle();
+    let busy = Arc::new(tokio::sync::Notify::new());
+    let begun = Arc::clone(&busy);
+    let running = tokio::spawn(controller.run(move |task| {
+        let begun = Arc::clone(&begun);
+        async move {
+            match (task.name(), task.attempt()) {
+                ("a", 0) => Err("no"),
+                ("b", 0) => panic!("never"),
+                ("c", _) => {
+                    // The only worker is busy with it for ever.
+                    begun.notify_one();
+                    core::future::pending().await
+                }
+                _ => Ok(()),
+            }
+        }
+    }));
+    busy.notified().await;
+    mock.create("pods", pod("e")).unwrap();
+    let labels = "controller=<the> \"controller\"";
+    let gauge = |name: &str| recorder.gauge(&format!("informer_controller_{name}{{{labels}}}"));
+    let runs = |result: &str| {
+        let name = format!("informer_controller_runs_total{{{labels},result={result}}}");
+        recorder.count(&name)
+    };
+    while gauge("queue_depth") < Some(1.0) {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(gauge("running"), Some(1.0));
+    let depth = handle.metrics().queue.depth;
+    assert_eq!(gauge("queue_depth"), Some(depth as f64));
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let page = Page::new("demo").informer(&pods).controller(&handle);
+    let router = page.controller(&handle).router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let (_, html) = get(address, "/").await;
+    assert!(
+        html.contains("controller &lt;the&gt; &quot;controller&quot;</h2>"),
+        "{html}"
+    );
+    let (_, text) = get(address, "/metrics").await;
+    let metrics = handle.metrics();
+    for line in [
+        "# TYPE informer_controller_runs_total counter".to_owned(),
+        "informer_controller_running{controller=\"<the> \\\"controller\\\" (2)\"} 1".to_owned(),
+        format!(
+            "informer_controller_runs_total{{controller=\"<the> \\\"controller\\\"\",result=\"failed\"}} {}",
+            metrics.failed
+        ),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    check_prometheus(&text);
+    assert_eq!(runs("failed"), Some(metrics.failed));
+    assert_eq!(runs("panicked"), Some(metrics.panicked));
+    running.abort();
 }
 
 /// Asks the page, and returns the status and the body.

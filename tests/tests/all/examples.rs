@@ -1,0 +1,169 @@
+//! The examples of controllers as programs: each by its one command, and the small one of `docs/same-controller`, which is
+//! there three times, against a server.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use informer_mock::{FakeServer, Mock, MutationError, TokioClock, serve};
+use informer_tests::PATIENCE;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
+fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().unwrap().parent().unwrap();
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let program = profile.join("examples").join(file);
+    assert!(
+        program.exists(),
+        "{} is not there: run `cargo build --example {name}`, or the tests of the whole workspace",
+        program.display()
+    );
+    program
+}
+
+fn start(name: &str, folder: &Path) -> Child {
+    let mut command = Command::new(program(name));
+    command
+        .current_dir(folder)
+        .env_remove("RUST_LOG")
+        // Whoever runs the tests may have a cluster.
+        .env("KUBECONFIG", folder.join("kubeconfig"))
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
+    command.spawn().unwrap()
+}
+
+/// Starts an example and waits until it has shown lines that begin like these, in any order.
+async fn shows(name: &str, folder: &Path, wanted: &[&str]) {
+    let mut child = start(name, folder);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut wanted = wanted.to_vec();
+    let mut shown = Vec::new();
+    let reading = async {
+        while !wanted.is_empty() {
+            let line = lines.next_line().await.unwrap();
+            let line = line.unwrap_or_else(|| panic!("{name} ended: {shown:#?}"));
+            wanted.retain(|wanted| !line.starts_with(wanted));
+            shown.push(line);
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, reading).await;
+    assert!(in_time.is_ok(), "{name} has not shown {wanted:?}");
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_runs_by_its_one_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    tokio::join!(
+        shows(
+            "load_balancer",
+            at,
+            &[
+                "prod/web is as it should be now",
+                "prod/mail is as it should be now"
+            ]
+        ),
+        shows("firewall", at, &["firewall.nft is written"]),
+        shows("sample_controller", at, &["prod/shop has", "prod/blog has"]),
+    );
+    let text = std::fs::read_to_string(at.join("firewall.nft")).unwrap();
+    assert!(text.contains("10.0.0.3"), "{text}");
+    let text = std::fs::read_to_string(at.join("load-balancer.json")).unwrap();
+    let balancer: Value = serde_json::from_str(&text).unwrap();
+    assert!(balancer.to_string().contains("30080"), "{balancer}");
+}
+
+type Server = Mock<FakeServer, TokioClock>;
+
+/// Waits until the ConfigMap of a namespace says this.
+async fn until_team(server: &Server, namespace: &str, team: &str) -> Value {
+    let waiting = async {
+        loop {
+            let map = server.with(|server| server.get("configmaps", namespace, "team"));
+            if let Some(map) = map.filter(|map| map["data"]["team"] == team) {
+                return map;
+            }
+            tokio::time::sleep(core::time::Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, waiting).await;
+    in_time.unwrap_or_else(|_| panic!("{namespace} does not become one of {team}"))
+}
+
+fn namespace(name: &str, labels: Value) -> Value {
+    json!({ "metadata": { "name": name, "labels": labels } })
+}
+
+/// What the small controller has to do, whichever of the three it is.
+async fn does_its_work(server: &Server) -> Result<(), MutationError> {
+    let map = until_team(server, "prod", "blue").await;
+    let owner = &map["metadata"]["ownerReferences"][0];
+    let uid =
+        server.with(|server| server.get("namespaces", "", "prod").unwrap())["metadata"]["uid"]
+            .clone();
+    assert_eq!((&owner["name"], &owner["uid"]), (&json!("prod"), &uid));
+    assert_eq!(map["metadata"]["labels"]["made-by"], "teams");
+    // Somebody changes it, and somebody deletes it.
+    let mut by_hand = map.clone();
+    by_hand["data"]["team"] = json!("red");
+    server.update("configmaps", by_hand)?;
+    until_team(server, "prod", "blue").await;
+    server.delete("configmaps", "prod", "team")?;
+    until_team(server, "prod", "blue").await;
+    // Another namespace, another team.
+    server.create("namespaces", namespace("test", json!({ "team": "green" })))?;
+    until_team(server, "test", "green").await;
+    server.apply("namespaces", namespace("prod", json!({ "team": "grey" })))?;
+    until_team(server, "prod", "grey").await;
+    let others = server.with(|server| server.get("configmaps", "other", "team"));
+    assert_eq!(others, None);
+    Ok(())
+}
+
+/// It is `docs/same-controller/ours.rs`. Any program does, `SAME_CONTROLLER` names it: so were the other two run.
+#[tokio::test]
+async fn the_small_controller_does_its_work() {
+    let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    for (name, labels) in [("prod", json!({ "team": "blue" })), ("other", json!({}))] {
+        server
+            .create("namespaces", namespace(name, labels))
+            .unwrap();
+    }
+    let serving = serve(server.clone(), "127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{ "name": "test", "cluster": { "server": format!("http://{}", serving.local_addr()) } }],
+        "users": [{ "name": "test", "user": {} }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+    });
+    std::fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    tokio::spawn(serving.run());
+    let mut child = match std::env::var_os("SAME_CONTROLLER") {
+        None => start("same_controller", folder.path()),
+        Some(program) => Command::new(program)
+            .env("KUBECONFIG", folder.path().join("kubeconfig"))
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap(),
+    };
+    does_its_work(&server).await.unwrap();
+    // Ctrl-C ends it, where there is such a thing.
+    #[cfg(unix)]
+    {
+        let id = child.id().unwrap().to_string();
+        let interrupt = Command::new("kill").args(["-INT", &id]).status().await;
+        assert!(interrupt.unwrap().success());
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        assert!(ended.unwrap().unwrap().success());
+    }
+    #[cfg(not(unix))]
+    child.kill().await.unwrap();
+}
