@@ -16,8 +16,8 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use cluster::{Choice, Cluster};
 use informer_core::wire::ErrorClass;
-use informer_core::{FailureKind, OwnedResource, ResourceError};
-use informer_tokio::{Entry, Event, Informer, Initial, Level, Problem, Raw, RawJson, Report};
+use informer_core::{Decode, FailureKind, OwnedResource, ResourceError, View};
+use informer_tokio::{Entry, Event, Informer, Initial, Level, Packed, Problem, Raw, Report};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -70,6 +70,10 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     page_size: Option<u32>,
 
+    /// What is kept of each object
+    #[arg(long, value_enum, default_value_t = Keep::Whole)]
+    keep: Keep,
+
     /// Behaves as client-go does, wherever a difference can be seen
     #[arg(long)]
     client_go: bool,
@@ -87,6 +91,14 @@ struct Options {
 enum First {
     List,
     Stream,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Keep {
+    /// Its bytes as they came
+    Whole,
+    /// Its bytes, compressed: much less memory, for more work
+    Packed,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -145,10 +157,21 @@ async fn run(options: Options) -> Result<(), String> {
         Err(error) if cluster.is_demo => return Err(format!("'{}': {error}", options.resource)),
         Err(_) => discovery::find(&mut cluster.transport, &options.resource).await?,
     };
-    watch(options, resource, cluster).await
+    match options.keep {
+        Keep::Whole => watch(options, resource, cluster, Raw).await,
+        Keep::Packed => watch(options, resource, cluster, Packed::new()).await,
+    }
 }
 
-async fn watch(options: Options, resource: OwnedResource, cluster: Cluster) -> Result<(), String> {
+async fn watch<D>(
+    options: Options,
+    resource: OwnedResource,
+    cluster: Cluster,
+    decode: D,
+) -> Result<(), String>
+where
+    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
+{
     let server = cluster.transport.url();
     let resource = resource.as_ref();
     let screen = Arc::new(Mutex::new(Screen::new(
@@ -156,7 +179,7 @@ async fn watch(options: Options, resource: OwnedResource, cluster: Cluster) -> R
         resource.plural == "pods",
     )));
     let (fatal, mut failures) = mpsc::unbounded_channel();
-    let mut builder = Informer::builder(cluster.transport, resource, Raw)
+    let mut builder = Informer::builder(cluster.transport, resource, decode)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
             First::List => Initial::List,
@@ -291,7 +314,7 @@ impl Screen {
         self.synced.is_none() && self.counts == [0; 4]
     }
 
-    fn event(&mut self, event: &Event<RawJson>, informer: &Informer<RawJson>) -> io::Result<()> {
+    fn event<V: View>(&mut self, event: &Event<V>, informer: &Informer<V>) -> io::Result<()> {
         match event {
             Event::Added { .. } => self.counts[ADDED] += 1,
             Event::Updated { .. } => self.counts[UPDATED] += 1,
@@ -339,7 +362,7 @@ impl Screen {
     }
 
     /// Writes the status line again, where there is a terminal.
-    fn status(&self, informer: &Informer<RawJson>) {
+    fn status<V>(&self, informer: &Informer<V>) {
         if self.terminal {
             let _ = write!(
                 io::stdout(),
@@ -351,7 +374,7 @@ impl Screen {
         }
     }
 
-    fn summary(&self, informer: &Informer<RawJson>) {
+    fn summary<V>(&self, informer: &Informer<V>) {
         if self.output == Output::Json {
             return;
         }
@@ -364,7 +387,7 @@ impl Screen {
         ));
     }
 
-    fn status_line(&self, informer: &Informer<RawJson>) -> String {
+    fn status_line<V>(&self, informer: &Informer<V>) -> String {
         let health = informer.health();
         let synced = match self.synced {
             Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
@@ -378,7 +401,7 @@ impl Screen {
         )
     }
 
-    fn row(&self, event: &Event<RawJson>) -> Option<String> {
+    fn row<V: View>(&self, event: &Event<V>) -> Option<String> {
         Some(match event {
             Event::Added { entry, .. } => self.paint("32", &format!("+ {}", self.columns(entry))),
             Event::Updated { old, new } => {
@@ -404,19 +427,14 @@ impl Screen {
         })
     }
 
-    fn columns(&self, entry: &Entry<RawJson>) -> String {
+    fn columns<V: View>(&self, entry: &Entry<V>) -> String {
         let key = entry.key().as_str();
         let version = entry.resource_version();
         if !self.pods {
             return format!("{key:<56} {version:>10}");
         }
-        let text = |path| {
-            entry
-                .text_at(path)
-                .map(|text| text.to_string())
-                .unwrap_or_default()
-        };
-        let (phase, node) = (text(&["status", "phase"]), text(&["spec", "nodeName"]));
+        let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
+        let (phase, node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
         format!("{key:<56} {version:>10}  {phase:<10} {node}")
     }
 
@@ -439,9 +457,9 @@ impl Screen {
 }
 
 /// The stable form for programs, one object a line.
-fn as_json(event: &Event<RawJson>) -> Option<serde_json::Value> {
-    let rv = |entry: &Entry<RawJson>| entry.resource_version().to_string();
-    let update = |old: &Entry<RawJson>, new: &Entry<RawJson>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
+fn as_json<V>(event: &Event<V>) -> Option<serde_json::Value> {
+    let rv = |entry: &Entry<V>| entry.resource_version().to_string();
+    let update = |old: &Entry<V>, new: &Entry<V>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
     Some(match event {
         Event::Added {
             entry,
