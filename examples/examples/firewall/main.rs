@@ -40,6 +40,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    cluster::log();
     let arguments = Arguments::parse();
     let (transport, _demo) = arguments.cluster.connect(demo).await?;
     let end = async {

@@ -53,6 +53,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    cluster::log();
     let arguments = Arguments::parse();
     let balancer = Balancer::new(arguments.file);
     if let Some(Command::Break { service }) = arguments.command {

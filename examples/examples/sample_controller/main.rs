@@ -35,6 +35,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    cluster::log();
     let arguments = Arguments::parse();
     let (client, demo) = client(&arguments.cluster).await?;
     if let Some(demo) = demo {

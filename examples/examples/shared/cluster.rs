@@ -51,6 +51,15 @@ pub(crate) async fn start(fill: impl FnOnce(&Demo)) -> std::io::Result<(Demo, St
     Ok((mock, url))
 }
 
+/// Shows on standard error what goes wrong, such as a cluster that lacks a resource; `RUST_LOG` asks for more.
+pub(crate) fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| "warn".into()))
+        .with_writer(std::io::stderr)
+        .init();
+}
+
 /// Shows a line.
 #[expect(clippy::print_stdout, reason = "it is an example")]
 pub(crate) fn say(line: &str) {

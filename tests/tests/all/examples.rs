@@ -80,6 +80,34 @@ async fn each_runs_by_its_one_command() {
     assert!(balancer.to_string().contains("30080"), "{balancer}");
 }
 
+/// Where the cluster lacks what an example is about, it says so.
+#[tokio::test]
+async fn what_the_cluster_lacks_is_told() {
+    let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    let serving = serve(server, "127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", serving.local_addr());
+    tokio::spawn(serving.run());
+    let mut child = Command::new(program("sample_controller"))
+        .args(["--server", &url])
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let reading = async {
+        loop {
+            let line = lines.next_line().await.unwrap().expect("it goes on");
+            if line.contains("webs") && line.contains("404") {
+                return;
+            }
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, reading).await;
+    assert!(told.is_ok(), "nothing is said of what is missing");
+    child.kill().await.unwrap();
+}
+
 type Server = Mock<FakeServer, TokioClock>;
 
 /// Waits until the ConfigMap of a namespace says this.
