@@ -285,10 +285,11 @@ async fn a_proxy_of_the_environment_is_asked() {
         String::from_utf8(head).unwrap()
     };
     let environment = [("HTTPS_PROXY", url.as_str())];
+    let for_long = arguments("300");
     // It would ask again; once is enough here.
     let head = tokio::select! {
         head = asked => head,
-        output = run_with(&arguments("300"), &environment) => panic!("{output:?}"),
+        output = run_with(&for_long, &environment) => panic!("{output:?}"),
     };
     assert!(
         head.starts_with("CONNECT kubernetes.invalid:6443 HTTP/1.1\r\n"),
@@ -299,9 +300,10 @@ async fn a_proxy_of_the_environment_is_asked() {
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
     let environment = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", ".invalid")];
+    let shortly = arguments("2");
     let output = tokio::select! {
         _ = proxy.accept() => panic!("it asked the proxy"),
-        output = run_with(&arguments("2"), &environment) => output,
+        output = run_with(&shortly, &environment) => output,
     };
     assert!(!output.status.success(), "{output:?}");
 }
