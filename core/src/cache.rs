@@ -161,6 +161,8 @@ struct Source<X> {
     in_list: bool,
     /// A complete list was told.
     told: bool,
+    /// What is shown was restored, and the server has not said yet that it goes on from there.
+    restored: bool,
     /// What was refused since the list began.
     refused: Lack,
     /// What is missing.
@@ -188,6 +190,7 @@ impl<X> Default for Source<X> {
             relist: 0,
             in_list: false,
             told: false,
+            restored: false,
             refused: Lack::Nothing,
             missing: Lack::Nothing,
             wants_relist: false,
@@ -369,8 +372,68 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             epoch,
             relist,
             version,
+            restored: false,
         };
         self.begin_sweep(Walk::new(kind, bound));
+    }
+
+    /// Completes the picture of a source that began, as [`Cache::complete`] does, where it comes from a persisted cache: it
+    /// is told as the first state and served, but nothing is synced by it before the server has shown a complete list, or
+    /// has [confirmed](Cache::confirm) that it goes on from there.
+    pub fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+        let bound = self.table.bound();
+        let Some(state) = self.source_mut(source) else {
+            return;
+        };
+        (state.in_list, state.restored) = (false, true);
+        let (epoch, relist) = (state.epoch, state.relist);
+        let kind = WalkKind::Sweep {
+            source,
+            epoch,
+            relist,
+            version,
+            restored: true,
+        };
+        self.begin_sweep(Walk::new(kind, bound));
+    }
+
+    /// Takes note that the server goes on from the version that was restored: an event or a bookmark has come.
+    pub fn confirm(&mut self, source: u16) {
+        if let Some(source) = self.source_mut(source) {
+            source.restored = false;
+        }
+    }
+
+    /// Tells whether what a source shows comes from a persisted cache, and the server has not confirmed it yet.
+    #[must_use]
+    pub fn is_restored(&self, source: u16) -> bool {
+        self.source(source).is_some_and(|source| source.restored)
+    }
+
+    /// Tells whether this is the state of an object that a source has brought and that the cache shows.
+    #[must_use]
+    pub fn holds(&self, source: u16, key: &str, object: &T) -> bool {
+        let Some(slot) = self.table.find(key).and_then(|id| self.table.get(id)) else {
+            return false;
+        };
+        slot.pending == SlotId::NONE
+            && slot.object.as_ref().is_some_and(|held| {
+                held.source == source
+                    && !held.stale
+                    && held.object.same_version(object)
+                    && !held.object.is_another(object)
+            })
+    }
+
+    /// Returns the keys that a source has brought and that its list, which is under way, has not named: what is gone where
+    /// that is complete.
+    pub fn unnamed(&self, source: u16) -> impl Iterator<Item = &S::Text> {
+        let epoch = self.source(source).map_or(0, |source| source.epoch);
+        self.table.ids().filter_map(move |id| {
+            let slot = self.table.get(id)?;
+            let is_older = epoch.wrapping_sub(slot.epoch).cast_signed() > 0;
+            (is_older && self.owner(id) == Some(source)).then_some(&slot.key)
+        })
     }
 
     /// Takes note of the version that a source has reached when all that was queued is applied.
@@ -456,8 +519,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Tells whether a source has shown a complete list, and all of it was told.
     #[must_use]
     pub fn is_source_synced(&self, source: u16) -> bool {
-        self.source(source)
-            .is_some_and(|source| source.told && source.missing == Lack::Nothing)
+        self.source(source).is_some_and(|source| {
+            source.told && !source.restored && source.missing == Lack::Nothing
+        })
     }
 
     /// Tells whether an object was refused for want of room.

@@ -62,6 +62,13 @@ pub trait Decode {
         0
     }
 
+    /// Calls `keep` with what a [`Journal`](crate::journal::Journal) is to keep of an object: JSON with its identity, which
+    /// [`Decode::decode`] takes for the same as the object itself. Left out, it is the JSON as it came; a decoder that
+    /// keeps little should give as little, and one that keeps no secrets none.
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        keep(raw.json());
+    }
+
     /// Tells whether a runtime with several threads gains by copying the objects of a large list and decoding them on
     /// some of them. Copying 10 kB takes less than a microsecond, and handing it on a few.
     fn is_costly(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, CacheConfig, Notification};
 use crate::decode::{Decode, RawObject};
+use crate::journal::{Identity, Journal, Recorder, Restored};
 use crate::key::{KeyBuf, KeyError};
 use crate::object::Object;
 use crate::reflector::{
@@ -105,6 +106,58 @@ where
         data.len() - rest.len()
     }
 
+    /// Fills the cache from a journal, before anything else, and has the watch resumed at the version that is restored;
+    /// where not all objects are there, everything is listed. What is popped then are the objects.
+    ///
+    /// `cluster` is what the user calls the cluster: see [`Identity::new`].
+    pub fn restore<J: Journal>(
+        &mut self,
+        recorder: &mut Recorder<J>,
+        cluster: &str,
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> Option<Restored<S::Text>> {
+        let resource = self.reflector.resource();
+        let identity = Identity::new(cluster, &resource, self.decode.fingerprint());
+        let restored = recorder.restore(
+            &identity,
+            &self.decode,
+            &mut self.cache,
+            0,
+            &mut |_| (),
+            report,
+        )?;
+        self.reflector.restored(&restored);
+        Some(restored)
+    }
+
+    /// As [`Informer::handle_data`], and keeps a journal of it; `at` is the time, in milliseconds since 1970, where there is
+    /// a clock.
+    pub fn handle_data_recorded<J: Journal>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        data: &[u8],
+        recorder: &mut Recorder<J>,
+        at: Option<u64>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) -> usize {
+        let mut rest = data;
+        while self.cache.wants_read() {
+            match self.reflector.next_frame(now, id, &mut rest) {
+                Some(frame) => {
+                    recorder.take_frame(&self.decode, &mut self.cache, 0, frame, at, report);
+                }
+                None => break,
+            }
+        }
+        let reached = self.reflector.version();
+        if reached.is_known() && rest.is_empty() {
+            self.cache.advance(0, reached.clone());
+            recorder.reached(&self.cache, reached, at, report);
+        }
+        data.len() - rest.len()
+    }
+
     /// Takes the end of an answer, or of the attempt to get one.
     pub fn handle_end(&mut self, now: Instant, id: RequestId, end: End) {
         self.reflector.handle_end(now, id, end);
@@ -177,7 +230,9 @@ pub fn take_frame<D: Decode, S: Storage>(
         Frame::Object(object) => take_object(decode, cache, source, &object, report),
         Frame::Complete { version } => cache.complete(source, version.clone()),
         Frame::Report(r) => report(r),
-        Frame::Bookmark { .. } | Frame::Internal => {}
+        // The server has agreed to go on from the version that was restored.
+        Frame::Bookmark { .. } => cache.confirm(source),
+        Frame::Internal => {}
     }
 }
 
@@ -195,19 +250,41 @@ fn take_object<D: Decode, S: Storage>(
     let _ = frame.raw.write_key(&mut buf);
     let key = buf.as_str();
     let decoded = decode_object(decode, frame, key, report);
+    if frame.change != Change::Listed {
+        cache.confirm(source);
+    }
     match (frame.change, decoded) {
         (Change::Deleted, object) => cache.delete(source, key, object),
-        (_, None) => cache.keep(source, key),
-        (change, Some(object)) => {
-            let values = cache.index_values_of(key, &object);
-            let problem = match cache.upsert(source, change, key, object, values) {
-                Ok(()) => return,
-                Err(KeyError::TooLong) => Problem::KeyTooLong { key },
-                Err(_) => Problem::NoRoom { key },
-            };
-            report(Report::about(Phase::Cache, problem));
+        (change, object) => {
+            upsert(cache, source, change, key, object, report);
         }
     }
+}
+
+/// Queues an object, where it could be decoded; returns whether there is one and there was room for it.
+pub(crate) fn upsert<V, S: Storage>(
+    cache: &mut Cache<Object<V, S::Text>, S>,
+    source: u16,
+    change: Change,
+    key: &str,
+    object: Option<Object<V, S::Text>>,
+    report: &mut dyn FnMut(Report<'_>),
+) -> bool
+where
+    S::Text: PartialEq,
+{
+    let Some(object) = object else {
+        cache.keep(source, key);
+        return false;
+    };
+    let values = cache.index_values_of(key, &object);
+    let problem = match cache.upsert(source, change, key, object, values) {
+        Ok(()) => return true,
+        Err(KeyError::TooLong) => Problem::KeyTooLong { key },
+        Err(_) => Problem::NoRoom { key },
+    };
+    report(Report::about(Phase::Cache, problem));
+    false
 }
 
 /// Decodes the object of a frame; what cannot be used is reported.

@@ -79,7 +79,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 }
 
 /// The longest key the API server makes: a namespace of 63 and a name of 253 bytes.
-const MAX_KEY: usize = 63 + 1 + 253;
+pub(crate) const MAX_KEY: usize = 63 + 1 + 253;
 
 /// Room on the stack for one key, so that a look-up allocates nothing.
 pub(crate) struct KeyBuf {

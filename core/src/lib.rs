@@ -55,6 +55,7 @@
 //! - `serde_json`: implies `alloc`; `Json`, which decodes into a type by serde.
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
 //! - `lz4`: implies `alloc`; `PackedLz4`, which keeps objects compressed.
+//! - `embedded-storage`: [`journal`]s on NOR flash.
 //!
 //! # Documents
 //! The folder `docs` of the repository has the run loop step by step (`RUN-LOOP.md`), and every difference from client-go
@@ -85,6 +86,7 @@ mod election;
 mod fifo;
 mod indexer;
 mod informer;
+pub mod journal;
 pub mod json;
 mod key;
 #[cfg(feature = "alloc")]

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::journal::Mismatch;
 use crate::json::{JsonStr, ScanError};
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
@@ -39,6 +40,8 @@ pub enum Phase {
     Handler,
     /// Comparing the cache with the server.
     Audit,
+    /// Keeping the cache where it outlives the process.
+    Journal,
 }
 
 impl Phase {
@@ -52,6 +55,7 @@ impl Phase {
             Self::Cache => "cache",
             Self::Handler => "handler",
             Self::Audit => "audit",
+            Self::Journal => "journal",
         }
     }
 }
@@ -173,6 +177,16 @@ pub enum Problem<'a> {
         handler: &'a str,
         /// How many there were.
         count: usize,
+    },
+    /// The journal cannot be read or written: what it holds stays as it was, and the next list begins it anew.
+    Journal {
+        /// What it says.
+        message: &'a dyn DisplayDebug,
+    },
+    /// The journal holds another cache, which is not used, and is written over with the next list.
+    JournalRefused {
+        /// In what it differs.
+        mismatch: Mismatch,
     },
     /// An audit found that an object differs from what the server has, for good.
     Drift {
@@ -297,6 +311,8 @@ impl Problem<'_> {
             Self::IndexPanicked { .. } => "index-panicked",
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
+            Self::Journal { .. } => "journal",
+            Self::JournalRefused { .. } => "journal-refused",
             Self::Drift { .. } | Self::Drifted { .. } => "drift",
         }
     }
@@ -419,6 +435,14 @@ impl fmt::Display for Problem<'_> {
             Self::HandlerPanicked { handler, message } => {
                 write!(f, "handler {handler} panicked: {message}")
             }
+            Self::Journal { message } => write!(
+                f,
+                "the journal cannot be used: {message}; what it holds stays as it was, until the next list"
+            ),
+            Self::JournalRefused { mismatch } => write!(
+                f,
+                "the journal holds the cache of {mismatch}, which is not used: give each cache a journal of its own"
+            ),
             Self::Drift { key, kind } => {
                 write!(
                     f,

@@ -22,6 +22,8 @@ pub(super) enum WalkKind<X> {
         epoch: u32,
         relist: u32,
         version: ResourceVersion<X>,
+        /// What is complete is a persisted cache.
+        restored: bool,
     },
     /// Replays everything.
     Resync { pass: u32 },
@@ -51,13 +53,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub(super) fn walk(&mut self) -> Step {
         let end = self.end_of_walk();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
-            return Step::Nothing;
+            return self.tell_synced(Step::Nothing);
         };
         if walk.next >= end {
             return match self.walks.take_first().map(|walk| walk.kind) {
                 Some(WalkKind::Sweep {
-                    source, version, ..
-                }) => self.finish_sweep(source, version),
+                    source,
+                    version,
+                    restored,
+                    ..
+                }) => self.finish_sweep(source, version, restored),
                 Some(WalkKind::Resync { .. }) | None => Step::Again,
             };
         }
@@ -148,19 +153,32 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Step::Again
     }
 
-    fn finish_sweep(&mut self, source: u16, version: ResourceVersion<S::Text>) -> Step {
+    fn finish_sweep(
+        &mut self,
+        source: u16,
+        version: ResourceVersion<S::Text>,
+        restored: bool,
+    ) -> Step {
         if let Some(source) = self.source_mut(source) {
             source.told = true;
+            source.restored &= restored;
             source.version = version;
             source.missing = source.refused;
             source.wants_relist &= source.missing == Lack::Room;
         }
-        let told = |source: &super::Source<S::Text>| source.told || planted!(SyncedByOne);
+        self.tell_synced(Step::Again)
+    }
+
+    /// Tells that the cache is synced, where that is so now and was not told.
+    fn tell_synced(&mut self, otherwise: Step) -> Step {
+        let told = |source: &super::Source<S::Text>| {
+            source.told && !source.restored || planted!(SyncedByOne)
+        };
         if !self.synced && self.sources.as_slice().iter().all(told) {
             self.synced = true;
             return Step::Tell(Tell::Synced);
         }
-        Step::Again
+        otherwise
     }
 
     /// Whether what a source brings into a slot is told at once: the source has told a complete list, or the sweep that

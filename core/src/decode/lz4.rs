@@ -111,6 +111,10 @@ impl Decode for PackedLz4 {
         Ok(value)
     }
 
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        self.prune.lend(raw.json(), keep);
+    }
+
     fn fingerprint(&self) -> u64 {
         0x006c_7a34 ^ self.prune.fingerprint()
     }

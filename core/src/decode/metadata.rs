@@ -33,6 +33,11 @@ impl Decode for Meta {
         )))
     }
 
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        let metadata = without_managed_fields(raw.metadata().unwrap_or(b"{}"));
+        keep(&[br#"{"metadata":"#, &*metadata, b"}"].concat());
+    }
+
     fn fingerprint(&self) -> u64 {
         0x6d65_7461
     }

@@ -121,6 +121,10 @@ impl<T: DeserializeOwned> Decode for Json<T> {
         true
     }
 
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        self.prune.lend(raw.json(), keep);
+    }
+
     fn fingerprint(&self) -> u64 {
         0x6a73_6f6e ^ self.prune.fingerprint()
     }

@@ -68,6 +68,16 @@ impl Prune {
         copy(&mut Cursor::new(json), self.begin(), out);
     }
 
+    /// Calls `with` with what is kept of an object; where nothing is left out, that is the object itself.
+    pub fn lend(&self, json: &[u8], with: &mut dyn FnMut(&[u8])) {
+        if self.is_nothing() {
+            return with(json);
+        }
+        let mut kept = Vec::new();
+        self.copy(json, &mut kept);
+        with(&kept);
+    }
+
     /// Returns a number that differs where other parts are left out.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::config::{
-    AUTH_CAP, HEALTHY, MAX_RETRIES, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT, STREAM_SILENCE,
+    AUTH_CAP, HEALTHY, HEARTBEAT, MAX_RETRIES, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT,
+    STREAM_SILENCE,
 };
 use super::read::Outcome;
 use super::{Call, From, Next, Phase, Reflector, RequestId, State, Target, Verb};
@@ -32,6 +33,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         let problem = StoredProblem::Transport(failure.kind);
         match call.verb {
+            // There is a state to go on from, however long it takes.
+            Verb::Watch if self.resuming => self.open_later(now, call, problem),
             Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
             // In client-go a watch that cannot be had for so long counts as one that ended, in silence.
             Verb::Watch if again && self.config.client_go => self.watch_ended(now, call),
@@ -68,6 +71,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
+            // A gateway that answers for a server that is away.
+            Verb::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
+                self.open_later(now, call, problem);
+            }
             Verb::Watch if class == ErrorClass::TooManyRequests && !planted!(OverloadLists) => {
                 self.open_later(now, call, problem);
             }
@@ -108,6 +115,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::Stream if call.initial => {
                 self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE));
             }
+            Verb::Watch if self.is_doubtful(now) => {
+                let problem = StoredProblem::Silent(silence);
+                self.fail_run(now, ReportPhase::Watch, problem, None);
+            }
             Verb::Watch | Verb::Stream => {
                 self.heartbeat_in_vain |= !self.bookmarks_seen;
                 self.report(ReportPhase::Watch, StoredProblem::Silent(silence), None);
@@ -138,6 +149,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Outcome::NotAList => StoredProblem::NotAList,
             Outcome::NotAnEvent => StoredProblem::NotAnEvent,
             Outcome::TokenTooLong => StoredProblem::RequestTooLong,
+            Outcome::WentBack => {
+                // What it would show from here on is not what follows the state that is there.
+                self.version_unavailable = true;
+                StoredProblem::VersionWentBack
+            }
             Outcome::ErrorEvent => {
                 self.cancel = Some(call.id);
                 self.note_health(now, &call);
@@ -168,6 +184,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Waits for the delay between runs, and then lists.
     pub(super) fn pause_run(&mut self, now: Instant, class: Option<ErrorClass>) -> Duration {
+        self.resuming = false;
         let auth =
             class.filter(|class| matches!(class, ErrorClass::Unauthorized | ErrorClass::Forbidden));
         let patient = auth.is_some() && auth == self.auth_failure && !self.config.client_go;
@@ -341,11 +358,22 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn watch_ended(&mut self, now: Instant, call: Call) {
         self.note_health(now, &call);
+        if self.is_doubtful(now) {
+            let silence = now - call.last_byte;
+            return self.fail_in_stream(now, StoredProblem::Silent(silence), None);
+        }
         if is_very_short(now, &call) || planted!(CutWatchLists) {
             self.fail_in_stream(now, StoredProblem::VeryShortWatch, None);
         } else {
             self.reopen(now, call, Next::Watch);
         }
+    }
+
+    /// Whether a server has had the time to say anything at all after a version that was restored, and has not: it may be
+    /// older than that.
+    fn is_doubtful(&self, now: Instant) -> bool {
+        let is_long = |since: Instant| now - since >= HEARTBEAT;
+        self.resuming && self.resumed.is_some_and(is_long)
     }
 
     /// Watches on at once, but not for ever without a pause.

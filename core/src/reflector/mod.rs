@@ -20,6 +20,7 @@ use read::Outcome;
 
 use crate::backoff::{Backoff, BackoffConfig};
 use crate::decode::Accept;
+use crate::journal::Restored;
 use crate::key::KeyBuf;
 use crate::report::{Phase as ReportPhase, Report};
 use crate::resource::Resource;
@@ -91,6 +92,10 @@ pub struct Reflector<R, S: Storage> {
     outcome: Option<Outcome>,
     /// The state that is now complete is older than what was seen before it.
     went_back: Option<ReportPhase>,
+    /// The version comes from a persisted cache, and no server has gone on from it yet.
+    resuming: bool,
+    /// When a server first took a watch from there.
+    resumed: Option<Instant>,
     /// The key of the object that a report is about.
     key: KeyBuf,
     /// The body of an answer that is an error, or the object of an ERROR event.
@@ -243,6 +248,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             framer: Framer::new(FramerMode::List, config.frame_limit),
             outcome: None,
             went_back: None,
+            resuming: false,
+            resumed: None,
             key: KeyBuf::new(),
             error,
             config,
@@ -282,6 +289,49 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     pub fn with_version(mut self, version: ResourceVersion<S::Text>) -> Self {
         self.version = version;
         self
+    }
+
+    /// Begins with a watch at a version that is already known, as from a persisted cache, in place of a list.
+    ///
+    /// Where no server can be reached that watch is tried again and again. Where the server does not know the version any
+    /// more, or is older, it is a list; so it is where the watch brings nothing, not even a bookmark, for 75 s, as one does
+    /// of a server that was restored from an older backup.
+    ///
+    /// ```
+    /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// let mut reflector: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1)
+    ///     .resuming_at(ResourceVersion::new("7"));
+    /// let Output::Send(request) = reflector.poll_output(Instant::from_micros(0)) else { panic!() };
+    /// let mut target = String::new();
+    /// request.write_target(&mut target).unwrap();
+    /// assert!(target.starts_with("/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&"));
+    /// ```
+    #[must_use]
+    pub fn resuming_at(mut self, version: ResourceVersion<S::Text>) -> Self {
+        self.resume(version);
+        self
+    }
+
+    /// Begins with what a journal has given.
+    pub(crate) fn restored(&mut self, restored: &Restored<S::Text>) {
+        if restored.complete {
+            self.resume(restored.version.clone());
+        } else {
+            self.version = restored.version.clone();
+        }
+    }
+
+    fn resume(&mut self, version: ResourceVersion<S::Text>) {
+        if !version.is_command() {
+            self.resuming = true;
+            self.state = State::Paused {
+                until: Instant::from_micros(0),
+                then: Next::Watch,
+            };
+        }
+        self.version = version;
     }
 
     /// Says what to do next. Call it until it says [`Output::Wait`].
@@ -332,6 +382,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             call.phase = Phase::Body;
             let (verb, initial) = (call.verb, call.initial);
             if verb.is_watch() {
+                self.resumed = self.resumed.or(Some(now));
                 // The list before it may be allowed where the watch is not.
                 self.auth_failure = None;
             } else {

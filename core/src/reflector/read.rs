@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     ErrorEvent,
     /// The token of the next page is longer than the storage takes.
     TokenTooLong,
+    /// The server is older than the version from which it was to go on.
+    WentBack,
 }
 
 impl<R: Target, S: Storage> Reflector<R, S> {
@@ -126,6 +128,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     return skip(input);
                 };
                 let head = ObjectHead::parse(event.object, resource.kind.is_some());
+                if self.resuming && event.kind != EventType::Error {
+                    let reached = ResourceVersion::from_json(head.resource_version);
+                    if reached.compare(&self.version) == Some(Ordering::Less) {
+                        self.outcome = Some(Outcome::WentBack);
+                        return skip(input);
+                    }
+                    self.resuming = false;
+                }
                 if matches!(
                     event.kind,
                     EventType::Added | EventType::Modified | EventType::Deleted

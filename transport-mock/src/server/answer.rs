@@ -472,6 +472,7 @@ impl FakeServer {
             initial_end: streaming && wants_bookmarks,
             timeout,
             bookmarks_every: wants_bookmarks.then_some(self.config.bookmark_every),
+            is_ahead: version > visible,
             limit: self.config.watch_buffer,
         };
         let asked_for = options.version.unwrap_or(0);

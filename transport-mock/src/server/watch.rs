@@ -26,6 +26,8 @@ pub(super) struct WatchBody {
     queue: VecDeque<Event>,
     /// The version of the last event offered, or the one it started with.
     seen: u64,
+    /// It started with a version that the server has not reached, and is silent until then, as the API server is.
+    is_ahead: bool,
     deadline: Instant,
     bookmarks: Option<Bookmarks>,
     limit: Option<usize>,
@@ -58,6 +60,8 @@ pub(super) struct Opening {
     pub(super) initial_end: bool,
     pub(super) timeout: Duration,
     pub(super) bookmarks_every: Option<Duration>,
+    /// It begins at a version that the server has not reached.
+    pub(super) is_ahead: bool,
     pub(super) limit: Option<usize>,
 }
 
@@ -77,6 +81,7 @@ impl WatchBody {
             initial_end: opening.initial_end,
             queue: VecDeque::new(),
             seen: opening.version,
+            is_ahead: opening.is_ahead,
             deadline,
             bookmarks,
             limit: opening.limit,
@@ -98,6 +103,7 @@ impl WatchBody {
             return;
         }
         self.seen = entry.version;
+        self.is_ahead = false;
         let chosen = |object: &Option<Arc<Object>>| {
             object
                 .clone()
@@ -122,6 +128,7 @@ impl WatchBody {
     pub(super) fn pass(&mut self, version: u64) {
         // One that ends takes no more events, so it does not pass them either.
         if self.ending.is_none() {
+            self.is_ahead &= version < self.seen;
             self.seen = self.seen.max(version);
         }
     }
@@ -168,7 +175,7 @@ impl WatchBody {
             && bookmarks.next.is_some_and(|next| next <= now)
         {
             bookmarks.next = next_bookmark(now, self.deadline, bookmarks.every);
-            if now < self.deadline {
+            if now < self.deadline && !self.is_ahead {
                 self.write_bookmark(out, false);
                 return Step::Event;
             }

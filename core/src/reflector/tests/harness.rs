@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use crate::decode::RawObject;
 use crate::informer::Informer;
+use crate::journal::{Identity, Journal, Loaded, Reached, Record, Recorder};
 use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
 use crate::resource::Resource;
 use crate::storage::Heap;
@@ -50,6 +51,39 @@ pub(super) struct World {
     deadline: Option<Instant>,
     reports: Vec<Told>,
     told: Vec<String>,
+}
+
+/// A journal that has one object, and takes no more.
+struct Had;
+
+impl Journal for Had {
+    type Error = &'static str;
+
+    fn load(
+        &mut self,
+        _identity: &Identity,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, &'static str> {
+        let object = pod("a", 5);
+        take(Record::Put {
+            key: "a",
+            object: object.as_bytes(),
+        });
+        take(Record::Version(Reached::new("10").at(Some(7))));
+        Ok(Loaded::Restored)
+    }
+    fn append(&mut self, _record: Record<'_>) -> Result<(), &'static str> {
+        Err("it is read only")
+    }
+    fn sync(&mut self) -> Result<(), &'static str> {
+        Ok(())
+    }
+    fn compact(&mut self) -> Result<(), &'static str> {
+        Ok(())
+    }
+    fn restart(&mut self) -> Result<(), &'static str> {
+        Err("it is read only")
+    }
 }
 
 pub(super) fn pods() -> Resource<'static> {
@@ -105,6 +139,30 @@ impl World {
             told: Vec::new(),
         };
         world.pump();
+        world
+    }
+
+    /// With a journal that has pod `a`@5 at version 10.
+    pub(super) fn resuming(config: ReflectorConfig) -> Self {
+        let mut informer = Informer::new(pods(), decode as Decoder, config, 7);
+        let restored = informer.restore(&mut Recorder::new(Had), "", &mut |report| {
+            panic!("{report}");
+        });
+        assert_eq!(restored.map(|restored| restored.at), Some(Some(7)));
+        let mut world = Self {
+            informer,
+            now: Instant::from_micros(1),
+            open: None,
+            asked: VecDeque::new(),
+            count: 0,
+            cancelled: 0,
+            deadline: None,
+            reports: Vec::new(),
+            told: Vec::new(),
+        };
+        world.pump();
+        world.told(&["add* a@5"]);
+        world.expect("WATCH resourceVersion=10");
         world
     }
 

@@ -7,6 +7,7 @@ mod bad_input;
 mod classes;
 mod harness;
 mod list;
+mod resume;
 mod split;
 mod stream;
 mod watch;

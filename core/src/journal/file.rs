@@ -1,0 +1,308 @@
+//! A log in two files.
+
+use core::fmt;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::vec::Vec;
+
+use super::index::Keys;
+use super::log::Log;
+use super::medium::{Area, Medium};
+
+/// How much is gathered before it is written.
+const GATHERED: usize = 64 << 10;
+/// How much is read at a time.
+const AHEAD: usize = 256 << 10;
+
+/// A journal in two files, `PATH.0` and `PATH.1`, of which one has the state and the other is empty but for a moment.
+///
+/// A record is in the file when a version is added behind it, and outlives a loss of power after
+/// [`sync`](super::Journal::sync). It remembers the keys of its objects: some 100 bytes each.
+///
+/// ```
+/// use informer_core::journal::FileJournal;
+///
+/// # let path = std::env::temp_dir().join(format!("informer-files-{}", std::process::id()));
+/// let journal = FileJournal::open(&path)?;
+/// assert!(FileJournal::open(&path).is_err(), "one at a time");
+/// # drop(journal);
+/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
+/// # Ok::<(), informer_core::journal::FileError>(())
+/// ```
+pub type FileJournal = Log<FileMedium, Keys, Vec<u8>>;
+
+impl FileJournal {
+    /// Opens the files, and makes those that are not there. While it is open nobody else can open them.
+    ///
+    /// # Errors
+    /// Fails where they cannot be opened, or where somebody else has.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        Ok(Self::new(FileMedium::open(path)?, Vec::new()))
+    }
+}
+
+/// Two files, for a [`Log`].
+///
+/// ```
+/// use informer_core::journal::{FileMedium, Keys, Log};
+///
+/// # let path = std::env::temp_dir().join(format!("informer-medium-{}", std::process::id()));
+/// let journal: Log<_, Keys, Vec<u8>> = Log::new(FileMedium::open(&path)?, Vec::new());
+/// # drop(journal);
+/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
+/// # Ok::<(), informer_core::journal::FileError>(())
+/// ```
+#[derive(Debug)]
+pub struct FileMedium {
+    files: [Named; 2],
+    /// What is to be written at the end of an area.
+    gathered: Gathered,
+    ahead: Ahead,
+}
+
+#[derive(Debug)]
+struct Named {
+    file: File,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    area: Area,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// What was read of an area, and may be asked for next.
+#[derive(Debug)]
+struct Ahead {
+    area: Area,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// Why a file of a journal cannot be used.
+///
+/// ```
+/// let error = informer_core::journal::FileMedium::open("/nowhere/at/all").unwrap_err();
+/// assert!(error.to_string().starts_with("/nowhere/at/all.0 cannot be opened: "));
+/// ```
+#[derive(Debug)]
+pub struct FileError {
+    path: PathBuf,
+    what: &'static str,
+    cause: io::Error,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, what, cause } = self;
+        write!(f, "{} cannot be {what}: {cause}", path.display())
+    }
+}
+
+impl core::error::Error for FileError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+impl Named {
+    fn open(path: &Path, number: usize) -> Result<Self, FileError> {
+        let mut name = OsString::from(path);
+        name.push(std::format!(".{number}"));
+        let path = PathBuf::from(name);
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        let opened = opened.and_then(|file| match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::Error(error)) => Err(error),
+            Err(TryLockError::WouldBlock) => Err(io::Error::other(
+                "another informer has it open: give each a journal of its own",
+            )),
+        });
+        match opened {
+            Ok(file) => Ok(Self { file, path }),
+            Err(cause) => Err(FileError {
+                path,
+                what: "opened",
+                cause,
+            }),
+        }
+    }
+
+    fn failed(&self, what: &'static str) -> impl FnOnce(io::Error) -> FileError {
+        let path = self.path.clone();
+        move |cause| FileError { path, what, cause }
+    }
+}
+
+impl FileMedium {
+    /// Opens `PATH.0` and `PATH.1`, and makes those that are not there. While they are open nobody else can open them.
+    ///
+    /// # Errors
+    /// Fails where they cannot be opened, or where somebody else has.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let files = [Named::open(path, 0)?, Named::open(path, 1)?];
+        // That the files are there has to outlive a loss of power as well. Not every system can sync a folder.
+        #[cfg(unix)]
+        {
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or_else(|| Path::new("."));
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|cause| FileError {
+                path: folder.into(),
+                what: "synced",
+                cause,
+            })?;
+        }
+        Ok(Self {
+            files,
+            gathered: Gathered {
+                area: Area::First,
+                at: 0,
+                bytes: Vec::new(),
+            },
+            ahead: Ahead {
+                area: Area::First,
+                at: 0,
+                bytes: Vec::new(),
+            },
+        })
+    }
+
+    fn named(&self, area: Area) -> &Named {
+        let [first, second] = &self.files;
+        match area {
+            Area::First => first,
+            Area::Second => second,
+        }
+    }
+
+    /// Writes what was gathered.
+    fn flush(&mut self) -> Result<(), FileError> {
+        if self.gathered.bytes.is_empty() {
+            return Ok(());
+        }
+        let named = self.named(self.gathered.area);
+        let mut file = &named.file;
+        file.seek(SeekFrom::Start(self.gathered.at))
+            .and_then(|_| file.write_all(&self.gathered.bytes))
+            .map_err(named.failed("written"))?;
+        self.gathered.bytes.clear();
+        Ok(())
+    }
+
+    fn read_ahead(&mut self, area: Area, at: u64, len: usize) -> Result<(), FileError> {
+        self.flush()?;
+        let mut bytes = core::mem::take(&mut self.ahead.bytes);
+        let named = self.named(area);
+        let mut file = &named.file;
+        bytes.clear();
+        let most = len.max(AHEAD) as u64;
+        let read = file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| file.take(most).read_to_end(&mut bytes));
+        read.map_err(named.failed("read"))?;
+        self.ahead = Ahead { area, at, bytes };
+        Ok(())
+    }
+
+    fn set_len(&mut self, area: Area, len: u64) -> Result<(), FileError> {
+        self.ahead.bytes.clear();
+        if self.gathered.area == area {
+            self.gathered.bytes.clear();
+        }
+        let named = self.named(area);
+        named.file.set_len(len).map_err(named.failed("cut"))
+    }
+}
+
+impl Ahead {
+    fn get(&self, area: Area, at: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(at.checked_sub(self.at)?).ok()?;
+        let bytes = self.bytes.get(start..start.checked_add(len)?)?;
+        (self.area == area).then_some(bytes)
+    }
+}
+
+impl Medium for FileMedium {
+    type Error = FileError;
+
+    fn unit(&self) -> usize {
+        1
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn len(&mut self, area: Area) -> Result<u64, FileError> {
+        self.flush()?;
+        let named = self.named(area);
+        let found = named.file.metadata().map_err(named.failed("read"))?;
+        Ok(found.len())
+    }
+
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), FileError> {
+        if self.ahead.get(area, at, into.len()).is_none() {
+            self.read_ahead(area, at, into.len())?;
+        }
+        match self.ahead.get(area, at, into.len()) {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(self.named(area).failed("read")(
+                io::ErrorKind::UnexpectedEof.into(),
+            )),
+        }
+    }
+
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+        let end = self.gathered.at + self.gathered.bytes.len() as u64;
+        if self.gathered.area != area || end != at || self.gathered.bytes.len() >= GATHERED {
+            self.flush()?;
+            (self.gathered.area, self.gathered.at) = (area, at);
+        }
+        self.gathered.bytes.extend_from_slice(bytes);
+        if self.ahead.area == area {
+            self.ahead.bytes.clear();
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, area: Area) -> Result<(), FileError> {
+        self.set_len(area, 0)
+    }
+
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, FileError> {
+        if self.len(area)? > at {
+            self.set_len(area, at)?;
+        }
+        Ok(true)
+    }
+
+    fn commit(&mut self) -> Result<(), FileError> {
+        self.flush()
+    }
+
+    fn sync(&mut self, area: Area) -> Result<(), FileError> {
+        self.flush()?;
+        let named = self.named(area);
+        named.file.sync_data().map_err(named.failed("synced"))
+    }
+
+    fn free(&mut self, area: Area) -> Result<(), FileError> {
+        self.set_len(area, 0)
+    }
+}

@@ -1,0 +1,212 @@
+//! A log in a NOR flash.
+
+use core::fmt;
+
+use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind};
+
+use super::index::Scanned;
+use super::log::Log;
+use super::medium::{Area, Medium};
+
+/// How many bytes are read at a time where reads have to be aligned, and compared after they were written.
+const PIECE: usize = 64;
+
+/// A journal in a NOR flash: a microcontroller's own, or a chip beside it.
+///
+/// It takes a range of the flash, which it cuts into two halves. Objects are appended to one half; when that is full what
+/// counts is written to the other one, which is erased first. So an erase comes after as many bytes as a half has, the
+/// halves wear alike, and there is no other wear levelling: a bookmark takes some 30 bytes and comes every minute, which
+/// for a half of 64 KiB is two erases in three days, beside those for the changes themselves.
+///
+/// The calls block while the flash is busy: erasing 4 KiB takes some 50 ms, and on many chips nothing else runs.
+pub type FlashJournal<F, B> = Log<FlashMedium<F>, Scanned, B>;
+
+impl<F: NorFlash, B: super::Room> FlashJournal<F, B> {
+    /// Makes a journal in `len` bytes of a flash from `start` on, with room for one object as it is kept.
+    ///
+    /// ```
+    /// use embedded_storage::nor_flash::NorFlash;
+    /// use informer_core::journal::FlashJournal;
+    ///
+    /// fn journal<F: NorFlash>(flash: F) -> Option<FlashJournal<F, [u8; 2048]>> {
+    ///     FlashJournal::in_flash(flash, 0x8_0000, 128 * 1024, [0; 2048])
+    /// }
+    /// # let _ = journal::<embedded_storage_none::None>;
+    /// # mod embedded_storage_none {
+    /// #     use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
+    /// #     pub struct None;
+    /// #     impl ErrorType for None { type Error = NorFlashErrorKind; }
+    /// #     impl ReadNorFlash for None {
+    /// #         const READ_SIZE: usize = 1;
+    /// #         fn read(&mut self, _: u32, _: &mut [u8]) -> Result<(), NorFlashErrorKind> { Ok(()) }
+    /// #         fn capacity(&self) -> usize { 0 }
+    /// #     }
+    /// #     impl NorFlash for None {
+    /// #         const WRITE_SIZE: usize = 4;
+    /// #         const ERASE_SIZE: usize = 4096;
+    /// #         fn erase(&mut self, _: u32, _: u32) -> Result<(), NorFlashErrorKind> { Ok(()) }
+    /// #         fn write(&mut self, _: u32, _: &[u8]) -> Result<(), NorFlashErrorKind> { Ok(()) }
+    /// #     }
+    /// # }
+    /// ```
+    ///
+    /// It is `None` where the range is not in the flash, where it does not begin and end at pages or has not an even number
+    /// of them, or where the flash reads in more than 64 bytes or writes in more than 256 at a time.
+    #[must_use]
+    pub fn in_flash(flash: F, start: u32, len: u32, room: B) -> Option<Self> {
+        Some(Self::new(FlashMedium::new(flash, start, len)?, room))
+    }
+}
+
+/// Two halves of a range of a NOR flash, for a [`Log`].
+#[derive(Debug)]
+pub struct FlashMedium<F> {
+    flash: F,
+    start: u32,
+    /// The size of a half.
+    half: u32,
+}
+
+/// Why a flash cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FlashError {
+    /// The driver failed.
+    Driver(NorFlashErrorKind),
+    /// What is read is not what was written: a cell is worn out, or had not been erased.
+    NotThere {
+        /// The place in the flash.
+        at: u32,
+    },
+}
+
+impl fmt::Display for FlashError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver(kind) => write!(f, "the flash failed: {kind}"),
+            Self::NotThere { at } => {
+                write!(f, "the flash did not take what was written at {at:#x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FlashError {}
+
+impl<F: NorFlash> FlashMedium<F> {
+    /// Takes `len` bytes of a flash from `start` on: see [`FlashJournal::in_flash`] for which will do.
+    #[must_use]
+    pub fn new(flash: F, start: u32, len: u32) -> Option<Self> {
+        let page = u32::try_from(F::ERASE_SIZE).ok()?;
+        let end = start.checked_add(len)?;
+        let is_in_flash = usize::try_from(end).ok()? <= flash.capacity();
+        let is_whole = len > 0 && start.is_multiple_of(page) && len.is_multiple_of(2 * page);
+        let is_known =
+            PIECE.is_multiple_of(F::READ_SIZE) && 256_usize.is_multiple_of(F::WRITE_SIZE);
+        (is_in_flash && is_whole && is_known).then_some(Self {
+            flash,
+            start,
+            half: len / 2,
+        })
+    }
+
+    /// Returns the flash.
+    pub const fn flash(&mut self) -> &mut F {
+        &mut self.flash
+    }
+
+    /// Gives the flash back.
+    pub fn into_flash(self) -> F {
+        self.flash
+    }
+
+    /// The place in the flash. What is asked for is within an area.
+    fn place(&self, area: Area, at: u64) -> u32 {
+        let begin = match area {
+            Area::First => self.start,
+            Area::Second => self.start + self.half,
+        };
+        begin + u32::try_from(at).unwrap_or(u32::MAX).min(self.half)
+    }
+
+    fn read_at(&mut self, mut at: u32, mut into: &mut [u8]) -> Result<(), FlashError> {
+        let unit = u32::try_from(F::READ_SIZE).unwrap_or(1);
+        let mut piece = [0; PIECE];
+        while !into.is_empty() {
+            let before = (at % unit) as usize;
+            let len = into.len().min(PIECE - before);
+            let whole = (before + len).next_multiple_of(F::READ_SIZE);
+            let read = piece.get_mut(..whole).unwrap_or_default();
+            let done = self.flash.read(at - at % unit, read);
+            done.map_err(|error| FlashError::Driver(error.kind()))?;
+            let (now, later) = into.split_at_mut(len);
+            now.copy_from_slice(piece.get(before..before + len).unwrap_or_default());
+            at += u32::try_from(len).unwrap_or(u32::MAX);
+            into = later;
+        }
+        Ok(())
+    }
+}
+
+impl<F: NorFlash> Medium for FlashMedium<F> {
+    type Error = FlashError;
+
+    fn unit(&self) -> usize {
+        F::WRITE_SIZE
+    }
+
+    fn capacity(&self) -> u64 {
+        self.half.into()
+    }
+
+    fn len(&mut self, _area: Area) -> Result<u64, FlashError> {
+        Ok(self.half.into())
+    }
+
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), FlashError> {
+        self.read_at(self.place(area, at), into)
+    }
+
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), FlashError> {
+        let mut at = self.place(area, at);
+        let written = self.flash.write(at, bytes);
+        written.map_err(|error| FlashError::Driver(error.kind()))?;
+        for bytes in bytes.chunks(PIECE) {
+            let mut piece = [0; PIECE];
+            let found = piece.get_mut(..bytes.len()).unwrap_or_default();
+            self.read_at(at, found)?;
+            if found != bytes {
+                return Err(FlashError::NotThere { at });
+            }
+            at += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, area: Area) -> Result<(), FlashError> {
+        let begin = self.place(area, 0);
+        let erased = self.flash.erase(begin, begin + self.half);
+        erased.map_err(|error| FlashError::Driver(error.kind()))
+    }
+
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, FlashError> {
+        let end = self.place(area, self.half.into());
+        let mut place = self.place(area, at);
+        while place < end {
+            let mut piece = [0; PIECE];
+            let len = (PIECE as u32).min(end - place);
+            let found = piece.get_mut(..len as usize).unwrap_or_default();
+            self.read_at(place, found)?;
+            if found.iter().any(|byte| *byte != 0xff) {
+                return Ok(false);
+            }
+            place += len;
+        }
+        Ok(true)
+    }
+
+    fn sync(&mut self, _area: Area) -> Result<(), FlashError> {
+        // Each call has ended when the flash had.
+        Ok(())
+    }
+}

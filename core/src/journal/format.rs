@@ -1,0 +1,326 @@
+//! How records stand in an area.
+//!
+//! ```text
+//! length of the value  4 bytes, the lowest first, as all numbers
+//! length of the key    2
+//! kind                 1
+//! flags                1
+//! key
+//! value
+//! check                4: the CRC-32 of all this, continued from the check of the record before
+//! zeros up to the next multiple of the medium's unit
+//! ```
+//! Since each check continues the one before, a record counts only behind the very records that it was written behind.
+
+use core::fmt::Write;
+
+use super::crc::crc;
+use super::identity::Identity;
+use super::medium::{Area, Medium, Room};
+use crate::key::{KeyBuf, MAX_KEY};
+
+/// How many bytes stand before the key.
+const HEADER: usize = 8;
+const CHECK: usize = 4;
+/// How many bytes are gathered before they are written.
+const GATHERED: usize = 256;
+/// The first bytes of an area: the name of the format and its number.
+const MAGIC: [u8; 8] = *b"ifrjrnl\x01";
+/// The size of the value of the first record: the magic, the sequence number, the identity.
+pub(super) const HEAD: usize = 8 + 8 + 32;
+/// In the flags of a version: objects are missing.
+pub(super) const INCOMPLETE: u8 = 1;
+
+/// What a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// The first one of an area.
+    Head = 1,
+    Put = 2,
+    Delete = 3,
+    Stale = 4,
+    Version = 5,
+}
+
+impl Kind {
+    const fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Head,
+            2 => Self::Put,
+            3 => Self::Delete,
+            4 => Self::Stale,
+            5 => Self::Version,
+            _ => return None,
+        })
+    }
+}
+
+/// A place between two records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    pub(super) area: Area,
+    pub(super) at: u64,
+    /// The check of the record before.
+    pub(super) check: u32,
+}
+
+impl Cursor {
+    pub(super) const fn start(area: Area) -> Self {
+        Self {
+            area,
+            at: 0,
+            check: 0,
+        }
+    }
+}
+
+/// A record that was found. Its value is in the room that was given.
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) flags: u8,
+    pub(super) at: u64,
+    /// With what it is filled up by.
+    pub(super) size: u64,
+    pub(super) key: KeyBuf,
+    pub(super) len: usize,
+}
+
+/// The first bytes of a record.
+struct Header {
+    kind: Kind,
+    flags: u8,
+    key: usize,
+    len: usize,
+}
+
+impl Header {
+    fn parse(bytes: [u8; HEADER]) -> Option<Self> {
+        let [a, b, c, d, e, f, kind, flags] = bytes;
+        let key = usize::from(u16::from_le_bytes([e, f]));
+        Some(Self {
+            kind: Kind::from_byte(kind)?,
+            flags,
+            key: (key <= MAX_KEY).then_some(key)?,
+            len: usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?,
+        })
+    }
+
+    fn bytes(&self) -> Option<[u8; HEADER]> {
+        let [a, b, c, d] = u32::try_from(self.len).ok()?.to_le_bytes();
+        let [e, f] = u16::try_from(self.key).ok()?.to_le_bytes();
+        Some([a, b, c, d, e, f, self.kind as u8, self.flags])
+    }
+
+    fn size(&self, unit: usize) -> u64 {
+        size(self.key, self.len, unit)
+    }
+}
+
+/// How many bytes a record takes.
+pub(super) fn size(key: usize, len: usize, unit: usize) -> u64 {
+    let whole = (HEADER + key + CHECK) as u64 + len as u64;
+    whole.next_multiple_of(unit.max(1) as u64)
+}
+
+/// Reads the record at a place and moves on behind it; `None` where there is no record that belongs there.
+pub(super) fn read<M: Medium>(
+    medium: &mut M,
+    room: &mut impl Room,
+    cursor: &mut Cursor,
+    end: u64,
+) -> Result<Option<Found>, M::Error> {
+    let Cursor { area, at, check } = *cursor;
+    let Some(header) = read_header(medium, area, at, end)? else {
+        return Ok(None);
+    };
+    let mut text = [0; MAX_KEY];
+    let Some(name) = text.get_mut(..header.key) else {
+        return Ok(None);
+    };
+    let mut place = at + HEADER as u64;
+    medium.read(area, place, name)?;
+    place += header.key as u64;
+    // What is longer than the room was not written by this program.
+    let Some(value) = room.room(header.len) else {
+        return Ok(None);
+    };
+    medium.read(area, place, value)?;
+    place += header.len as u64;
+    let mut stored = [0; CHECK];
+    medium.read(area, place, &mut stored)?;
+    let begin = header.bytes().unwrap_or_default();
+    let check = crc(crc(crc(check, &begin), name), value);
+    if check != u32::from_le_bytes(stored) {
+        return Ok(None);
+    }
+    let mut key = KeyBuf::new();
+    if key
+        .write_str(core::str::from_utf8(name).unwrap_or_default())
+        .is_err()
+    {
+        return Ok(None);
+    }
+    let size = header.size(medium.unit());
+    *cursor = Cursor {
+        area,
+        at: at + size,
+        check,
+    };
+    Ok(Some(Found {
+        kind: header.kind,
+        flags: header.flags,
+        at,
+        size,
+        key,
+        len: header.len,
+    }))
+}
+
+/// Reads what a record begins with, where it can be whole.
+fn read_header<M: Medium>(
+    medium: &mut M,
+    area: Area,
+    at: u64,
+    end: u64,
+) -> Result<Option<Header>, M::Error> {
+    if at + ((HEADER + CHECK) as u64) > end {
+        return Ok(None);
+    }
+    let mut bytes = [0; HEADER];
+    medium.read(area, at, &mut bytes)?;
+    let header = Header::parse(bytes);
+    Ok(header.filter(|header| at + size(header.key, header.len, 1) <= end))
+}
+
+/// Reads the kind and the key of a record that was found whole before, and its size.
+pub(super) fn read_key<M: Medium>(
+    medium: &mut M,
+    area: Area,
+    at: u64,
+    end: u64,
+) -> Result<Option<(Kind, KeyBuf, u64)>, M::Error> {
+    let Some(header) = read_header(medium, area, at, end)? else {
+        return Ok(None);
+    };
+    let mut text = [0; MAX_KEY];
+    let name = text.get_mut(..header.key).unwrap_or_default();
+    medium.read(area, at + HEADER as u64, name)?;
+    let mut key = KeyBuf::new();
+    // It was written from one.
+    let _ = key.write_str(core::str::from_utf8(name).unwrap_or_default());
+    Ok(Some((header.kind, key, header.size(medium.unit()))))
+}
+
+/// Writes a record and moves on behind it.
+pub(super) fn write<M: Medium>(
+    medium: &mut M,
+    cursor: &mut Cursor,
+    (kind, flags): (Kind, u8),
+    key: &str,
+    value: &[u8],
+) -> Result<(), M::Error> {
+    let header = Header {
+        kind,
+        flags,
+        key: key.len(),
+        len: value.len(),
+    };
+    // The caller has seen that the lengths fit.
+    let begin = header.bytes().unwrap_or_default();
+    let key = key.as_bytes();
+    let check = crc(crc(crc(cursor.check, &begin), key), value);
+    let size = header.size(medium.unit());
+    let mut out = Gather {
+        area: cursor.area,
+        at: cursor.at,
+        bytes: [0; GATHERED],
+        len: 0,
+    };
+    for part in [&begin[..], key, value, &check.to_le_bytes()[..]] {
+        out.push(medium, part)?;
+    }
+    out.finish(medium)?;
+    cursor.at += size;
+    cursor.check = check;
+    Ok(())
+}
+
+/// Gathers bytes, so that they are written in whole units.
+struct Gather {
+    area: Area,
+    at: u64,
+    bytes: [u8; GATHERED],
+    len: usize,
+}
+
+impl Gather {
+    fn push<M: Medium>(&mut self, medium: &mut M, mut bytes: &[u8]) -> Result<(), M::Error> {
+        while !bytes.is_empty() {
+            let free = self.bytes.get_mut(self.len..).unwrap_or_default();
+            let (now, later) = bytes.split_at(free.len().min(bytes.len()));
+            if let Some(free) = free.get_mut(..now.len()) {
+                free.copy_from_slice(now);
+            }
+            self.len += now.len();
+            bytes = later;
+            if self.len == GATHERED {
+                self.write(medium, GATHERED)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish<M: Medium>(&mut self, medium: &mut M) -> Result<(), M::Error> {
+        let filled = self
+            .len
+            .next_multiple_of(medium.unit().max(1))
+            .min(GATHERED);
+        self.bytes
+            .iter_mut()
+            .take(filled)
+            .skip(self.len)
+            .for_each(|byte| *byte = 0);
+        if filled > 0 {
+            self.write(medium, filled)?;
+        }
+        Ok(())
+    }
+
+    fn write<M: Medium>(&mut self, medium: &mut M, len: usize) -> Result<(), M::Error> {
+        let bytes = self.bytes.get(..len).unwrap_or_default();
+        medium.write(self.area, self.at, bytes)?;
+        self.at += len as u64;
+        self.len = 0;
+        Ok(())
+    }
+}
+
+/// The value of the first record of an area.
+pub(super) fn head(sequence: u64, identity: &Identity) -> [u8; HEAD] {
+    let mut value = [0; HEAD];
+    let numbers = identity.parts();
+    let parts = [u64::from_le_bytes(MAGIC), sequence]
+        .into_iter()
+        .chain(numbers);
+    for (place, part) in value.chunks_exact_mut(8).zip(parts) {
+        place.copy_from_slice(&part.to_le_bytes());
+    }
+    value
+}
+
+/// Reads the value of the first record of an area: the sequence number and the identity.
+pub(super) fn parse_head(value: &[u8]) -> Option<(u64, Identity)> {
+    let mut parts = value.chunks_exact(8).map(number);
+    if value.len() != HEAD || parts.next() != Some(u64::from_le_bytes(MAGIC)) {
+        return None;
+    }
+    let sequence = parts.next()?;
+    let identity = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
+    Some((sequence, Identity::from_parts(identity)))
+}
+
+/// Reads a number of up to eight bytes.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,124 @@
+//! Which records of a log still count.
+
+#[cfg(feature = "alloc")]
+use alloc::{boxed::Box, collections::BTreeMap};
+
+/// Remembers where the newest record of each key is, so that a log need not be read for it.
+pub trait Index: Default {
+    /// Whether it remembers anything; where not, the log is read.
+    const KEEPS: bool;
+
+    /// An object was put by the record at this place, which takes so many bytes.
+    fn put(&mut self, key: &str, at: u64, size: u64);
+    /// An object was marked as stale by the record at this place.
+    fn stale(&mut self, key: &str, at: u64, size: u64);
+    /// An object is gone.
+    fn delete(&mut self, key: &str);
+    /// The record at a place is now at another one.
+    fn moved(&mut self, key: &str, from: u64, to: u64);
+    /// Tells whether the record at this place is the newest one of its kind, and not superseded.
+    fn is_live(&self, key: &str, at: u64) -> bool;
+    /// Forgets everything.
+    fn clear(&mut self);
+    /// Returns how many bytes the records take that count.
+    fn live(&self) -> u64;
+}
+
+/// Remembers nothing: for a device without an allocator. Compaction then reads the log once for each of its records.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Scanned;
+
+impl Index for Scanned {
+    const KEEPS: bool = false;
+
+    fn put(&mut self, _key: &str, _at: u64, _size: u64) {}
+    fn stale(&mut self, _key: &str, _at: u64, _size: u64) {}
+    fn delete(&mut self, _key: &str) {}
+    fn moved(&mut self, _key: &str, _from: u64, _to: u64) {}
+    fn is_live(&self, _key: &str, _at: u64) -> bool {
+        true
+    }
+    fn clear(&mut self) {}
+    fn live(&self) -> u64 {
+        0
+    }
+}
+
+/// Remembers the keys, and where their records are: some 100 bytes for each object.
+#[cfg(feature = "alloc")]
+#[derive(Default, Debug)]
+pub struct Keys {
+    places: BTreeMap<Box<str>, Place>,
+    live: u64,
+}
+
+#[cfg(feature = "alloc")]
+#[derive(Clone, Copy, Default, Debug)]
+struct Place {
+    put: u64,
+    /// Where there is none it is 0, at which no record of an object can be.
+    stale: u64,
+    size: u64,
+}
+
+#[cfg(feature = "alloc")]
+impl Index for Keys {
+    const KEEPS: bool = true;
+
+    fn put(&mut self, key: &str, at: u64, size: u64) {
+        let place = Place {
+            put: at,
+            stale: 0,
+            size,
+        };
+        self.live += size;
+        match self.places.get_mut(key) {
+            Some(before) => {
+                self.live -= before.size;
+                *before = place;
+            }
+            None => {
+                self.places.insert(key.into(), place);
+            }
+        }
+    }
+
+    fn stale(&mut self, key: &str, at: u64, size: u64) {
+        if let Some(place) = self.places.get_mut(key) {
+            if place.stale == 0 {
+                place.size += size;
+                self.live += size;
+            }
+            place.stale = at;
+        }
+    }
+
+    fn delete(&mut self, key: &str) {
+        if let Some(place) = self.places.remove(key) {
+            self.live -= place.size;
+        }
+    }
+
+    fn moved(&mut self, key: &str, from: u64, to: u64) {
+        if let Some(place) = self.places.get_mut(key) {
+            if place.put == from {
+                place.put = to;
+            } else if place.stale == from {
+                place.stale = to;
+            }
+        }
+    }
+
+    fn is_live(&self, key: &str, at: u64) -> bool {
+        let place = self.places.get(key);
+        place.is_some_and(|place| place.put == at || place.stale == at)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn live(&self) -> u64 {
+        self.live
+    }
+}

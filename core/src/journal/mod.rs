@@ -1,0 +1,177 @@
+//! The persisted cache: what a cache shows, kept where it outlives the process.
+//!
+//! A [`Journal`] is a log of records: an object, a deletion, and, after them, the version that was reached with them. What
+//! follows the last version is not taken when it is loaded, so a cache that is restored shows a state that the server
+//! really had, whenever the power went. A [`Log`] is one over a [`Medium`]: `FileMedium` with the feature `std`,
+//! `FlashMedium` with the feature `embedded-storage`, or one of your own. A [`Recorder`] writes what a reflector brings
+//! and restores it; `docs/JOURNAL.md` has the format and what it promises.
+
+mod crc;
+#[cfg(feature = "std")]
+mod file;
+#[cfg(feature = "embedded-storage")]
+mod flash;
+mod format;
+mod identity;
+mod index;
+mod log;
+mod medium;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "std")]
+pub use file::{FileError, FileJournal, FileMedium};
+#[cfg(feature = "embedded-storage")]
+pub use flash::{FlashError, FlashJournal, FlashMedium};
+pub use identity::{Identity, Mismatch};
+#[cfg(feature = "alloc")]
+pub use index::Keys;
+pub use index::{Index, Scanned};
+pub use log::{Log, LogError};
+pub use medium::{Area, Medium, Room};
+pub use recorder::{Recorder, Restored};
+
+use core::fmt;
+
+/// A persisted cache: a log of what was learnt of the objects of one source, and of the versions reached with it.
+///
+/// ```
+/// use informer_core::{Resource, journal::{FileJournal, Identity, Journal, Loaded, Reached, Record}};
+///
+/// # let dir = std::env::temp_dir().join(format!("informer-journal-{}", std::process::id()));
+/// let pods = Resource::new("", "v1", "pods");
+/// let identity = Identity::new("edge-7", &pods, 0);
+/// let mut journal = FileJournal::open(&dir)?;
+/// assert!(matches!(journal.load(&identity, &mut |_| ())?, Loaded::Empty));
+/// journal.append(Record::Put { key: "prod/web", object: br#"{"metadata":{"name":"web"}}"# })?;
+/// journal.append(Record::Version(Reached::new("7")))?;
+/// journal.append(Record::Delete { key: "prod/web" })?; // Nobody has said yet which version that is.
+/// journal.sync()?;
+/// drop(journal);
+///
+/// let mut keys = Vec::new();
+/// let found = FileJournal::open(&dir)?.load(&identity, &mut |record| {
+///     if let Record::Put { key, .. } = record {
+///         keys.push(key.to_owned());
+///     }
+/// })?;
+/// assert!(matches!(found, Loaded::Restored));
+/// assert_eq!(keys, ["prod/web"]);
+/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", dir.display()))?; }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Journal {
+    /// Why it cannot be read or written.
+    type Error: fmt::Display + fmt::Debug;
+
+    /// Reads what is there for this identity, and hands it over in order, a [`Record::Version`] last: an object may be put
+    /// again or deleted after it was put. What is written from now on is of this identity.
+    ///
+    /// # Errors
+    /// Fails where it cannot be read.
+    fn load(
+        &mut self,
+        identity: &Identity,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, Self::Error>;
+
+    /// Adds a record. What was added since the last [`Record::Version`] counts only with the next one.
+    ///
+    /// # Errors
+    /// Fails where it cannot be written, and from then on every time until [`Journal::restart`]. What is there stays as it
+    /// was at the last version.
+    fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error>;
+
+    /// Waits until what was added would outlive a loss of power.
+    ///
+    /// # Errors
+    /// Fails where that cannot be had.
+    fn sync(&mut self) -> Result<(), Self::Error>;
+
+    /// Writes it anew without what is superseded. A journal does it by itself where it has to.
+    ///
+    /// # Errors
+    /// Fails where it cannot be written; what is there stays as it was at the last version.
+    fn compact(&mut self) -> Result<(), Self::Error>;
+
+    /// Begins anew, with nothing: what is there stays until the next version is added. It mends a journal that could not be
+    /// written.
+    ///
+    /// # Errors
+    /// Fails where it cannot be written.
+    fn restart(&mut self) -> Result<(), Self::Error>;
+}
+
+/// One thing that a journal keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// An object is now in this state.
+    Put {
+        /// Its key.
+        key: &'a str,
+        /// Its JSON, as [`Decode::persist`](crate::Decode::persist) gives it.
+        object: &'a [u8],
+    },
+    /// An object is gone.
+    Delete {
+        /// Its key.
+        key: &'a str,
+    },
+    /// There is a newer state of an object, which could not be used.
+    Stale {
+        /// Its key.
+        key: &'a str,
+    },
+    /// With all that came before, this version is reached.
+    Version(Reached<'a>),
+}
+
+/// The version that a journal has reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Reached<'a> {
+    /// The resourceVersion, as the server wrote it.
+    pub version: &'a str,
+    /// When it was reached, in milliseconds since 1970 by the clock of the wall; `None` where there is no such clock.
+    pub at: Option<u64>,
+    /// Whether all objects are there; false where there was no room for some.
+    pub complete: bool,
+}
+
+impl<'a> Reached<'a> {
+    /// A version that was reached with all objects, nobody knows when.
+    #[must_use]
+    pub const fn new(version: &'a str) -> Self {
+        Self {
+            version,
+            at: None,
+            complete: true,
+        }
+    }
+
+    /// Says when it was reached, in milliseconds since 1970.
+    #[must_use]
+    pub const fn at(self, at: Option<u64>) -> Self {
+        Self { at, ..self }
+    }
+
+    /// Says whether all objects are there.
+    #[must_use]
+    pub const fn complete(self, complete: bool) -> Self {
+        Self { complete, ..self }
+    }
+}
+
+/// What a journal had to give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Loaded {
+    /// Nothing.
+    Empty,
+    /// A state of another identity, which was not handed over. It stays until a version is added.
+    Refused(Mismatch),
+    /// A state, which was handed over.
+    Restored,
+}

@@ -1,0 +1,317 @@
+//! A log on a medium in memory, against a map.
+#![cfg(feature = "alloc")]
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
+use super::*;
+use crate::resource::Resource;
+use crate::rng::Rng;
+
+/// Two areas in memory, as long as they are written, or of a size.
+#[derive(Clone, Default)]
+struct Memory {
+    areas: [Vec<u8>; 2],
+    capacity: Option<usize>,
+}
+
+impl Medium for Memory {
+    type Error = Infallible;
+
+    fn unit(&self) -> usize {
+        if self.capacity.is_some() { 8 } else { 1 }
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity.map_or(u64::MAX, |bytes| bytes as u64)
+    }
+
+    fn len(&mut self, area: Area) -> Result<u64, Infallible> {
+        Ok(self.areas[area.number()].len() as u64)
+    }
+
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Infallible> {
+        let at = place(at);
+        into.copy_from_slice(&self.areas[area.number()][at..at + into.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Infallible> {
+        let area = &mut self.areas[area.number()];
+        assert_eq!(area.len() as u64, at, "it is written from begin to end");
+        area.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn clear(&mut self, area: Area) -> Result<(), Infallible> {
+        self.areas[area.number()].clear();
+        Ok(())
+    }
+
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Infallible> {
+        let area = &mut self.areas[area.number()];
+        let is_clean = area.len() as u64 == at;
+        if self.capacity.is_none() {
+            area.truncate(place(at));
+        }
+        Ok(is_clean || self.capacity.is_none())
+    }
+
+    fn sync(&mut self, _area: Area) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn free(&mut self, area: Area) -> Result<(), Infallible> {
+        self.clear(area)
+    }
+}
+
+fn place(at: u64) -> usize {
+    usize::try_from(at).unwrap()
+}
+
+/// The objects, whether they are stale, and the version.
+type State = (BTreeMap<String, (Vec<u8>, bool)>, String);
+
+fn identity() -> Identity {
+    Identity::new("here", &Resource::new("", "v1", "pods"), 7)
+}
+
+fn load<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>) {
+    let mut log = Log::new(medium, Vec::new());
+    let mut state = State::default();
+    let found = log
+        .load(&identity(), &mut |record| take(&mut state, record))
+        .unwrap();
+    let found = (found == Loaded::Restored).then_some(state);
+    (log, found)
+}
+
+fn take((objects, version): &mut State, record: Record<'_>) {
+    match record {
+        Record::Put { key, object } => {
+            drop(objects.insert(key.to_owned(), (object.to_vec(), false)));
+        }
+        Record::Delete { key } => drop(objects.remove(key)),
+        Record::Stale { key } => {
+            if let Some(object) = objects.get_mut(key) {
+                object.1 = true;
+            }
+        }
+        Record::Version(reached) => *version = reached.version.to_owned(),
+    }
+}
+
+/// A record, with texts of its own.
+fn random(rng: &mut Rng, number: u64, with: &mut dyn FnMut(Record<'_>)) {
+    let mut pick = |below: u64| rng.below(below);
+    let key = alloc::format!("prod/web-{}", pick(6));
+    match pick(8) {
+        0..4 => {
+            let object = alloc::format!(
+                "{{\"n\":{number},\"pad\":\"{}\"}}",
+                "x".repeat(pick(300) as usize)
+            );
+            with(Record::Put {
+                key: &key,
+                object: object.as_bytes(),
+            });
+        }
+        4 => with(Record::Delete { key: &key }),
+        5 => with(Record::Stale { key: &key }),
+        _ => with(Record::Version(
+            Reached::new(&number.to_string()).at(Some(number)),
+        )),
+    }
+}
+
+/// Opens it again and again, and each time finds what was there at the last version.
+fn keeps_what_a_version_covers<I: Index>(memory: &Memory) {
+    for seed in 0..crate::rounds(40) {
+        let mut rng = Rng::new(seed);
+        let mut medium = memory.clone();
+        let mut committed = None;
+        let mut number = 0;
+        for _ in 0..12 {
+            let (mut log, found) = load::<I>(medium);
+            assert_eq!(found, committed, "seed {seed}");
+            let mut state = found.unwrap_or_default();
+            for _ in 0..rng.below(60) {
+                number += 1;
+                random(&mut rng, number, &mut |record| {
+                    log.append(record).unwrap();
+                    take(&mut state, record);
+                    if matches!(record, Record::Version(_)) {
+                        committed = Some(state.clone());
+                    }
+                });
+            }
+            if rng.below(4) == 0 {
+                log.compact().unwrap();
+            }
+            medium = log.into_medium();
+        }
+        let sizes = medium.areas.each_ref().map(Vec::len);
+        assert!(
+            sizes
+                .iter()
+                .all(|size| *size <= memory.capacity.unwrap_or(usize::MAX)),
+            "{sizes:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_version_covers_is_there() {
+    keeps_what_a_version_covers::<Keys>(&Memory::default());
+    keeps_what_a_version_covers::<Scanned>(&Memory::default());
+}
+
+#[test]
+fn an_area_that_is_full_is_compacted() {
+    // Six objects of 400 bytes, twice, and a step of sixty.
+    let small = Memory {
+        capacity: Some(24 << 10),
+        ..Memory::default()
+    };
+    keeps_what_a_version_covers::<Scanned>(&small);
+}
+
+/// Every byte after which a file can end is a state that was there.
+fn is_whole_wherever_it_is_cut<I: Index>() {
+    let (mut log, _) = load::<I>(Memory::default());
+    let mut rng = Rng::new(3);
+    let mut state = State::default();
+    let mut states = Vec::new();
+    for number in 1..60 {
+        random(&mut rng, number, &mut |record| {
+            log.append(record).unwrap();
+            take(&mut state, record);
+            if matches!(record, Record::Version(_)) {
+                states.push(Some(state.clone()));
+            }
+        });
+    }
+    let medium = log.into_medium();
+    let mut last = 0;
+    states.insert(0, None);
+    for end in 0..medium.areas[0].len() {
+        let mut cut = medium.clone();
+        cut.areas[0].truncate(end);
+        let (_, found) = load::<I>(cut.clone());
+        let place = states.iter().position(|state| *state == found).unwrap();
+        assert!(place >= last, "a longer file has no older state");
+        last = place;
+        // What was torn in the middle is found as well.
+        cut.areas[0].resize(medium.areas[0].len(), 0);
+        assert_eq!(load::<I>(cut).1, found);
+    }
+    assert!(last > 5);
+}
+
+#[test]
+fn it_is_whole_wherever_it_is_cut() {
+    is_whole_wherever_it_is_cut::<Keys>();
+    is_whole_wherever_it_is_cut::<Scanned>();
+}
+
+#[test]
+fn a_log_that_grows_is_compacted() {
+    let (mut log, _) = load::<Keys>(Memory::default());
+    let object = [b'x'; 1000];
+    for number in 0..1000 {
+        let key = ["a", "b"][number % 2];
+        log.append(Record::Put {
+            key,
+            object: &object,
+        })
+        .unwrap();
+        log.append(Record::Version(Reached::new(&number.to_string())))
+            .unwrap();
+        let size: usize = log.medium().areas.iter().map(Vec::len).sum();
+        assert!(size < (64 << 10) + 10_000, "{size}");
+    }
+    let (_, found) = load::<Keys>(log.into_medium());
+    let (objects, version) = found.unwrap();
+    assert_eq!((objects.len(), version.as_str()), (2, "999"));
+}
+
+#[test]
+fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
+    let (mut log, _) = load::<Keys>(Memory::default());
+    log.append(Record::Put {
+        key: "a",
+        object: b"{}",
+    })
+    .unwrap();
+    log.append(Record::Version(Reached::new("5"))).unwrap();
+    let medium = log.into_medium();
+
+    let pods = Resource::new("", "v1", "pods");
+    for (other, mismatch) in [
+        (Identity::new("there", &pods, 7), Mismatch::Cluster),
+        (
+            Identity::new("here", &pods.namespace("prod"), 7),
+            Mismatch::Resource,
+        ),
+        (
+            Identity::new("here", &pods.labels("app=web"), 7),
+            Mismatch::Selectors,
+        ),
+        (Identity::new("here", &pods, 8), Mismatch::Decoder),
+    ] {
+        let mut log: Log<_, Keys, _> = Log::new(medium.clone(), Vec::new());
+        let found = log.load(&other, &mut |record| panic!("{record:?}"));
+        assert_eq!(found, Ok(Loaded::Refused(mismatch)));
+        log.append(Record::Put {
+            key: "b",
+            object: b"{}",
+        })
+        .unwrap();
+        let (_, found) = load::<Keys>(log.medium().clone());
+        assert_eq!(found.unwrap().1, "5", "there is no version of ours yet");
+        log.append(Record::Version(Reached::new("9"))).unwrap();
+        let mut log: Log<_, Keys, _> = Log::new(log.into_medium(), Vec::new());
+        let mut version = String::new();
+        let found = log.load(&other, &mut |record| {
+            if let Record::Version(reached) = record {
+                version = reached.version.to_owned();
+            }
+        });
+        assert_eq!((found, version.as_str()), (Ok(Loaded::Restored), "9"));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_error_and_harms_nothing() {
+    let small = Memory {
+        capacity: Some(1 << 10),
+        ..Memory::default()
+    };
+    let (mut log, _) = load::<Scanned>(small);
+    log.append(Record::Put {
+        key: "a",
+        object: b"{}",
+    })
+    .unwrap();
+    log.append(Record::Version(Reached::new("5"))).unwrap();
+    let full = log.append(Record::Put {
+        key: "b",
+        object: &[b' '; 2000],
+    });
+    assert_eq!(full, Err(LogError::Full { capacity: 1 << 10 }));
+    assert_eq!(
+        log.append(Record::Delete { key: "a" }),
+        Err(LogError::Broken)
+    );
+    let (_, found) = load::<Scanned>(log.medium().clone());
+    assert_eq!(found.unwrap().1, "5");
+
+    log.restart().unwrap();
+    log.append(Record::Version(Reached::new("6"))).unwrap();
+    let (_, found) = load::<Scanned>(log.into_medium());
+    assert_eq!(found.unwrap(), (BTreeMap::new(), "6".to_owned()));
+}
