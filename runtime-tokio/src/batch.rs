@@ -14,6 +14,10 @@ pub(crate) struct Batch<V> {
     pub(crate) keys: String,
     /// The JSON of the objects that are to be decoded later, one after another.
     json: Vec<u8>,
+    /// What a journal keeps of the objects, where there is one.
+    pub(crate) persisted: Vec<u8>,
+    /// Whether there is one.
+    pub(crate) persists: bool,
     /// The versions that are reached with it, where somebody wants to hear of them.
     pub(crate) versions: Vec<String>,
 }
@@ -23,6 +27,10 @@ pub(crate) enum Item<V> {
     Begin,
     Object(Gathered<V>),
     Complete(ResourceVersion<Key>),
+    /// What a journal had is complete.
+    Restored(ResourceVersion<Key>),
+    /// The server goes on from the version that was reached.
+    Confirmed,
 }
 
 /// An object that was gathered.
@@ -31,6 +39,8 @@ pub(crate) struct Gathered<V> {
     /// Where its key ends, and where that of the next one begins.
     pub(crate) key_end: usize,
     state: State<V>,
+    /// Where there is what a journal keeps of it.
+    pub(crate) persisted: (usize, usize),
     pub(crate) values: Vec<(u16, Box<str>)>,
     /// How many indexes have been asked for their values.
     indexed: usize,
@@ -60,6 +70,8 @@ impl<V> Batch<V> {
             items: Vec::new(),
             keys: String::new(),
             json: Vec::new(),
+            persisted: Vec::new(),
+            persists: false,
             versions: Vec::new(),
         }
     }
@@ -69,6 +81,7 @@ impl<V> Batch<V> {
         self.items.clear();
         self.keys.clear();
         self.json.clear();
+        self.persisted.clear();
         self.versions.clear();
     }
 
@@ -87,17 +100,30 @@ impl<V> Batch<V> {
         let start = self.push_key(&frame.raw);
         let object = decode_object(decode, frame, &self.keys[start..], report);
         let bytes = frame.raw.json().len();
+        let persisted = match object {
+            Some(_) if self.persists && frame.change != Change::Deleted => {
+                persist(decode, &frame.raw, &mut self.persisted)
+            }
+            Some(_) | None => (0, 0),
+        };
         self.push(
             frame.change,
             object.map(|object| Object::new(object, bytes)).into(),
+            persisted,
         );
+    }
+
+    /// Takes note that there is a newer state of an object, which could not be used.
+    pub(crate) fn keep(&mut self, key: &str) {
+        self.keys.push_str(key);
+        self.push(Change::Modified, State::Refused, (0, 0));
     }
 
     /// Takes a copy of an object, which is decoded later. There is nothing wrong with its frame.
     pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
         self.push_key(&frame.raw);
         self.json.extend_from_slice(frame.raw.json());
-        self.push(frame.change, State::Json(self.json.len()));
+        self.push(frame.change, State::Json(self.json.len()), (0, 0));
     }
 
     fn push_key(&mut self, raw: &RawObject<'_>) -> usize {
@@ -107,11 +133,12 @@ impl<V> Batch<V> {
         start
     }
 
-    fn push(&mut self, change: Change, state: State<V>) {
+    fn push(&mut self, change: Change, state: State<V>, persisted: (usize, usize)) {
         self.items.push(Item::Object(Gathered {
             change,
             key_end: self.keys.len(),
             state,
+            persisted,
             values: Vec::new(),
             indexed: 0,
         }));
@@ -132,6 +159,9 @@ impl<V> Batch<V> {
             if let State::Json(end) = gathered.state {
                 let raw = RawObject::parse(&json[start..end]);
                 let object = decode_raw(decode, &raw, key, report);
+                if self.persists && object.is_some() && gathered.change != Change::Deleted {
+                    gathered.persisted = persist(decode, &raw, &mut self.persisted);
+                }
                 gathered.state = object.map(|object| Object::new(object, end - start)).into();
                 start = end;
             }
@@ -162,6 +192,13 @@ impl<V> From<Option<Object<V>>> for State<V> {
     }
 }
 
+/// Appends what a journal keeps of an object, and returns where it is.
+fn persist<D: Decode>(decode: &D, raw: &RawObject<'_>, into: &mut Vec<u8>) -> (usize, usize) {
+    let start = into.len();
+    decode.persist(raw, &mut |kept| into.extend_from_slice(kept));
+    (start, into.len())
+}
+
 /// The objects with their keys.
 fn objects<'a, V>(
     keys: &'a str,
@@ -174,6 +211,6 @@ fn objects<'a, V>(
             start = gathered.key_end;
             Some((key, gathered))
         }
-        Item::Begin | Item::Complete(_) => None,
+        Item::Begin | Item::Complete(_) | Item::Restored(_) | Item::Confirmed => None,
     })
 }

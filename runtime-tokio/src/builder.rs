@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::driver::{Audits, Driver, Transports, Work};
 use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
+use crate::journal::Journal;
 use crate::kind::Kind;
 use crate::shared::{Inner, OnReport, OnVersion};
 
@@ -54,6 +55,7 @@ pub struct Builder<T, D: Decode> {
     on_version: Option<OnVersion>,
     drain: Duration,
     decoders: Option<usize>,
+    journal: Option<Journal>,
 }
 
 impl Informer<()> {
@@ -84,6 +86,7 @@ impl Informer<()> {
             on_version: None,
             drain: Duration::from_secs(10),
             decoders: None,
+            journal: None,
         }
     }
 }
@@ -384,6 +387,25 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
+    /// Keeps the cache in a file, so that after a start it is served at once, also where no API server can be reached. The
+    /// watch goes on from the version that was reached, and what changed meanwhile is told. Until the server has confirmed
+    /// it, the cache is [stale](Informer::stale_since) and not synced. See `docs/JOURNAL.md`.
+    ///
+    /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be used is done without:
+    /// both are reported, with the classes `journal-refused` and `journal`.
+    ///
+    /// ```
+    /// use informer_tokio::Journal;
+    /// # use informer_tokio::{Builder, Raw};
+    /// # fn example<T>(builder: Builder<T, Raw>) {
+    /// builder.journal(Journal::file("/var/lib/gateway/pods").cluster("edge-7"));
+    /// # }
+    /// ```
+    pub fn journal(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
     /// Adds an index: `values` gives an object's 0 to n values in it.
     ///
     /// # Panics
@@ -535,6 +557,7 @@ impl<T, D: Decode> Builder<T, D> {
             config: self.config,
             seed,
             drain: self.drain,
+            journal: self.journal,
         };
         let driver = Driver::new(inner, work, queue);
         (informer, driver)

@@ -5,15 +5,18 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use informer_core::{AuditConfig, Decode, Reflector, ReflectorConfig, Transport, drive};
+use informer_core::{
+    AuditConfig, Decode, Phase, Problem, Reflector, ReflectorConfig, Report, Transport, drive,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::audit::Audited;
 use crate::entry::Store;
+use crate::journal::{Journal, SourceJournal, Writer};
 use crate::pool::{Decoder, Pool};
 use crate::shared::Inner;
-use crate::sink::CacheSink;
+use crate::sink::{CacheSink, Restored};
 use crate::timer::TokioTimer;
 
 /// A handler's loop, on its way to the driver.
@@ -51,6 +54,7 @@ pub(crate) struct Work<T, D> {
     pub(crate) config: ReflectorConfig,
     pub(crate) seed: u64,
     pub(crate) drain: Duration,
+    pub(crate) journal: Option<Journal>,
 }
 
 /// One transport for each source, and one for the audits of it where there are any.
@@ -103,6 +107,7 @@ where
             config,
             seed,
             drain,
+            journal,
         } = work;
         let inner = Arc::clone(&end.0);
         inner.figures.begin();
@@ -117,6 +122,7 @@ where
             });
             let mut driving = FuturesUnordered::new();
             let mut auditing = FuturesUnordered::new();
+            let is_one_of_many = transports.sources.len() > 1;
             for (transport, source) in transports.sources.into_iter().zip(0..) {
                 let seed = seed.wrapping_add(u64::from(source));
                 let (repair, repairs) = mpsc::channel(1);
@@ -136,6 +142,12 @@ where
                     decode: Arc::clone(&decode),
                     source,
                 };
+                let journal = journal.as_ref().and_then(|journal| {
+                    inner.source(source, |source| {
+                        let resource = source.resource.as_ref();
+                        journal.of_source(&resource, decode.fingerprint(), is_one_of_many)
+                    })
+                });
                 let pool = Pool::new(decoder, decoders);
                 driving.push(run_source(
                     pool,
@@ -144,6 +156,7 @@ where
                     seed,
                     timer,
                     repairs,
+                    journal,
                 ));
             }
             loop {
@@ -179,6 +192,7 @@ async fn run_source<T: Transport, D>(
     seed: u64,
     mut timer: TokioTimer,
     repairs: mpsc::Receiver<()>,
+    journal: Option<SourceJournal>,
 ) where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
@@ -198,8 +212,80 @@ async fn run_source<T: Transport, D>(
     };
     let mut reflector: Reflector<_, Store> =
         Reflector::new(resource, config, seed).with_accept(decode.accept());
+    let reports = Arc::clone(inner);
+    let report = move |report: &Report<'_>| reports.report_of(Some(source), report);
     let mut sink = CacheSink::new(pool, stop, repairs);
-    drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
+    let mut writer = None;
+    if let Some(journal) = journal {
+        let Some(restoring) = restore(sink, journal, &report).await else {
+            // The runtime ends.
+            return;
+        };
+        (sink, writer) = (restoring.sink, restoring.writer);
+        reflector = match restoring.restored {
+            Some(restored) if restored.complete => reflector.resuming_at(restored.version),
+            Some(restored) => reflector.with_version(restored.version),
+            None => reflector,
+        };
+    }
+    let driving = async move {
+        // With the sink the writer's other end goes.
+        let mut sink = sink;
+        drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
+    };
+    match writer {
+        Some(writer) => {
+            tokio::join!(driving, writer.run(report));
+        }
+        None => driving.await,
+    }
+}
+
+/// A source that was restored.
+struct Restoring<D: Decode> {
+    sink: CacheSink<D>,
+    restored: Option<Restored>,
+    writer: Option<Writer>,
+}
+
+/// Fills the cache from a journal, on a thread that may wait. `None` where the runtime ends.
+async fn restore<D>(
+    mut sink: CacheSink<D>,
+    journal: SourceJournal,
+    report: &impl Fn(&Report<'_>),
+) -> Option<Restoring<D>>
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let restoring = tokio::task::spawn_blocking(move || {
+        let mut log = match journal.open() {
+            Ok(log) => log,
+            Err(error) => return (sink, None, None, Some(error.to_string())),
+        };
+        let (restored, trouble) = match sink.restore(&mut log, &journal.identity) {
+            Ok(restored) => (restored, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        // What is in the journal and not in the cache no list would find to be gone: then it is begun anew.
+        let lacks = restored.as_ref().is_some_and(|restored| !restored.complete);
+        let (outbox, writer) = journal.queue(log, lacks || trouble.is_some());
+        sink.record(outbox);
+        (sink, restored, Some(writer), trouble)
+    });
+    let (sink, restored, writer, trouble) = match restoring.await {
+        Ok(restored) => restored,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => return None,
+    };
+    if let Some(message) = trouble {
+        let problem = Problem::Journal { message: &message };
+        report(&Report::about(Phase::Journal, problem));
+    }
+    Some(Restoring {
+        sink,
+        restored,
+        writer,
+    })
 }
 
 /// Says that the informer has ended, also where its driver is dropped or panics.

@@ -68,6 +68,7 @@ impl<V> Inner<V> {
             state,
             state_age,
             synced: status.synced,
+            stale_since: self.stale_since(),
             ended: status.ended,
             incomplete,
             objects,

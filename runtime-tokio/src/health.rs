@@ -38,6 +38,9 @@ pub struct Health {
     pub state_age: Duration,
     /// Whether the cache has shown a complete list.
     pub synced: bool,
+    /// Since when the cache may be stale: it was restored from a journal, and no server has confirmed it since.
+    #[serde(serialize_with = "opt_moment")]
+    pub stale_since: Option<SystemTime>,
     /// Whether the driver has ended.
     pub ended: bool,
     /// Whether something was refused for want of room, so that the cache is not complete.
@@ -311,6 +314,13 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
 fn opt_seconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => serializer.serialize_some(&time.as_secs_f64()),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn opt_moment<S: Serializer>(at: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => moment(at, serializer),
         None => serializer.serialize_none(),
     }
 }

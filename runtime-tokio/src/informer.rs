@@ -88,6 +88,46 @@ impl<V> Informer<V> {
         }
     }
 
+    /// Waits until there is something to serve: what a [`Journal`](crate::Journal) had, which may be
+    /// [stale](Self::stale_since), or a complete list.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// pods.served().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn served(&self) -> Result<(), Ended> {
+        let mut status = self.inner.status.subscribe();
+        match status
+            .wait_for(|status| status.served || status.ended)
+            .await
+        {
+            Ok(status) if status.served => Ok(()),
+            Ok(_) | Err(_) => Err(Ended),
+        }
+    }
+
+    /// Returns since when the cache may be stale: it was restored from a [`Journal`](crate::Journal), and the server has not
+    /// said since that it goes on from there. It is the time at which a version was last written, 1970 where no clock was
+    /// right; of several sources the earliest. `None` where there is no journal, where it was empty, and from the first
+    /// event, bookmark or complete list on.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// if let Some(since) = pods.stale_since() {
+    ///     println!("no server has confirmed this since {since:?}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stale_since(&self) -> Option<std::time::SystemTime> {
+        self.inner.stale_since()
+    }
+
     /// Waits until the cache has shown a complete list, but no longer than `limit`.
     ///
     /// # Errors

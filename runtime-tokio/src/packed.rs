@@ -171,6 +171,10 @@ impl Decode for Packed {
         true
     }
 
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        self.prune.lend(raw.json(), keep);
+    }
+
     fn fingerprint(&self) -> u64 {
         0x007a_7374 ^ self.prune.fingerprint()
     }

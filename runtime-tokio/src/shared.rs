@@ -50,6 +50,8 @@ pub(crate) struct Inner<V> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) synced: bool,
+    /// There is something to serve: it was synced once, or what a journal had is there.
+    pub(crate) served: bool,
     /// A stop was asked for.
     pub(crate) stopping: bool,
     /// Nothing more will come.
@@ -168,6 +170,12 @@ impl<V> Inner<V> {
         if self.source(source, |source| source.activity(activity)) == Some(true) {
             self.figures.watch_opened();
         }
+    }
+
+    /// Since when the cache may be stale: where what a source shows comes from a journal, when that was written last.
+    pub(crate) fn stale_since(&self) -> Option<std::time::SystemTime> {
+        let since = self.each_source(|_, source| source.stale_since);
+        since.into_iter().flatten().min()
     }
 
     /// Takes note of a list that a source completed.

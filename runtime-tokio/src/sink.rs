@@ -4,9 +4,10 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
 
+use informer_core::journal::{FileError, FileJournal, Identity, Journal, Loaded, LogError, Record};
 use informer_core::{
     Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
-    Report, ResourceVersion, Sink,
+    RawObject, Report, ResourceVersion, Sink,
 };
 
 use tokio::sync::mpsc;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::batch::{Batch, Item};
 use crate::entry::Key;
 use crate::figures::Levels;
+use crate::journal::{Outbox, moment};
 use crate::pool::{Decoder, JOB_BYTES, Pool};
 use crate::shared::Inner;
 
@@ -38,6 +40,17 @@ pub(crate) struct CacheSink<D: Decode> {
     relist: bool,
     /// What the transport last said of a failure.
     failure: String,
+    /// What is to be written into the journal, where there is one.
+    outbox: Option<Outbox>,
+    /// What the cache shows comes from the journal, and the server has not confirmed it.
+    restored: bool,
+}
+
+/// What the journal of a source had.
+pub(crate) struct Restored {
+    pub(crate) version: ResourceVersion<Key>,
+    /// Whether it is all there was at this version.
+    pub(crate) complete: bool,
 }
 
 /// Resolves when the informer is to stop.
@@ -59,7 +72,67 @@ where
             repairs,
             relist: false,
             failure: String::new(),
+            outbox: None,
+            restored: false,
         }
+    }
+
+    /// From here on all is written into a journal.
+    pub(crate) fn record(&mut self, outbox: Outbox) {
+        self.outbox = Some(outbox);
+    }
+
+    /// Fills the cache with what a journal has. It reads a file, and is for a thread that may wait.
+    pub(crate) fn restore(
+        &mut self,
+        log: &mut FileJournal,
+        identity: &Identity,
+    ) -> Result<Option<Restored>, LogError<FileError>> {
+        self.batch.items.push(Item::Begin);
+        let mut reached = None;
+        let mut objects = 0;
+        let loaded = log.load(identity, &mut |record| match record {
+            Record::Put { object, .. } => {
+                objects += 1;
+                self.object(&ObjectFrame::restored(RawObject::parse(object)));
+                self.proceed();
+            }
+            Record::Stale { key } => self.batch.keep(key),
+            Record::Version(version) => {
+                let restored = Restored {
+                    version: ResourceVersion::new(version.version),
+                    complete: version.complete,
+                };
+                reached = Some((restored, moment(version.at)));
+            }
+            // A file has no more of what was deleted.
+            Record::Delete { .. } | _ => {}
+        })?;
+        if let Loaded::Refused(mismatch) = loaded {
+            let problem = Problem::JournalRefused { mismatch };
+            let report = Report::about(Phase::Journal, problem);
+            self.inner.report_of(Some(self.source), &report);
+        }
+        let Some((mut restored, since)) = reached else {
+            return Ok(None);
+        };
+        self.inner
+            .source(self.source, |source| source.stale_since = Some(since));
+        self.restored = true;
+        let version = restored.version.clone();
+        self.batch.items.push(Item::Restored(version));
+        self.apply(None);
+        let held = self.inner.cache().entries_of(self.source).count();
+        restored.complete &= held == objects;
+        let cache = self.inner.cache();
+        let sources = self.inner.each_source(|source, _| source);
+        let is_there = |source| cache.is_restored(source) || cache.is_source_synced(source);
+        let served = sources.into_iter().all(is_there);
+        drop(cache);
+        self.inner
+            .status
+            .send_modify(|status| status.served |= served);
+        Ok(Some(restored))
     }
 
     /// Takes note of a version for who wants to hear of it.
@@ -70,6 +143,7 @@ where
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
+        self.batch.persists = self.outbox.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
             self.batch.decode_later(frame);
         } else {
@@ -124,6 +198,7 @@ where
         let mut cache = self.inner.cache_mut();
         self.relist |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
+        let restored = cache.is_restored(self.source);
         let reached = cache.version(self.source).cloned().unwrap_or_default();
         let levels = Levels {
             objects: cache.len(),
@@ -133,6 +208,11 @@ where
             incomplete: cache.is_incomplete(),
         };
         drop(cache);
+        if self.restored && !restored {
+            self.restored = false;
+            self.inner
+                .source(self.source, |source| source.stale_since = None);
+        }
         self.inner.figures.applied(deltas, levels);
         self.inner.reached.send_if_modified(|shown| {
             let shown = shown.get_mut(usize::from(self.source));
@@ -142,13 +222,15 @@ where
             }
             moved
         });
-        self.inner
-            .status
-            .send_if_modified(|status| core::mem::replace(&mut status.synced, synced) != synced);
+        self.inner.status.send_if_modified(|status| {
+            status.served |= synced;
+            core::mem::replace(&mut status.synced, synced) != synced
+        });
     }
 
-    fn apply_batch(&self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
+    fn apply_batch(&mut self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
         let inner = &self.inner;
+        let mut outbox = self.outbox.as_mut();
         let mut cache = loop {
             let indexes = inner.indexes();
             batch.compute_values(&indexes, &mut |report| inner.report(&report));
@@ -164,15 +246,41 @@ where
         let Batch { items, keys, .. } = batch;
         for item in items {
             match item {
-                Item::Begin => cache.begin(self.source),
-                Item::Complete(version) => cache.complete(self.source, version.clone()),
+                Item::Begin => {
+                    outbox.iter_mut().for_each(|outbox| outbox.begin());
+                    cache.begin(self.source);
+                }
+                Item::Complete(version) => {
+                    if let Some(outbox) = &mut outbox {
+                        cache.unnamed(self.source).for_each(|key| outbox.gone(key));
+                        outbox.complete(version, !cache.is_incomplete());
+                    }
+                    cache.complete(self.source, version.clone());
+                }
+                Item::Restored(version) => cache.restore(self.source, version.clone()),
+                Item::Confirmed => {
+                    cache.confirm(self.source);
+                    outbox.iter_mut().for_each(|outbox| outbox.still());
+                }
                 Item::Object(gathered) => {
+                    let place = (start, gathered.key_end);
                     let key = &keys[start..gathered.key_end];
                     start = gathered.key_end;
                     match (gathered.change, gathered.take()) {
-                        (Change::Deleted, object) => cache.delete(self.source, key, object),
-                        (_, None) => cache.keep(self.source, key),
+                        (Change::Deleted, object) => {
+                            outbox.iter_mut().for_each(|outbox| outbox.delete(place));
+                            cache.delete(self.source, key, object);
+                        }
+                        (_, None) => {
+                            outbox.iter_mut().for_each(|outbox| outbox.stale(place));
+                            cache.keep(self.source, key);
+                        }
                         (change, Some(object)) => {
+                            if let Some(outbox) = &mut outbox
+                                && (outbox.wants_all() || !cache.holds(self.source, key, &object))
+                            {
+                                outbox.put(place, gathered.persisted);
+                            }
                             let values = core::mem::take(&mut gathered.values);
                             if let Err(why) = cache.upsert(self.source, change, key, object, values)
                             {
@@ -190,6 +298,9 @@ where
         }
         if let Some(version) = version.filter(|version| version.is_known()) {
             cache.advance(self.source, version.clone());
+            if let Some(outbox) = &mut outbox {
+                outbox.reached(version, !cache.is_incomplete());
+            }
         }
         drop(told);
         drop(cache);
@@ -201,6 +312,9 @@ where
                 }
             };
             inner.report(&Report::about(Phase::Cache, problem));
+        }
+        if let Some(outbox) = outbox {
+            outbox.send(&mut batch.keys, &mut batch.persisted);
         }
     }
 
@@ -234,6 +348,9 @@ where
             Frame::Object(object) => {
                 if object.change != Change::Listed {
                     self.note(&object.raw.resource_version());
+                    if self.restored {
+                        self.batch.items.push(Item::Confirmed);
+                    }
                 }
                 self.object(&object);
             }
@@ -246,7 +363,12 @@ where
                 self.apply(None);
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
-            Frame::Bookmark { version } => self.note(version),
+            Frame::Bookmark { version } => {
+                self.note(version);
+                if self.restored || self.outbox.is_some() {
+                    self.batch.items.push(Item::Confirmed);
+                }
+            }
             Frame::Internal | _ => {}
         }
         self.proceed();
@@ -290,6 +412,11 @@ where
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(outbox) = &mut self.outbox
+            && outbox.poll_room(cx).is_pending()
+        {
+            return Poll::Pending;
+        }
         // A body that is always there would keep the thread from all others, from those who read events too.
         core::pin::pin!(tokio::task::consume_budget()).poll(cx)
     }

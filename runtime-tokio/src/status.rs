@@ -1,6 +1,7 @@
 //! What an informer notes of itself, for its health.
 
 use core::time::Duration;
+use std::time::SystemTime;
 
 use informer_core::{Activity, Level, OwnedResource, Phase, Report};
 use tokio::time::Instant;
@@ -18,6 +19,8 @@ pub(crate) struct Source {
     watching_since: Option<Instant>,
     last: Option<Noted>,
     pub(crate) lists: u64,
+    /// What is shown comes from a journal, and the server has not confirmed it: when it was written last.
+    pub(crate) stale_since: Option<SystemTime>,
     watches: u64,
     failures: u64,
     audits: u64,
@@ -91,6 +94,7 @@ impl Source {
             watching_since: None,
             last: None,
             lists: 0,
+            stale_since: None,
             watches: 0,
             failures: 0,
             audits: 0,

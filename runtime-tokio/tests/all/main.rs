@@ -7,6 +7,7 @@ mod controller;
 mod decoders;
 mod election;
 mod informer;
+mod journal;
 mod queue;
 mod replicas;
 mod shards;

@@ -1,0 +1,504 @@
+//! A cache that is kept in a file, on paused time: a start without an API server, one that is gone for a day, one that comes
+//! back older than it was.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use informer_core::{FailureKind, RawObject};
+use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, json};
+use informer_tokio::{
+    Builder, Decode, Entry, Event, Informer, Journal, Json, Meta, Prune, Raw, Resource,
+    Subscription, View,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+
+type Server = Mock<FakeServer, TokioClock>;
+type Known = BTreeMap<String, String>;
+
+/// A server, and a folder for a journal.
+struct Place {
+    mock: Server,
+    folder: TempDir,
+    reports: Arc<Mutex<Vec<String>>>,
+}
+
+/// An informer that runs.
+struct Running<V> {
+    pods: Informer<V>,
+    task: JoinHandle<()>,
+    events: Subscription<V>,
+}
+
+impl Place {
+    fn new(count: usize) -> Self {
+        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        for number in 0..count {
+            mock.create("pods", pod(&format!("p{number}"), 0)).unwrap();
+        }
+        Self {
+            mock,
+            folder: tempfile::tempdir().unwrap(),
+            reports: Arc::default(),
+        }
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::file(self.folder.path().join("pods")).cluster("here")
+    }
+
+    fn builder<D: Decode>(&self, decode: D) -> Builder<MockTransport<FakeServer, TokioClock>, D> {
+        let reports = Arc::clone(&self.reports);
+        Informer::builder(self.mock.transport(), PODS, decode)
+            .seed(1)
+            .journal(self.journal())
+            .on_report(move |report| reports.lock().unwrap().push(report.class().to_owned()))
+    }
+
+    fn start(&self) -> Running<informer_tokio::RawJson> {
+        run(self.builder(Raw))
+    }
+
+    /// Runs one until it is synced and has heard what there is, and stops it.
+    async fn fill(&self) {
+        let running = self.start();
+        running.pods.synced().await.unwrap();
+        running.stop().await;
+    }
+
+    fn truth(&self) -> Known {
+        self.mock.with(|server| {
+            let objects = server.objects("pods");
+            objects
+                .map(|object| (object.key(), object.version().to_string()))
+                .collect()
+        })
+    }
+
+    fn version(&self) -> u64 {
+        self.mock.with(|server| server.version())
+    }
+
+    fn reports(&self) -> Vec<String> {
+        core::mem::take(&mut *self.reports.lock().unwrap())
+    }
+
+    /// Nobody can be reached.
+    fn away(&self) {
+        self.mock.with(|server| {
+            server.cut_watches();
+            server.inject(Fault::refuse().always());
+        });
+    }
+
+    fn back(&self) {
+        self.mock.with(FakeServer::clear_faults);
+    }
+}
+
+fn run<D>(builder: Builder<MockTransport<FakeServer, TokioClock>, D>) -> Running<D::Value>
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let (pods, driver) = builder.build();
+    let events = pods.subscribe();
+    Running {
+        pods,
+        task: tokio::spawn(driver.run()),
+        events,
+    }
+}
+
+impl<V> Running<V> {
+    fn held(&self) -> Known {
+        let entries = self.pods.lister().list();
+        let text = |entry: &Entry<V>| {
+            (
+                entry.key().to_string(),
+                entry.resource_version().to_string(),
+            )
+        };
+        entries.iter().map(text).collect()
+    }
+
+    /// What was told so far.
+    async fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Ok(Some(event)) =
+            tokio::time::timeout(Duration::from_millis(1), self.events.recv()).await
+        {
+            told.push(match event {
+                Event::Added {
+                    entry,
+                    is_in_initial_list: true,
+                } => format!("++{}", entry.name()),
+                Event::Added { entry, .. } => format!("+{}", entry.name()),
+                Event::Updated { new, .. } => format!("~{}", new.name()),
+                Event::Deleted {
+                    entry,
+                    final_state_unknown: true,
+                } => format!("-?{}", entry.name()),
+                Event::Deleted { entry, .. } => format!("-{}", entry.name()),
+                Event::Replayed { entry } => format!("={}", entry.name()),
+                Event::Synced => "synced".to_owned(),
+                _ => "?".to_owned(),
+            });
+        }
+        told
+    }
+
+    async fn stop(self) {
+        self.pods.stop();
+        self.task.await.unwrap();
+    }
+}
+
+fn pod(name: &str, round: u64) -> Value {
+    json!({
+        "metadata": { "name": name, "namespace": "prod", "labels": { "app": name } },
+        "spec": { "round": round },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_served_without_a_server() {
+    let place = Place::new(3);
+    let before = SystemTime::now() - Duration::from_millis(1);
+    place.fill().await;
+    let after = SystemTime::now();
+    let (truth, version) = (place.truth(), place.version());
+    place.away();
+    let mark = place.mock.log().mark();
+
+    let mut running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), truth);
+    assert_eq!(running.told().await, ["++p0", "++p1", "++p2"]);
+    let since = running.pods.stale_since().unwrap();
+    assert!(before <= since && since <= after, "{since:?}");
+    assert_eq!(running.pods.health().stale_since, Some(since));
+    assert!(!running.pods.is_synced());
+    assert_eq!(running.pods.resource_version(), version.to_string());
+
+    // It comes back after a few minutes, and all that has changed meanwhile is told, once.
+    sleep(Duration::from_secs(300)).await;
+    assert!(running.pods.stale_since().is_some());
+    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.delete("pods", "prod", "p2").unwrap();
+    place.back();
+    running.pods.synced().await.unwrap();
+    assert_eq!(running.pods.stale_since(), None);
+    assert_eq!(running.told().await, ["synced", "~p1", "-p2"]);
+    assert_eq!(running.held(), place.truth());
+    let log = place.mock.log();
+    log.assert_no_list_since(mark);
+    let wanted = format!("WATCH rv={version} bookmarks");
+    assert!(log.since(mark).all(|request| request.compact() == wanted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_is_enough_to_be_no_longer_stale() {
+    let place = Place::new(2);
+    place.fill().await;
+    let mark = place.mock.log().mark();
+    let mut running = place.start();
+    running.pods.served().await.unwrap();
+    assert!(running.pods.stale_since().is_some());
+    running.pods.synced().await.unwrap();
+    assert_eq!(running.pods.stale_since(), None);
+    assert_eq!(running.told().await, ["++p0", "++p1", "synced"]);
+    place.mock.log().assert_no_list_since(mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_told() {
+    let place = Place::new(4);
+    place.fill().await;
+    let version = place.version();
+    place.away();
+    let mut running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.told().await.len(), 4);
+    sleep(Duration::from_secs(24 * 3600)).await;
+    assert_eq!(running.held().len(), 4, "it is served all the while");
+    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.mock.delete("pods", "prod", "p2").unwrap();
+    place.mock.create("pods", pod("new", 1)).unwrap();
+    place.mock.with(FakeServer::compact_all);
+    let mark = place.mock.log().mark();
+    place.back();
+    running.pods.synced().await.unwrap();
+    let mut told = running.told().await;
+    told.sort();
+    assert_eq!(told, ["+new", "-?p2", "synced", "~p1"]);
+    assert_eq!(running.held(), place.truth());
+    let log = place.mock.log();
+    log.assert_requests_since(
+        mark,
+        &[
+            &format!("WATCH rv={version} bookmarks"),
+            &format!("STREAM rv={version} match=NotOlderThan bookmarks"),
+        ],
+    );
+    // What the list told is in the journal.
+    let truth = place.truth();
+    running.stop().await;
+    place.away();
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), truth);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_older_is_believed() {
+    let place = Place::new(3);
+    let backup = place.version();
+    place.mock.create("pods", pod("late", 0)).unwrap();
+    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    place.fill().await;
+    place.mock.with(|server| server.restore(backup));
+    let mut running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(
+        running.told().await,
+        ["++late", "++p0", "++p1", "++p2"].map(str::to_owned)
+    );
+    running.pods.synced().await.unwrap();
+    let mut told = running.told().await;
+    told.sort();
+    assert_eq!(told, ["-?late", "synced", "~p1"]);
+    assert_eq!(running.held(), place.truth());
+    assert!(place.reports().contains(&"version-went-back".to_owned()));
+    // And the older version is what it goes on from.
+    running.stop().await;
+    let mark = place.mock.log().mark();
+    let running = place.start();
+    running.pods.synced().await.unwrap();
+    place.mock.log().assert_no_list_since(mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_network_at_boot_is_no_reason_to_list() {
+    let place = Place::new(2);
+    place.fill().await;
+    place.mock.with(|server| {
+        for kind in [
+            FailureKind::Dns,
+            FailureKind::Tls,
+            FailureKind::Other,
+            FailureKind::TimedOut,
+        ] {
+            server.inject(Fault::fail(kind));
+        }
+        server.inject(Fault::status(503, "the upstream is away"));
+    });
+    let mark = place.mock.log().mark();
+    let running = place.start();
+    running.pods.synced().await.unwrap();
+    place.mock.log().assert_no_list_since(mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cache_is_refused_and_said_so() {
+    let place = Place::new(2);
+    place.fill().await;
+    let refuses = async |builder: Builder<_, Raw>| {
+        place.reports();
+        let mut running = run(builder);
+        running.pods.synced().await.unwrap();
+        assert_eq!(running.told().await.last().unwrap(), "synced");
+        assert_eq!(place.reports(), ["journal-refused"]);
+        running.task.abort();
+        let _ = running.task.await;
+    };
+    refuses(place.builder(Raw).labels("app=p1")).await;
+    place.fill().await;
+    refuses(place.builder(Raw).namespace("prod")).await;
+    place.fill().await;
+    refuses(place.builder(Raw).journal(place.journal().cluster("there"))).await;
+    place.fill().await;
+    place.reports();
+    let running = run(place.builder(Meta));
+    running.pods.synced().await.unwrap();
+    assert_eq!(place.reports(), ["journal-refused"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_cannot_be_had_is_reported_and_done_without() {
+    let place = Place::new(2);
+    let nowhere = Journal::file(place.folder.path().join("no/such/folder"));
+    let running = run(place.builder(Raw).journal(nowhere));
+    running.pods.synced().await.unwrap();
+    assert_eq!(place.reports(), ["journal"]);
+
+    let first = place.start();
+    first.pods.synced().await.unwrap();
+    let second = place.start();
+    second.pods.synced().await.unwrap();
+    assert_eq!(place.reports(), ["journal"], "two cannot have the same");
+}
+
+/// What is restored is what was decoded.
+async fn is_restored<D>(decode: impl Fn() -> D, show: fn(&D::Value) -> String)
+where
+    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let place = Place::new(20);
+    let shown = |running: &Running<D::Value>| -> Vec<String> {
+        let entries = running.pods.lister().list();
+        let mut shown: Vec<String> = entries
+            .iter()
+            .map(|entry| format!("{entry} {}", show(entry)))
+            .collect();
+        shown.sort();
+        shown
+    };
+    let running = run(place.builder(decode()));
+    running.pods.synced().await.unwrap();
+    let before = shown(&running);
+    assert_eq!(before.len(), 20);
+    running.stop().await;
+    place.away();
+    let running = run(place.builder(decode()));
+    running.pods.served().await.unwrap();
+    assert_eq!(shown(&running), before);
+    let apps = running
+        .pods
+        .lister()
+        .select(&"app in (p3,p4)".parse().unwrap());
+    assert_eq!(apps.len(), 2, "labels are there as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_decoder_finds_again_what_it_kept() {
+    is_restored(
+        || Raw,
+        |raw| String::from_utf8_lossy(raw.bytes()).into_owned(),
+    )
+    .await;
+    is_restored(|| Meta, |meta| format!("{meta:?}")).await;
+    is_restored(Json::<Value>::new, |value| value.to_string()).await;
+    is_restored(
+        || Json::<Value>::new().prune(Prune::NOISE),
+        |value| value.to_string(),
+    )
+    .await;
+    #[cfg(feature = "zstd")]
+    is_restored(
+        || informer_tokio::Packed::new().prune(Prune::NOISE),
+        |packed| String::from_utf8_lossy(packed.unpack().unwrap().bytes()).into_owned(),
+    )
+    .await;
+}
+
+/// Refuses one object, in every state but the first.
+fn picky(raw: &RawObject<'_>) -> Result<Value, String> {
+    let value: Value = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
+    match value["spec"]["round"].as_u64() {
+        Some(0) => Ok(value),
+        _ => Err("there is nothing but round 0".to_owned()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_used_is_stale_after_a_start_too() {
+    let place = Place::new(3);
+    let running = run(place.builder(picky));
+    running.pods.synced().await.unwrap();
+    place.mock.apply("pods", pod("p1", 1)).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(running.pods.health().stale, ["prod/p1"]);
+    running.stop().await;
+    place.away();
+    let running = run(place.builder(picky));
+    running.pods.served().await.unwrap();
+    let health = running.pods.health();
+    assert_eq!(
+        (health.objects, health.stale),
+        (3, vec!["prod/p1".to_owned()])
+    );
+    assert_eq!(health.resource_version, place.version().to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_is_dropped_in_the_middle_of_a_list_leaves_what_was_before() {
+    let place = Place::new(30);
+    place.fill().await;
+    let truth = place.truth();
+    for number in 0..30 {
+        place
+            .mock
+            .apply("pods", pod(&format!("p{number}"), 1))
+            .unwrap();
+    }
+    place.mock.with(|server| {
+        server.compact_all();
+        server.inject(
+            Fault::nothing()
+                .cut_after_events(12)
+                .silently()
+                .on(informer_mock::Verb::Stream),
+        );
+    });
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let held = running.held();
+    assert_ne!(held, truth, "some of the list is there");
+    assert_ne!(held, place.truth());
+    running.task.abort();
+    let _ = running.task.await;
+    place.away();
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), truth);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_has_a_journal_of_its_own() {
+    let place = Place::new(2);
+    let other = json!({ "metadata": { "name": "o", "namespace": "edge" } });
+    place.mock.create("pods", other).unwrap();
+    let start = || run(place.builder(Raw).namespaces(["prod", "edge"]));
+    let running = start();
+    running.pods.synced().await.unwrap();
+    running.stop().await;
+    assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 4);
+    let truth = place.truth();
+    place.away();
+    let mut running = start();
+    running.pods.served().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(running.held(), truth);
+    assert_eq!(running.told().await.len(), 3);
+    place.back();
+    running.pods.synced().await.unwrap();
+    assert_eq!(running.pods.stale_since(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_takes_no_more_than_twice_what_it_holds() {
+    let place = Place::new(2);
+    let running = place.start();
+    running.pods.synced().await.unwrap();
+    for round in 0..2000 {
+        place.mock.apply("pods", pod("p1", round)).unwrap();
+        sleep(Duration::from_secs(1)).await;
+    }
+    running.stop().await;
+    let files = std::fs::read_dir(place.folder.path()).unwrap();
+    let size: u64 = files
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(size < 80 << 10, "{size}");
+    place.away();
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), place.truth());
+}
