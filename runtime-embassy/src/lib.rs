@@ -78,7 +78,7 @@ pub use handler::Handler;
 pub use http::{Connection, HttpBody, HttpError, HttpProblem, HttpTransport};
 pub use informer_core::{
     Command, Decode, Initial, Inline, Notification, Object, RawObject, ReflectorConfig, Report,
-    Resource, ResourceVersion, Storage, Timer, Told, json,
+    Resource, ResourceVersion, Storage, Target, Timer, Told, Transport, journal, json,
 };
 #[cfg(feature = "serde-json-core")]
 pub use informer_core::{JsonCore, JsonCoreError, JsonCoreProblem};

@@ -5,6 +5,7 @@ use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use informer_core::journal::{Identity, Journal, Loaded, Record, Recorder};
 use informer_core::{
     Command, Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
     Storage, Target, Timer, Transport, drive, take_frame,
@@ -66,12 +67,81 @@ where
     // reflector is most of what a device has.
     pub fn run_on<C: Timer, T: Transport, H: Handler<D::Value, S::Text>>(
         self,
+        timer: C,
+        transport: T,
+        handler: H,
+    ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H> {
+        self.run_recorded(timer, transport, handler, None::<Recorder<Nowhere>>)
+    }
+
+    /// As [`Runner::run_on`] (on embassy's time with [`EmbassyTimer`]), and keeps the cache in a journal: what that has is in the
+    /// cache before this returns, and the watch goes on from there. See `docs/JOURNAL.md`.
+    ///
+    /// `cluster` is what the user calls the cluster. A journal blocks while the flash is busy.
+    ///
+    /// ```
+    /// use informer_embassy::{
+    ///     Decode, EmbassyTimer, Handler, Inline, Runner, Storage, Target, Transport, journal::Journal,
+    /// };
+    ///
+    /// type Memory = Inline<32, 80, 2048>;
+    ///
+    /// async fn task<R: Target, D: Decode, J: Journal>(
+    ///     runner: Runner<'_, R, D, Memory>,
+    ///     transport: impl Transport,
+    ///     handler: impl Handler<D::Value, <Memory as Storage>::Text>,
+    ///     journal: J, // A `FlashJournal`, say.
+    /// ) {
+    ///     runner.run_with_journal(EmbassyTimer, transport, handler, journal, "edge-7").await;
+    /// }
+    /// ```
+    pub fn run_with_journal<C, T, H, J>(
+        mut self,
+        timer: C,
+        transport: T,
+        mut handler: H,
+        journal: J,
+        cluster: &str,
+    ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H, J>
+    where
+        C: Timer,
+        T: Transport,
+        H: Handler<D::Value, S::Text>,
+        J: Journal,
+    {
+        let resource = self.reflector.resource();
+        let identity = Identity::new(cluster, &resource, self.decode.fingerprint());
+        let mut recorder = Recorder::new(journal);
+        // Nobody else has the cache yet, and it has no other source that could tell anything.
+        if let Ok(mut cache) = self.resources.cache.try_borrow_mut()
+            && let Some(restored) = recorder.restore(
+                &identity,
+                &self.decode,
+                &mut cache,
+                0,
+                &mut |_| (),
+                &mut |report| handler.report(report),
+            )
+        {
+            self.reflector = if restored.complete {
+                self.reflector.resuming_at(restored.version)
+            } else {
+                self.reflector.with_version(restored.version)
+            };
+        }
+        self.run_recorded(timer, transport, handler, Some(recorder))
+    }
+
+    fn run_recorded<C: Timer, T: Transport, H: Handler<D::Value, S::Text>, J: Journal>(
+        self,
         mut timer: C,
         mut transport: T,
         handler: H,
-    ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H> {
+        recorder: Option<Recorder<J>>,
+    ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H, J> {
         let mut reflector = self.reflector;
         let mut sink = CacheSink {
+            recorder,
             resources: self.resources,
             decode: self.decode,
             handler,
@@ -79,7 +149,11 @@ where
             resync: self.resync,
             next_resync: self.resync.map(|period| timer.now() + period),
         };
-        async move { drive(&mut reflector, &mut transport, &mut timer, &mut sink).await }
+        async move {
+            // What was restored is told before anything is asked.
+            sink.tell();
+            drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
+        }
     }
 }
 
@@ -89,8 +163,36 @@ impl<R, D: Decode, S: Storage> fmt::Debug for Runner<'_, R, D, S> {
     }
 }
 
+/// No journal: there is none of this type.
+enum Nowhere {}
+
+impl Journal for Nowhere {
+    type Error = core::convert::Infallible;
+
+    fn load(
+        &mut self,
+        _identity: &Identity,
+        _take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, Self::Error> {
+        match *self {}
+    }
+    fn append(&mut self, _record: Record<'_>) -> Result<(), Self::Error> {
+        match *self {}
+    }
+    fn sync(&mut self) -> Result<(), Self::Error> {
+        match *self {}
+    }
+    fn compact(&mut self) -> Result<(), Self::Error> {
+        match *self {}
+    }
+    fn restart(&mut self) -> Result<(), Self::Error> {
+        match *self {}
+    }
+}
+
 /// Applies what the reflector brings, and tells the handler.
-struct CacheSink<'a, D: Decode, S: Storage, H> {
+struct CacheSink<'a, D: Decode, S: Storage, H, J> {
+    recorder: Option<Recorder<J>>,
     resources: &'a Resources<D::Value, S>,
     decode: D,
     handler: H,
@@ -99,7 +201,7 @@ struct CacheSink<'a, D: Decode, S: Storage, H> {
     next_resync: Option<Instant>,
 }
 
-impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>> CacheSink<'_, D, S, H>
+impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J> CacheSink<'_, D, S, H, J>
 where
     S::Text: PartialEq,
 {
@@ -115,7 +217,8 @@ where
     }
 }
 
-impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>> Sink<S::Text> for CacheSink<'_, D, S, H>
+impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J: Journal> Sink<S::Text>
+    for CacheSink<'_, D, S, H, J>
 where
     S::Text: PartialEq,
 {
@@ -125,9 +228,13 @@ where
                 return;
             };
             let handler = &mut self.handler;
-            take_frame(&self.decode, &mut cache, 0, frame, &mut |report| {
-                handler.report(report);
-            });
+            let report = &mut |report: Report<'_>| handler.report(report);
+            match &mut self.recorder {
+                Some(recorder) => {
+                    recorder.take_frame(&self.decode, &mut cache, 0, frame, None, report);
+                }
+                None => take_frame(&self.decode, &mut cache, 0, frame, report),
+            }
         }
         self.frames = self.frames.saturating_add(1);
         // One at a time: each state is told, and the queue needs room for one.
@@ -139,6 +246,10 @@ where
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             if version.is_known() {
                 cache.advance(0, version.clone());
+            }
+            if let Some(recorder) = &mut self.recorder {
+                let handler = &mut self.handler;
+                recorder.reached(&cache, version, None, &mut |report| handler.report(report));
             }
             if cache.take_wants_relist(0) {
                 let mut orders = self.resources.orders.get();

@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use embedded_storage::nor_flash::{
+    ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
+};
+use informer_core::journal::FlashJournal;
 use informer_embassy::{
     Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, Notification, RawObject,
     Resource, Resources, Told, config, json, new,
@@ -63,6 +67,15 @@ impl Bench {
 
     /// Starts an informer; what it tells and reports is in the log.
     fn watch(&mut self, plural: &'static str) -> (Lister<'static, u64, Memory>, Log) {
+        self.watch_with(plural, None)
+    }
+
+    /// Starts an informer, with a journal perhaps.
+    fn watch_with(
+        &mut self,
+        plural: &'static str,
+        flash: Option<Flash>,
+    ) -> (Lister<'static, u64, Memory>, Log) {
         let resources = Box::leak(Box::new(Resources::<u64, Memory>::new(1)));
         let decode: fn(&RawObject<'_>) -> Result<u64, &'static str> = data;
         let resource = Resource::new("", "v1", plural);
@@ -76,8 +89,16 @@ impl Bench {
             },
         );
         let (clock, transport) = (self.clock.clone(), self.transport());
-        self.simulation
-            .spawn(runner.run_on(clock, transport, handler));
+        match flash {
+            None => self
+                .simulation
+                .spawn(runner.run_on(clock, transport, handler)),
+            Some(flash) => {
+                let journal = FlashJournal::in_flash(flash, 512, 8192, [0; 1024]).unwrap();
+                self.simulation
+                    .spawn(runner.run_with_journal(clock, transport, handler, journal, "here"));
+            }
+        }
         (lister, log)
     }
 
@@ -106,6 +127,91 @@ impl Bench {
                 .collect()
         })
     }
+}
+
+/// A flash that outlives the informers on it.
+#[derive(Clone)]
+struct Flash(Rc<RefCell<Vec<u8>>>);
+
+impl ErrorType for Flash {
+    type Error = NorFlashErrorKind;
+}
+
+impl ReadNorFlash for Flash {
+    const READ_SIZE: usize = 1;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), NorFlashErrorKind> {
+        check_read(self, offset, bytes.len())?;
+        let at = offset as usize;
+        bytes.copy_from_slice(&self.0.borrow()[at..at + bytes.len()]);
+        Ok(())
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.borrow().len()
+    }
+}
+
+impl NorFlash for Flash {
+    const WRITE_SIZE: usize = 4;
+    const ERASE_SIZE: usize = 512;
+
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), NorFlashErrorKind> {
+        check_erase(self, from, to)?;
+        self.0.borrow_mut()[from as usize..to as usize].fill(0xff);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), NorFlashErrorKind> {
+        check_write(self, offset, bytes.len())?;
+        let mut all = self.0.borrow_mut();
+        let places = all[offset as usize..].iter_mut();
+        places.zip(bytes).for_each(|(place, byte)| *place &= byte);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_device_starts_on_its_flash_and_goes_on_from_there() {
+    let flash = Flash(Rc::new(RefCell::new(vec![0x5a; 16 * 1024])));
+    let mut bench = Bench::new(97);
+    for n in 0..3 {
+        bench.put("configmaps", &format!("c{n}"), n);
+    }
+    let (lister, _) = bench.watch_with("configmaps", Some(flash.clone()));
+    bench.wait(40);
+    bench.put("configmaps", "c1", 11);
+    bench.wait(40);
+    let truth = bench.held("configmaps");
+    assert_eq!(cached(lister), truth);
+    lister.stop();
+    bench.wait(1);
+
+    // Another life, while nobody can be reached.
+    let mut later = Bench::new(97);
+    later
+        .mock
+        .with(|server| server.inject(Fault::refuse().always()));
+    let (lister, log) = later.watch_with("configmaps", Some(flash.clone()));
+    later.wait(5);
+    assert_eq!(cached(lister), truth);
+    assert!(!lister.is_synced());
+    let told: Vec<_> = log
+        .borrow()
+        .iter()
+        .filter(|line| line.starts_with('+'))
+        .cloned()
+        .collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+
+    // And on the server that it knows.
+    let mark = bench.mock.log().mark();
+    bench.put("configmaps", "c2", 22);
+    let (lister, _) = bench.watch_with("configmaps", Some(flash));
+    bench.wait(80);
+    assert!(lister.is_synced());
+    assert_eq!(cached(lister), bench.held("configmaps"));
+    bench.mock.log().assert_no_list_since(mark);
 }
 
 fn show(event: &Told<'_, u64, Text>) -> String {
