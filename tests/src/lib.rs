@@ -5,6 +5,7 @@ pub mod conformance;
 #[cfg(feature = "runtime")]
 mod events;
 pub mod fuzzing;
+pub mod journal;
 pub mod memory;
 #[cfg(feature = "runtime")]
 pub mod proxy;

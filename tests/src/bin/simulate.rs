@@ -12,16 +12,17 @@ simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs see
 simulate --seed N [--variant V]                            runs one, and shows its trace where it fails
 simulate --replicas [--seeds N] [--from N] [--threads N]   runs seeds of replicas that share keys
 simulate --replicas --seed N                               runs one of these
+simulate --losses [--seeds N] [--from N]                   takes the power from journals, 50 times a seed
 simulate --planted                                         hunts planted bugs; built with --cfg informer_planted
 
-V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does) or small
-(room for two objects).
+V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does), small
+(room for two objects) or journal (a process that dies again and again, with a journal on a disk).
 ";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
-    let mut of_replicas = false;
+    let (mut of_replicas, mut losses) = (false, false);
     let mut variant = Variant::Heap;
     let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
     while let Some(argument) = arguments.next() {
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
                 .map(|named| variant = named),
             "--table" => {
                 table = true;
+                Some(())
+            }
+            "--losses" => {
+                losses = true;
                 Some(())
             }
             "--planted" => {
@@ -61,6 +66,9 @@ fn main() -> ExitCode {
     }
     if of_replicas {
         return run_replicas(from..from + seeds, one, threads);
+    }
+    if losses {
+        return lose(from..from + seeds);
     }
     if let Some(seed) = one {
         say(&report(variant, seed));
@@ -112,6 +120,27 @@ fn run_replicas(seeds: core::ops::Range<u64>, one: Option<u64>, threads: usize) 
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))
+}
+
+/// Takes the power from journals on a disk and on a flash.
+fn lose(seeds: core::ops::Range<u64>) -> ExitCode {
+    use informer_tests::journal::{on_disk, on_flash};
+    let mut crashes = 0;
+    for seed in seeds {
+        for run in [on_disk, on_flash] {
+            match run(seed, 50) {
+                Ok(ran) => crashes += ran.crashes,
+                Err(what) => {
+                    say(&format!("{what}\n"));
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    say(&format!(
+        "the power went {crashes} times, and nothing was lost\n"
+    ));
+    ExitCode::SUCCESS
 }
 
 #[cfg(informer_planted)]

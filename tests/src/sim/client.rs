@@ -233,6 +233,12 @@ impl Client {
         }
     }
 
+    /// Takes note of what a process knows that has restored something.
+    pub fn restore(&mut self, wire: Wire) {
+        self.wires[0] = wire;
+        self.popped = false;
+    }
+
     /// Returns how many sources there are.
     #[must_use]
     pub const fn sources(&self) -> usize {

@@ -29,7 +29,7 @@ impl fmt::Display for NoNumber {
     }
 }
 
-type Decoder = fn(&RawObject<'_>) -> Result<Value, NoNumber>;
+pub(super) type Decoder = fn(&RawObject<'_>) -> Result<Value, NoNumber>;
 type Held<S> = Object<Value, <S as Storage>::Text>;
 
 fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
@@ -187,6 +187,18 @@ pub trait Engine {
     fn labels(&self) -> u32;
     /// Returns how many objects the cache says it has.
     fn len(&self) -> usize;
+    /// Returns the version that was restored from a journal.
+    fn restored(&self) -> Option<u64> {
+        None
+    }
+    /// Tells whether what was restored is not confirmed yet.
+    fn is_restored(&self) -> bool {
+        false
+    }
+    /// Returns the version that its journal has reached.
+    fn journaled(&self) -> Option<u64> {
+        None
+    }
     /// Tells whether it says it has none.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -219,7 +231,27 @@ pub const LABELS: [&str; 4] = ["l0", "l1", "l2", "l3"];
 /// Makes the engine of a world.
 #[must_use]
 pub fn engine<S: SimStorage + 'static>(world: &World, seed: u64) -> Box<dyn Engine> {
-    let config = ReflectorConfig {
+    let config = config(world);
+    if world.needs_parts() {
+        return Box::new(Parts::<S>::new(world, &config, seed));
+    }
+    Box::new(One::<S>(informer(world, config, seed)))
+}
+
+/// Makes the informer of a world with one source.
+pub(super) fn informer<S: SimStorage>(
+    world: &World,
+    config: ReflectorConfig,
+    seed: u64,
+) -> Informer<OwnedResource, Decoder, S> {
+    let mut informer = Informer::new(resource(world.scopes[0]), decode as Decoder, config, seed);
+    let added = informer.cache_mut().add_index("app", S::by_label());
+    assert!(added.is_ok(), "there is room for an index");
+    informer
+}
+
+pub(super) fn config(world: &World) -> ReflectorConfig {
+    ReflectorConfig {
         initial: if world.stream {
             Initial::Stream
         } else {
@@ -230,14 +262,7 @@ pub fn engine<S: SimStorage + 'static>(world: &World, seed: u64) -> Box<dyn Engi
         remember_stream_refusal: world.remember_refusal,
         client_go: world.client_go,
         ..ReflectorConfig::default()
-    };
-    if world.needs_parts() {
-        return Box::new(Parts::<S>::new(world, &config, seed));
     }
-    let mut informer = Informer::new(resource(world.scopes[0]), decode as Decoder, config, seed);
-    let added = informer.cache_mut().add_index("app", S::by_label());
-    assert!(added.is_ok(), "there is room for an index");
-    Box::new(One::<S>(informer))
 }
 
 /// What a source asks for.
@@ -254,7 +279,7 @@ pub(super) fn resource(scope: Scope) -> OwnedResource {
 }
 
 /// An `Informer`.
-struct One<S: Storage<Text: PartialEq>>(Informer<OwnedResource, Decoder, S>);
+pub(super) struct One<S: Storage<Text: PartialEq>>(pub(super) Informer<OwnedResource, Decoder, S>);
 
 /// Reflectors and a cache that are joined by hand, as runtimes do.
 struct Parts<S: Storage<Text: PartialEq>> {
@@ -544,7 +569,7 @@ fn out(output: Output<'_>) -> Out {
     }
 }
 
-fn shown(report: &Report<'_>) -> &'static str {
+pub(super) fn shown(report: &Report<'_>) -> &'static str {
     if let Problem::NoRoom { key } = report.problem {
         return NO_ROOM[usize::from(slot(key))];
     }

@@ -18,6 +18,7 @@ pub mod engine;
 pub mod entropy;
 pub mod faults;
 pub mod invariants;
+pub mod journaled;
 pub mod plan;
 #[cfg(informer_planted)]
 pub mod planted;

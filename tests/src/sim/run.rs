@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use informer_core::{Audit, AuditConfig, AuditStep, Verdict};
 use informer_mock::{Config, Gone, Instant};
@@ -13,6 +14,7 @@ use super::coverage::Coverage;
 use super::engine::{Engine, NoteKind, Snapshot};
 use super::invariants::{self, Context, Invariant};
 use super::plan::{Action, KEY_NAMES, Plan, World};
+use super::wire::Wire;
 
 /// How long it may take until all is right again when there are no more faults: the longest delay there is (a
 /// credential that was refused again and again, with its jitter), a watch that was asked for the longest time and
@@ -98,6 +100,8 @@ struct Run {
     step: usize,
     processes: u64,
     lost: bool,
+    /// What was known when the journal reached a version.
+    journaled: BTreeMap<u64, Wire>,
     /// There is room for all objects that are left.
     must_fit: bool,
     coverage: Coverage,
@@ -121,6 +125,7 @@ impl Run {
             step: 0,
             processes: 0,
             lost: false,
+            journaled: BTreeMap::new(),
             must_fit: false,
             coverage: Coverage::default(),
             wants_trace: trace,
@@ -198,10 +203,7 @@ impl Run {
             Action::Restore(back, properly) => {
                 cluster.restore(self.now, back.into(), properly);
                 if !properly {
-                    self.client
-                        .wires
-                        .iter_mut()
-                        .for_each(super::wire::Wire::distrust);
+                    self.client.wires.iter_mut().for_each(Wire::distrust);
                 }
             }
             Action::Lose(slot) => {
@@ -251,32 +253,61 @@ impl Run {
             Action::Resync => self.client.resync(),
             Action::Relist(source) => self.client.relist(usize::from(source) % sources, self.now),
             Action::LateAnswer(which) => self.client.late_answer(which.into(), self.now),
-            Action::Reborn => self.reborn(make),
+            Action::Reborn => self.reborn(make)?,
             Action::Stop => {
                 self.client
                     .stop(&mut self.cluster, self.now, &mut self.coverage);
                 self.check()?;
-                self.reborn(make);
+                self.reborn(make)?;
             }
         }
         Ok(())
     }
 
-    fn reborn(&mut self, make: &MakeEngine) {
+    fn reborn(&mut self, make: &MakeEngine) -> Result<(), Failed> {
         self.client.abandon(&mut self.cluster);
         self.processes += 1;
         let seed = self.world.seed.wrapping_add(self.processes << 32);
         let fault = self.client.fault;
         self.client = Client::new(make(&self.world, seed), &self.world);
         self.client.fault = fault;
+        self.restore()?;
         if self.lost {
-            self.client
-                .wires
-                .iter_mut()
-                .for_each(super::wire::Wire::give_up);
+            self.client.wires.iter_mut().for_each(Wire::give_up);
         }
         self.invariants = invariants::all(&self.world);
         self.client.join(0, 255, false);
+        Ok(())
+    }
+
+    /// What a journal gives back is something that was reached, and no less than was restored before.
+    fn restore(&mut self) -> Result<(), Failed> {
+        let Some(version) = self.client.engine.restored() else {
+            return Ok(());
+        };
+        self.note(|| format!("version {version} is restored"));
+        // Where several versions were reached in one piece, it is one of those up to the last.
+        let Some((_, wire)) = self.journaled.range(version..).next() else {
+            let what = format!("version {version} is restored, which was never reached");
+            return Err(("journal", "docs/JOURNAL.md", what));
+        };
+        self.client.restore(wire.restored(version));
+        Ok(())
+    }
+
+    /// Takes note of what is known when the journal reaches a version.
+    fn journaled(&mut self) {
+        let wire = &self.client.wires[0];
+        if let Some(version) = self.client.engine.journaled()
+            && !wire.in_list
+            && wire.versions.contains(&version)
+        {
+            let mut wire = wire.restored(version);
+            // Which of two that were reached with this version is there after a loss, nobody knows.
+            let before = self.journaled.get(&version);
+            wire.trusted &= before.is_none_or(|before| before.trusted && before.era == wire.era);
+            self.journaled.insert(version, wire);
+        }
     }
 
     fn read(&mut self, source: usize, bytes: usize) -> bool {
@@ -574,6 +605,7 @@ impl Run {
 
     /// Looks at all that happened since the last time, and at the state.
     fn check(&mut self) -> Result<(), Failed> {
+        self.journaled();
         let seen = core::mem::take(&mut self.client.seen);
         for seen in &seen {
             self.digest_of(seen);

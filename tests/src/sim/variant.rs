@@ -3,6 +3,7 @@
 use informer_core::{Heap, Inline};
 
 use super::engine::engine;
+use super::journaled::Shelf;
 use super::plan::{Action, Plan};
 use super::run::{Outcome, Violation, run_with};
 
@@ -22,11 +23,13 @@ pub enum Variant {
     Agree,
     /// Storage of a fixed size in which there is room for two objects.
     Small,
+    /// Growing storage and a journal on a disk, and a process that dies again and again.
+    Journal,
 }
 
 impl Variant {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Heap, Self::Agree, Self::Small];
+    pub const ALL: [Self; 4] = [Self::Heap, Self::Agree, Self::Small, Self::Journal];
 
     /// Returns the name that the command line knows.
     #[must_use]
@@ -35,6 +38,7 @@ impl Variant {
             Self::Heap => "heap",
             Self::Agree => "agree",
             Self::Small => "small",
+            Self::Journal => "journal",
         }
     }
 
@@ -67,6 +71,16 @@ impl Variant {
                 plan.actions = actions.flatten().collect();
             }
             Self::Small => plan.world.room = 2,
+            Self::Journal => {
+                plan.world.scopes = &plan.world.scopes[..1];
+                (plan.world.parts, plan.world.merged) = (false, false);
+                let actions = plan.actions.into_iter().enumerate();
+                let actions = actions.flat_map(|(number, action)| {
+                    let dies = number % 23 == 22;
+                    [dies.then_some(Action::Reborn), Some(action)]
+                });
+                plan.actions = actions.flatten().collect();
+            }
         }
         plan
     }
@@ -80,6 +94,10 @@ impl Variant {
             Self::Heap => run_with(plan, trace, &engine::<Heap>),
             Self::Agree => agree(plan, trace),
             Self::Small => run_with(plan, trace, &engine::<Small>),
+            Self::Journal => {
+                let shelf = Shelf::new(plan.world.seed);
+                run_with(plan, trace, &move |world, seed| shelf.engine(world, seed))
+            }
         }
     }
 }

@@ -109,6 +109,20 @@ impl Wire {
         });
     }
 
+    /// What a process should know that has restored this version, which was reached when this was so.
+    #[must_use]
+    pub fn restored(&self, version: u64) -> Self {
+        Self {
+            versions: vec![version],
+            listed: Some(version),
+            begun: 1,
+            complete: 1,
+            trusted: self.trusted,
+            era: self.era,
+            ..Self::default()
+        }
+    }
+
     /// A server has lost an object, and all that was known of it: what it shows from now on is no history.
     pub fn give_up(&mut self) {
         self.lost = true;

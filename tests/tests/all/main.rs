@@ -11,6 +11,7 @@ mod fuzz_corpora;
 mod gzip;
 mod handlers;
 mod health;
+mod journal;
 mod kube_rs_defects;
 mod request_rate;
 mod rest;

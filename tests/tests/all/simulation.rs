@@ -40,6 +40,12 @@ fn what_does_not_fit_is_reported_and_comes_when_there_is_room() {
     clean(Variant::Small, 1_000);
 }
 
+/// With a journal a process that dies again and again has, each time, a state that the server had.
+#[test]
+fn what_is_restored_is_a_state_that_the_server_had() {
+    clean(Variant::Journal, 1_000);
+}
+
 fn clean(variant: Variant, seeds: u64) -> Summary {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let summary = explore(variant, 0..seeds, threads, 1, &|| {});

@@ -53,7 +53,7 @@ impl Invariant for Visibility {
             return Err("it says that it is synced, and has not told it".to_owned());
         }
         let complete = context.client.wires.iter().all(|wire| wire.complete > 0);
-        if complete && context.client.is_popped() && !self.synced {
+        if complete && context.client.is_popped() && !self.synced && !engine.is_restored() {
             return Err("all lists are complete and popped, and it is not synced".to_owned());
         }
         if self.synced && context.client.is_popped() {

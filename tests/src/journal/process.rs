@@ -1,0 +1,425 @@
+//! A process with a journal, which starts again and again where its power went, and a server whose history is known.
+
+use std::collections::BTreeMap;
+
+use informer_core::journal::{Identity, Journal, Loaded, Record, Recorder};
+use informer_core::{
+    End, Failure, Heap, Informer, Initial, Instant, Notification, Object, Output, Raw, RawJson,
+    ReflectorConfig, RequestId, Resource, Verb,
+};
+use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, ResponseId, json};
+
+use super::power::{Chance, Power};
+
+/// The objects, by key: the uid and the version.
+pub type State = BTreeMap<String, (String, u64)>;
+
+/// The keys that there are.
+const KEYS: u64 = 5;
+
+/// A server, and what it had at each version.
+pub struct World {
+    server: FakeServer,
+    history: BTreeMap<u64, State>,
+    now: Instant,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Ran {
+    /// How often the power went.
+    pub crashes: usize,
+    /// How often there was something to restore after it.
+    pub restored: usize,
+    /// How many lists there were.
+    pub lists: usize,
+}
+
+/// One life of a process.
+struct Life<J> {
+    informer: Informer<Resource<'static>, Raw, Heap>,
+    recorder: Recorder<J>,
+    open: Option<(RequestId, ResponseId, bool)>,
+    told: State,
+    /// A journal could not be written.
+    failed: bool,
+    lists: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut world = Self {
+            server: FakeServer::new(seed),
+            history: BTreeMap::new(),
+            now: Instant::from_micros(1_000_000_000),
+        };
+        world.server.tick(world.now);
+        world.note();
+        world
+    }
+
+    /// Writes down what there is now.
+    fn note(&mut self) {
+        let objects = self.server.objects("pods");
+        let state = objects.map(|object| {
+            let whole = self
+                .server
+                .get("pods", "default", object.name())
+                .unwrap_or_default();
+            let uid = whole["metadata"]["uid"].as_str().unwrap_or_default();
+            (object.key(), (uid.to_owned(), object.version()))
+        });
+        self.history.insert(self.server.version(), state.collect());
+    }
+
+    /// Something happens on the server.
+    fn act(&mut self, chance: &mut Chance) {
+        let name = format!("k{}", chance.below(KEYS));
+        let pad = "x".repeat(chance.place(200));
+        let object = json!({ "metadata": { "name": name }, "spec": { "pad": pad } });
+        match chance.below(20) {
+            0..11 => drop(self.server.apply("pods", object)),
+            11..14 => drop(self.server.delete("pods", "default", &name)),
+            14 => {
+                let _ = self.server.delete("pods", "default", &name);
+                self.note();
+                let _ = self.server.create("pods", object);
+            }
+            15 => drop(self.server.bump_version()),
+            16 => self.server.cut_watches(),
+            17 => self.server.compact_all(),
+            18 => {
+                self.server.compact_all();
+                self.server.cut_watches();
+            }
+            _ => self.pass(),
+        }
+        self.note();
+    }
+
+    /// Some time goes by, in which something may happen.
+    fn go_on(&mut self, chance: &mut Chance) {
+        if chance.one_in(5) {
+            self.pass();
+        }
+        for _ in 0..chance.below(3) {
+            self.act(chance);
+        }
+    }
+
+    fn pass(&mut self) {
+        self.now = self.now + core::time::Duration::from_secs(61);
+        self.server.tick(self.now);
+    }
+}
+
+impl<J: Journal> Life<J> {
+    /// Begins on what the journal has, which has to be a state that the server had.
+    fn begin(journal: J, world: &World, seed: u64) -> Result<(Self, Option<u64>), String> {
+        let pods = Resource::new("", "v1", "pods").kind("Pod");
+        let config = ReflectorConfig {
+            page_size: (seed.is_multiple_of(2)).then_some(2),
+            initial: if seed.is_multiple_of(3) {
+                Initial::Stream
+            } else {
+                Initial::List
+            },
+            ..ReflectorConfig::default()
+        };
+        let mut life = Self {
+            informer: Informer::new(pods, Raw, config, seed),
+            recorder: Recorder::new(journal),
+            open: None,
+            told: State::new(),
+            failed: false,
+            lists: 0,
+        };
+        let failed = &mut life.failed;
+        let restored = life
+            .informer
+            .restore(&mut life.recorder, "here", &mut |_| *failed = true);
+        life.pop()?;
+        let Some(restored) = restored else {
+            return Ok((life, None));
+        };
+        let version: u64 = restored
+            .version
+            .to_string()
+            .parse()
+            .map_err(|_| "no number")?;
+        let truth = world
+            .history
+            .get(&version)
+            .ok_or("the server never had that version")?;
+        let shown = life.shown();
+        if shown != *truth || life.told != shown {
+            return Err(format!(
+                "restored at {version}: {shown:?}, told {:?}, the server had {truth:?}",
+                life.told
+            ));
+        }
+        Ok((life, Some(version)))
+    }
+
+    fn shown(&self) -> State {
+        let entries = self.informer.cache().iter();
+        entries
+            .map(|(key, object)| (key.to_string(), state(object)))
+            .collect()
+    }
+
+    /// Does what can be done now.
+    fn go(&mut self, world: &mut World, chance: &mut Chance) -> Result<(), String> {
+        for _ in 0..200 {
+            self.pop()?;
+            let is_waiting = self.poll(world);
+            let is_idle = self.read(world, chance);
+            if self.failed || is_waiting && is_idle {
+                return self.pop();
+            }
+        }
+        Err("it does not come to rest".to_owned())
+    }
+
+    /// Does what the reflector asks for; returns whether it waits.
+    fn poll(&mut self, world: &mut World) -> bool {
+        match self.informer.poll_output(world.now) {
+            Output::Send(request) => {
+                let mut target = String::new();
+                // Writing into a `String` does not fail.
+                let _ = request.write_target(&mut target);
+                let (id, accept) = (request.id(), request.accept());
+                self.lists += usize::from(request.verb() != Verb::Watch);
+                let response = world.server.handle_request(world.now, &target, accept);
+                self.open = Some((id, response, false));
+                false
+            }
+            Output::Cancel(_) => {
+                if let Some((_, response, _)) = self.open.take() {
+                    world.server.close(response);
+                }
+                false
+            }
+            Output::Report(_) => false,
+            Output::Wait(_) | _ => true,
+        }
+    }
+
+    /// Reads what is there; returns whether that is nothing.
+    fn read(&mut self, world: &mut World, chance: &mut Chance) -> bool {
+        let now = world.now;
+        let Some((id, response, has_head)) = self.open else {
+            return true;
+        };
+        if !has_head {
+            match world.server.poll_head(now, response) {
+                HeadPoll::Ready(head) => {
+                    self.informer.handle_head(now, id, head.to_head());
+                    self.open = Some((id, response, true));
+                    return false;
+                }
+                HeadPoll::Failed(kind) => {
+                    self.end(world, id, response, End::Failed(Failure::new(kind)));
+                    return false;
+                }
+                HeadPoll::Pending { .. } => return true,
+            }
+        }
+        match world.server.poll_chunk(now, response) {
+            Chunk::Data(data) => {
+                // Now and then in two parts, with a version between them.
+                let cut = if chance.one_in(3) {
+                    chance.place(data.len())
+                } else {
+                    0
+                };
+                for part in [&data[..cut], &data[cut..]] {
+                    let failed = &mut self.failed;
+                    self.informer.handle_data_recorded(
+                        now,
+                        id,
+                        part,
+                        &mut self.recorder,
+                        Some(now.as_micros() / 1000),
+                        &mut |report| *failed |= report.class() == "journal",
+                    );
+                }
+                false
+            }
+            Chunk::End => {
+                self.end(world, id, response, End::Clean);
+                false
+            }
+            Chunk::Abort(kind) => {
+                self.end(world, id, response, End::Failed(Failure::new(kind)));
+                false
+            }
+            Chunk::Pending { .. } => true,
+        }
+    }
+
+    fn end(&mut self, world: &mut World, id: RequestId, response: ResponseId, end: End) {
+        world.server.close(response);
+        self.open = None;
+        self.informer.handle_end(world.now, id, end);
+    }
+
+    fn pop(&mut self) -> Result<(), String> {
+        while let Some(told) = self.informer.pop() {
+            tell(&mut self.told, &told)?;
+        }
+        Ok(())
+    }
+}
+
+type Pod = Object<RawJson, Box<str>>;
+
+fn state(pod: &Pod) -> (String, u64) {
+    let version = pod.resource_version().to_string();
+    (pod.uid().to_string(), version.parse().unwrap_or(0))
+}
+
+/// Takes in what is told, which has to be news.
+fn tell(known: &mut State, told: &Notification<'_, Pod, Box<str>>) -> Result<(), String> {
+    let (is_right, what) = match told {
+        Notification::Added { key, object, .. } => (
+            known.insert(key.to_string(), state(object)).is_none(),
+            "added",
+        ),
+        Notification::Updated { key, old, object } => {
+            let before = known.insert(key.to_string(), state(object));
+            (
+                before == Some(state(old)) && state(old) != state(object),
+                "updated",
+            )
+        }
+        Notification::Deleted { key, .. } => (known.remove(key.as_ref()).is_some(), "deleted"),
+        Notification::Synced => (true, "synced"),
+        Notification::Replayed { .. } | _ => (false, "told again"),
+    };
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("{what} without reason: {told:?}, known {known:?}"))
+    }
+}
+
+/// A journal of which it is known which version was written last.
+struct Noted<J> {
+    journal: J,
+    last: Option<u64>,
+}
+
+impl<J: Journal> Journal for Noted<J> {
+    type Error = J::Error;
+
+    fn load(
+        &mut self,
+        identity: &Identity,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, J::Error> {
+        self.journal.load(identity, take)
+    }
+
+    fn append(&mut self, record: Record<'_>) -> Result<(), J::Error> {
+        self.journal.append(record)?;
+        if let Record::Version(reached) = record {
+            self.last = reached.version.parse().ok();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), J::Error> {
+        self.journal.sync()
+    }
+
+    fn compact(&mut self) -> Result<(), J::Error> {
+        self.journal.compact()
+    }
+
+    fn restart(&mut self) -> Result<(), J::Error> {
+        self.journal.restart()
+    }
+}
+
+/// Runs processes one after another, as often as the power goes, on what the medium has kept. `open` makes a journal of the
+/// medium, and `lose` gives back what is left of it.
+///
+/// # Errors
+/// What was not as it should be.
+pub fn run<M, J: Journal>(
+    seed: u64,
+    crashes: usize,
+    power: &Power,
+    mut medium: M,
+    open: impl Fn(M) -> J,
+    lose: impl Fn(J, &mut Chance) -> M,
+) -> Result<Ran, String> {
+    let mut chance = Chance::new(seed);
+    let mut world = World::new(seed);
+    let mut ran = Ran::default();
+    // What may not be lost any more.
+    let mut safe = None;
+    for life in 0..crashes {
+        let said = |what: String| format!("seed {seed}, life {life}: {what}");
+        let most = if chance.one_in(8) { 400 } else { 60 };
+        power.on(Some(chance.below(most)));
+        let journal = Noted {
+            journal: open(medium),
+            last: None,
+        };
+        let (mut process, restored) =
+            Life::begin(journal, &world, chance.below(1000)).map_err(said)?;
+        if !process.failed {
+            if restored < safe {
+                return Err(said(format!(
+                    "restored {restored:?}, and {safe:?} was safe"
+                )));
+            }
+            safe = restored;
+        }
+        ran.restored += usize::from(restored.is_some());
+        for _ in 0..chance.below(100) {
+            if process.failed || power.is_off() {
+                break;
+            }
+            process.go(&mut world, &mut chance).map_err(said)?;
+            let journal = process.recorder.journal();
+            if chance.one_in(6) && !process.failed && journal.sync().is_ok() {
+                safe = safe.max(journal.last);
+            }
+            world.go_on(&mut chance);
+        }
+        ran.lists += process.lists;
+        ran.crashes += 1;
+        if let Some((_, response, _)) = process.open.take() {
+            world.server.close(response);
+        }
+        // Where it was not reached, the plug is pulled now.
+        power.on(None);
+        medium = lose(process.recorder.into_journal().journal, &mut chance);
+    }
+    let (mut process, _) = Life::begin(open(medium), &world, seed)?;
+    settle(&mut process, &mut world, &mut chance)?;
+    Ok(ran)
+}
+
+/// In the end it knows what the server has, and has told it.
+fn settle<J: Journal>(
+    process: &mut Life<J>,
+    world: &mut World,
+    chance: &mut Chance,
+) -> Result<(), String> {
+    for _ in 0..30 {
+        process.go(world, chance)?;
+        let truth = world.history.values().next_back();
+        if Some(&process.shown()) == truth && process.informer.cache().is_synced() {
+            let is_told = process.told == process.shown();
+            return is_told
+                .then_some(())
+                .ok_or_else(|| "what is shown was not told".to_owned());
+        }
+        world.pass();
+    }
+    Err("it does not come to show what the server has".to_owned())
+}

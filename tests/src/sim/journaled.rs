@@ -1,0 +1,237 @@
+//! An engine with a journal, on a disk that outlives it and loses what was not synced.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use informer_core::journal::{
+    Area, Identity, Journal, Keys, Loaded, Log, Medium, Record, Recorder,
+};
+use informer_core::{End, Head, Heap, Instant, RequestId};
+
+use super::cluster::State;
+use super::engine::{Engine, Note, One, Out, Snapshot, config, informer, shown};
+use super::plan::World;
+use crate::journal::disk::Disk;
+use crate::journal::power::{Chance, Off, Power};
+
+/// The disk of one run.
+#[derive(Clone)]
+pub struct Shelf(Rc<RefCell<Kept>>);
+
+struct Kept {
+    disk: Disk,
+    chance: Chance,
+}
+
+/// The disk as a process has it. It works as long as that lives.
+struct Lent(Shelf);
+
+/// A journal that is synced now and then, and says what it has reached.
+struct Told {
+    log: Log<Lent, Keys, Vec<u8>>,
+    reached: Rc<Cell<Option<u64>>>,
+    chance: Chance,
+}
+
+struct Journaled {
+    one: One<Heap>,
+    recorder: Recorder<Told>,
+    restored: Option<u64>,
+    reached: Rc<Cell<Option<u64>>>,
+    clock: u64,
+}
+
+impl Shelf {
+    /// Makes an empty disk.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Rc::new(RefCell::new(Kept {
+            disk: Disk::new(Power::default()),
+            chance: Chance::new(seed),
+        })))
+    }
+
+    /// Makes the engine of a process, which finds what the power has left of what was written by the one before it.
+    #[must_use]
+    pub fn engine(&self, world: &World, seed: u64) -> Box<dyn Engine> {
+        {
+            let mut kept = self.0.borrow_mut();
+            let Kept { disk, chance } = &mut *kept;
+            *disk = core::mem::take(disk).after_loss(chance);
+        }
+        let reached = Rc::new(Cell::new(None));
+        let told = Told {
+            log: Log::new(Lent(self.clone()), Vec::new()),
+            reached: Rc::clone(&reached),
+            chance: Chance::new(seed),
+        };
+        let mut one = One(informer(world, config(world), seed));
+        let mut recorder = Recorder::new(told);
+        let restored = one.0.restore(&mut recorder, "here", &mut |report| {
+            // An object that the decoder refuses was refused before, and is not in the journal.
+            assert_ne!(report.class(), "journal", "{report}");
+        });
+        let restored = restored.and_then(|restored| restored.version.to_string().parse().ok());
+        Box::new(Journaled {
+            one,
+            recorder,
+            restored,
+            reached,
+            clock: 0,
+        })
+    }
+}
+
+impl Medium for Lent {
+    type Error = Off;
+
+    fn unit(&self) -> usize {
+        1
+    }
+    fn capacity(&self) -> u64 {
+        u64::MAX
+    }
+    fn len(&mut self, area: Area) -> Result<u64, Off> {
+        self.0.0.borrow_mut().disk.len(area)
+    }
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Off> {
+        self.0.0.borrow_mut().disk.read(area, at, into)
+    }
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Off> {
+        self.0.0.borrow_mut().disk.write(area, at, bytes)
+    }
+    fn clear(&mut self, area: Area) -> Result<(), Off> {
+        self.0.0.borrow_mut().disk.clear(area)
+    }
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Off> {
+        self.0.0.borrow_mut().disk.cut(area, at)
+    }
+    fn sync(&mut self, area: Area) -> Result<(), Off> {
+        self.0.0.borrow_mut().disk.sync(area)
+    }
+    fn free(&mut self, area: Area) -> Result<(), Off> {
+        self.0.0.borrow_mut().disk.free(area)
+    }
+}
+
+impl Journal for Told {
+    type Error = <Log<Lent, Keys, Vec<u8>> as Journal>::Error;
+
+    fn load(
+        &mut self,
+        identity: &Identity,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, Self::Error> {
+        self.log.load(identity, take)
+    }
+
+    fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error> {
+        self.log.append(record)?;
+        if let Record::Version(reached) = record {
+            self.reached.set(reached.version.parse().ok());
+            match self.chance.below(24) {
+                0..4 => self.log.sync()?,
+                4 => self.log.compact()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Self::Error> {
+        self.log.sync()
+    }
+
+    fn compact(&mut self) -> Result<(), Self::Error> {
+        self.log.compact()
+    }
+
+    fn restart(&mut self) -> Result<(), Self::Error> {
+        self.log.restart()
+    }
+}
+
+impl Engine for Journaled {
+    fn sources(&self) -> usize {
+        1
+    }
+    fn poll(&mut self, source: usize, now: Instant) -> Out {
+        self.one.poll(source, now)
+    }
+    fn head(&mut self, source: usize, now: Instant, id: RequestId, head: Head) {
+        self.one.head(source, now, id, head);
+    }
+    fn data(
+        &mut self,
+        _source: usize,
+        now: Instant,
+        id: RequestId,
+        data: &[u8],
+        reports: &mut Vec<&'static str>,
+    ) -> usize {
+        self.clock += 1;
+        let (recorder, clock) = (&mut self.recorder, Some(self.clock));
+        self.one
+            .0
+            .handle_data_recorded(now, id, data, recorder, clock, &mut |report| {
+                reports.push(shown(&report));
+            })
+    }
+    fn end(&mut self, source: usize, now: Instant, id: RequestId, end: End) {
+        self.one.end(source, now, id, end);
+    }
+    fn pop(&mut self) -> Option<Note> {
+        self.one.pop()
+    }
+    fn resync(&mut self) -> u32 {
+        self.one.resync()
+    }
+    fn relist(&mut self, source: usize, now: Instant) {
+        self.one.relist(source, now);
+    }
+    fn stop(&mut self) {
+        self.one.stop();
+    }
+    fn is_idle(&self) -> bool {
+        self.one.is_idle()
+    }
+    fn is_synced(&self) -> bool {
+        self.one.is_synced()
+    }
+    fn has_told_synced(&self) -> bool {
+        self.one.has_told_synced()
+    }
+    fn is_incomplete(&self) -> bool {
+        self.one.is_incomplete()
+    }
+    fn version(&self, source: usize) -> Option<u64> {
+        self.one.version(source)
+    }
+    fn reached(&self, source: usize) -> Option<u64> {
+        self.one.reached(source)
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.one.snapshot()
+    }
+    fn told(&self) -> Vec<(u8, State)> {
+        self.one.told()
+    }
+    fn indexed(&self, index: &str, value: &str) -> u32 {
+        self.one.indexed(index, value)
+    }
+    fn labels(&self) -> u32 {
+        self.one.labels()
+    }
+    fn len(&self) -> usize {
+        self.one.len()
+    }
+    fn restored(&self) -> Option<u64> {
+        self.restored
+    }
+    fn is_restored(&self) -> bool {
+        self.one.0.cache().is_restored(0)
+    }
+    fn journaled(&self) -> Option<u64> {
+        self.reached.get()
+    }
+}
