@@ -476,10 +476,7 @@ impl Run {
     /// An object was lost, and what servers show from now on is no history.
     fn give_up(&mut self) {
         self.lost = true;
-        self.client
-            .wires
-            .iter_mut()
-            .for_each(super::wire::Wire::give_up);
+        self.client.wires.iter_mut().for_each(Wire::give_up);
     }
 
     /// What did not fit comes when there is room for it.
