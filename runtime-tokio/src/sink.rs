@@ -118,10 +118,11 @@ where
         };
         self.inner
             .source(self.source, |source| source.stale_since = Some(since));
-        self.restored = true;
         let version = restored.version.clone();
         self.batch.items.push(Item::Restored(version));
         self.apply(None);
+        // Not before: what others have decoded is applied first, and nothing is restored then.
+        self.restored = true;
         let held = self.inner.cache().entries_of(self.source).count();
         restored.complete &= held == objects;
         let cache = self.inner.cache();

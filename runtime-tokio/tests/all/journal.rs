@@ -397,6 +397,29 @@ async fn every_decoder_finds_again_what_it_kept() {
     .await;
 }
 
+/// What is large is decoded by several threads, and applied in turns.
+#[tokio::test(start_paused = true)]
+async fn what_several_threads_decode_is_stale_all_the_same() {
+    let place = Place::new(0);
+    for number in 0..600 {
+        let mut pod = pod(&format!("p{number}"), 0);
+        pod["spec"]["pad"] = "x".repeat(2000).into();
+        place.mock.create("pods", pod).unwrap();
+    }
+    let start = || run(place.builder(Json::<Value>::new()).decoders(2));
+    let running = start();
+    running.pods.synced().await.unwrap();
+    running.stop().await;
+    place.away();
+    let running = start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), place.truth());
+    assert!(running.pods.stale_since().is_some());
+    place.back();
+    running.pods.synced().await.unwrap();
+    assert_eq!(running.pods.stale_since(), None);
+}
+
 /// Refuses one object, in every state but the first.
 fn picky(raw: &RawObject<'_>) -> Result<Value, String> {
     let value: Value = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
