@@ -194,7 +194,9 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         let end = tail.end.at;
         let mut cursor = tail.start;
         while cursor.at < end {
-            let found = self.next(&mut cursor, end)?.ok_or(LogError::Damaged)?;
+            // The scan has just looked at it.
+            let found = format::read_again(&mut self.medium, &mut self.room, &mut cursor, end)?;
+            let found = found.ok_or(LogError::Damaged)?;
             let key = found.key.as_str();
             let value = self.room.room(found.len).unwrap_or_default();
             let is_last = cursor.at >= end;
