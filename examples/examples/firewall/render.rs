@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use informer_tokio::{Entry, Typed};
 
-use crate::policy::{IpBlock, Namespace, Peer, Pod, Policy, Port, Rule};
+use super::policy::{IpBlock, Namespace, Peer, Pod, Policy, Port, Rule};
 
 /// The text for nftables, and what could not be put into it. What cannot be said lets nothing through.
 #[derive(PartialEq, Eq, Debug)]

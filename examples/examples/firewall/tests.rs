@@ -6,7 +6,7 @@ use core::time::Duration;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use tokio::time::sleep;
 
-use crate::{demo, run};
+use super::{demo, run};
 
 const WHOLE: &str = "\
 table ip kubernetes

@@ -7,9 +7,9 @@ use informer_core::Transport;
 use informer_tokio::{Controller, Driver, Informer, Json, Lister, Task, Typed, kind};
 use serde::Deserialize;
 
-use crate::balancer::{Balancer, Route};
-use crate::cluster::{Demo, say};
-use crate::service;
+use super::balancer::{Balancer, Route};
+use super::cluster::{Demo, say};
+use super::service;
 
 /// What is needed of a Service.
 #[derive(Deserialize)]

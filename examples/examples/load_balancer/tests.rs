@@ -7,8 +7,8 @@ use informer_mock::{FakeServer, Mock, TokioClock};
 use informer_tokio::ControllerHandle;
 use tokio::time::sleep;
 
-use crate::balancer::{Balancer, Route, Routes};
-use crate::{controller, service};
+use super::balancer::{Balancer, Route, Routes};
+use super::{controller, service};
 
 const PERIOD: Duration = Duration::from_secs(60);
 

@@ -14,8 +14,8 @@ use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cluster::{Demo, say};
-use crate::web;
+use super::cluster::{Demo, say};
+use super::web;
 
 /// What is needed of a Web.
 #[derive(Deserialize)]

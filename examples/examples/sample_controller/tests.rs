@@ -8,8 +8,8 @@ use informer_mock::{Verb, json};
 use kube::{Client, config::Config};
 use serde_json::Value;
 
-use crate::cluster::{self, Demo};
-use crate::{controller, web};
+use super::cluster::{self, Demo};
+use super::{controller, web};
 
 /// Waits until a Deployment is as expected, for as long as a slow machine may take.
 async fn until(demo: &Demo, name: &str, is: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
