@@ -29,7 +29,7 @@ const AHEAD: usize = 256 << 10;
 /// assert!(FileJournal::open(&path).is_err(), "one at a time");
 /// # drop(journal);
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
-/// # Ok::<(), informer_core::journal::FileError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type FileJournal = Log<FileMedium, Keys, Vec<u8>>;
 
@@ -52,7 +52,7 @@ impl FileJournal {
 /// let journal: Log<_, Keys, Vec<u8>> = Log::new(FileMedium::open(&path)?, Vec::new());
 /// # drop(journal);
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
-/// # Ok::<(), informer_core::journal::FileError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct FileMedium {
