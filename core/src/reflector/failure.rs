@@ -7,7 +7,7 @@ use super::config::{
     STREAM_SILENCE,
 };
 use super::read::Outcome;
-use super::{Call, From, Next, Phase, Reflector, RequestId, State, Target, Verb};
+use super::{Call, From, Initial, Next, Phase, Reflector, RequestId, State, Target, Verb};
 use crate::json::{JsonStr, ScanError};
 use crate::report::{Level, Phase as ReportPhase, Problem, Report};
 use crate::storage::Storage;
@@ -189,11 +189,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             class.filter(|class| matches!(class, ErrorClass::Unauthorized | ErrorClass::Forbidden));
         let patient = auth.is_some() && auth == self.auth_failure && !self.config.client_go;
         self.auth_failure = auth;
-        // A list in pages shows the very version that it asks for, as long as the etcd has it, which may be longer than
-        // watches can go on from it.
-        let was_exact = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
-        self.version_unavailable |= was_exact
-            && class == Some(ErrorClass::Expired)
+        self.version_unavailable |= class == Some(ErrorClass::Expired)
+            && self.would_list_the_same()
             && !self.config.client_go
             && !planted!(ExactForEver);
         let delay = self.run_backoff.step(
@@ -206,6 +203,18 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             then: Next::Run,
         };
         delay
+    }
+
+    /// Tells whether a list at the last version would be one in pages, which shows that very version as long as the etcd
+    /// has it, and that may be longer than watches can go on from it.
+    fn would_list_the_same(&self) -> bool {
+        let begins_with_list = self.config.initial == Initial::List || self.stream_refused;
+        let in_pages = self
+            .config
+            .page_size
+            .map_or(self.paginated, |size| size > 0);
+        let was_the_same = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
+        begins_with_list && in_pages || was_the_same
     }
 
     pub(super) fn report(

@@ -173,6 +173,8 @@ pub struct Client {
     forced: Vec<bool>,
     /// The last list was one in pages at the last version, which shows no newer one.
     exact: Vec<bool>,
+    /// The next list is such a one: it is so, or may be.
+    next_is_exact: Option<bool>,
     client_go: bool,
     abandoned: VecDeque<(usize, RequestId)>,
     listeners: Listeners<Key, State>,
@@ -218,6 +220,12 @@ impl Client {
             ended: vec![None; sources],
             forced: vec![false; sources],
             exact: vec![false; sources],
+            next_is_exact: match (world.page > 0, world.stream, world.remember_refusal) {
+                (true, false, _) => Some(true),
+                // Whether it has been told that streaming lists are refused, only the reflector knows for sure.
+                (true, true, true) => None,
+                (true, true, false) | (false, ..) => Some(false),
+            },
             client_go: world.client_go,
             abandoned: VecDeque::new(),
             listeners: Listeners::default(),
@@ -431,11 +439,16 @@ impl Client {
         let is_gone = conn.status == Some(410) || answer.error && !answer.overloaded;
         self.note_refusal(source, conn, end);
         let has_version = conn.target.contains("resourceVersion=");
-        if conn.verb == Verb::Watch && is_gone && self.exact[source] && !self.client_go
-            || conn.verb == Verb::Stream && is_gone && answer.initial && has_version
-        {
+        let is_refused = match conn.verb {
+            Verb::Watch if self.client_go => Some(false),
+            Verb::Watch if self.exact[source] => Some(true),
+            Verb::Watch => self.next_is_exact,
+            Verb::Stream => Some(answer.initial && has_version),
+            Verb::List => Some(false),
+        };
+        if is_gone && is_refused != Some(false) {
             // What the user gave up in the middle of the refusal may not have said it.
-            self.wires[source].refuse(!conn.forced);
+            self.wires[source].refuse(is_refused == Some(true) && !conn.forced);
         }
         let failure = match end {
             Some(End::Failed(failure)) => Some(failure.kind),

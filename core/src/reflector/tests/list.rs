@@ -101,7 +101,7 @@ fn r40_a_page_size_of_ones_own_is_always_used() {
 /// A list in pages shows the very version that it asks for. Where no watch can go on from that one, asking again would
 /// bring the same, for as long as the etcd keeps it.
 #[test]
-fn a_watch_that_expired_after_a_list_in_pages_leads_to_a_list_at_the_newest_version() {
+fn a_watch_that_expired_before_a_list_in_pages_leads_to_a_list_at_the_newest_version() {
     for client_go in [false, true] {
         let mut w = World::new(ReflectorConfig {
             page_size: Some(4),
@@ -112,17 +112,82 @@ fn a_watch_that_expired_after_a_list_in_pages_leads_to_a_list_at_the_newest_vers
         w.answer(200, &list("10", &[]));
         w.expect("WATCH resourceVersion=10");
         w.answer(410, &status(410, "Expired"));
-        // The first one was not exact: the server may have meant another version.
-        w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
-        w.answer(200, &list("10", &[]));
-        w.expect("WATCH resourceVersion=10");
-        w.answer(410, &status(410, "Expired"));
         let newest = if client_go {
             "LIST limit=4 resourceVersion=10"
         } else {
             "LIST limit=4"
         };
-        w.expect_after(ms(1600), newest);
+        w.expect_after(ms(800), newest);
+        // From then on the last version is one that is known to the server again.
+        w.answer(200, &list("20", &[]));
+        w.expect("WATCH resourceVersion=20");
+        w.close();
+        w.expect_after(ms(1600), "LIST limit=4 resourceVersion=20");
+    }
+}
+
+/// The same where it is the server that made pages of a list at any version, so that the next one is in pages too.
+#[test]
+fn a_watch_that_expired_after_pages_that_nobody_asked_for_leads_to_a_list_at_the_newest_version() {
+    for client_go in [false, true] {
+        let mut w = World::new(ReflectorConfig {
+            client_go,
+            ..ReflectorConfig::list()
+        });
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &page("10", "C1", &[pod("p0", 1)]));
+        w.expect("LIST continue=C1 limit=500");
+        w.answer(200, &page("10", "", &[pod("p1", 2)]));
+        w.expect("WATCH resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        let newest = if client_go {
+            "LIST limit=500 resourceVersion=10"
+        } else {
+            "LIST limit=500"
+        };
+        w.expect_after(ms(800), newest);
+    }
+}
+
+/// A list in one piece is no older than the version it asks for, and may be newer: a watch can go on from it.
+#[test]
+fn a_watch_that_expired_before_a_list_in_one_piece_leads_to_a_list_no_older_than_the_last_version()
+{
+    let mut w = World::new(ReflectorConfig::list());
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer(200, &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.answer(410, &status(410, "Expired"));
+    w.expect_after(ms(800), "LIST resourceVersion=10");
+}
+
+/// A streaming list that is refused each time falls back to one in pages, which then is at the newest version.
+#[test]
+fn a_watch_that_expired_after_a_stream_that_fell_back_to_pages_asks_for_the_newest_version() {
+    let mut w = World::new(ReflectorConfig {
+        page_size: Some(4),
+        remember_stream_refusal: false,
+        ..ReflectorConfig::default()
+    });
+    let refusal = status(422, "Invalid");
+    w.expect("STREAM");
+    w.answer(422, &refusal);
+    w.expect("LIST limit=4 resourceVersion=0");
+    w.answer(200, &list("10", &[]));
+    for (delay, stream, fallback) in [
+        (
+            800,
+            "STREAM resourceVersion=10",
+            "LIST limit=4 resourceVersion=10",
+        ),
+        (1600, "STREAM", "LIST limit=4"),
+    ] {
+        w.expect("WATCH resourceVersion=10");
+        w.answer(410, &status(410, "Expired"));
+        w.expect_after(ms(delay), stream);
+        w.answer(422, &refusal);
+        w.expect(fallback);
+        w.answer(200, &list("10", &[]));
     }
 }
 
