@@ -5,6 +5,7 @@ use informer_core::{
 };
 
 use crate::entry::{Key, Shared as Object};
+use crate::headroom::Headroom;
 use crate::index::Indexes;
 
 /// Frames in the order in which they came.
@@ -155,8 +156,10 @@ impl<V> Batch<V> {
         }
         let json = core::mem::take(&mut self.json);
         let mut start = 0;
+        let mut headroom = Headroom::default();
         for (key, gathered) in objects(&self.keys, &mut self.items) {
             if let State::Json(end) = gathered.state {
+                headroom.before(end - start);
                 let raw = RawObject::parse(&json[start..end]);
                 let object = decode_raw(decode, &raw, key, report);
                 if self.persists && object.is_some() && gathered.change != Change::Deleted {

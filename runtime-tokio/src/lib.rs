@@ -65,6 +65,7 @@ mod factory;
 mod figures;
 mod filter;
 mod handler;
+mod headroom;
 mod health;
 mod index;
 mod informer;
