@@ -90,7 +90,7 @@ pub fn all(world: &World) -> Vec<Box<dyn Invariant>> {
         Box::new(known::Known),
         Box::new(monotone::Monotone::new(world)),
         Box::new(no_relist::NoRelist),
-        Box::new(once::Once::default()),
+        Box::new(once::Once::new(world)),
         Box::new(rate::Rate::new(world)),
         Box::new(reported::Reported::new(world)),
         Box::new(resync::Resync::default()),
