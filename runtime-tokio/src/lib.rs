@@ -56,6 +56,8 @@ mod batch;
 mod boxed;
 mod builder;
 mod controller;
+#[cfg(feature = "zstd")]
+mod dictionary;
 mod driver;
 mod election;
 mod entry;

@@ -8,6 +8,8 @@ use informer_core::packing::{Samples, Training};
 use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
+use crate::dictionary;
+
 /// Keeps each object compressed: its exact bytes, in a tenth of their room or less.
 ///
 /// Objects of one resource are alike. A dictionary made of the first 256 KiB of them takes out of the others what they
@@ -43,9 +45,6 @@ struct Dictionary {
     pack: CDict<'static>,
     unpack: DDict<'static>,
 }
-
-/// The size of a dictionary. One of twice the size packs no better, and more slowly.
-const DICTIONARY_BYTES: usize = 16 << 10;
 
 impl Packed {
     /// Makes a decoder that packs at level 1.
@@ -220,12 +219,7 @@ impl Packer {
 
 impl Dictionary {
     fn of(samples: &Samples, level: i32) -> Self {
-        // What zstd cannot learn from, such as objects that are all the same, serves as it is.
-        let bytes = zstd::dict::from_continuous(samples.bytes(), samples.sizes(), DICTIONARY_BYTES)
-            .unwrap_or_else(|_| {
-                let end = samples.bytes().len().min(DICTIONARY_BYTES);
-                samples.bytes().get(..end).unwrap_or_default().to_vec()
-            });
+        let bytes = dictionary::train(samples, level);
         Self {
             pack: CDict::create(&bytes, level),
             unpack: DDict::create(&bytes),
