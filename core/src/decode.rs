@@ -69,6 +69,15 @@ pub trait Decode {
         keep(raw.json());
     }
 
+    /// Decodes what [`Decode::persist`] has kept. Left out, it is decoded as any object; a decoder that leaves out parts
+    /// need not look for them again.
+    ///
+    /// # Errors
+    /// An object that is refused is reported, and not restored.
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Self::Value, Self::Error> {
+        self.decode(raw)
+    }
+
     /// Tells whether a runtime with several threads gains by copying the objects of a large list and decoding them on
     /// some of them. Copying 10 kB takes less than a microsecond, and handing it on a few.
     fn is_costly(&self) -> bool {

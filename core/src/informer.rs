@@ -308,7 +308,26 @@ pub fn decode_raw<D: Decode, X: crate::storage::Text>(
     key: &str,
     report: &mut dyn FnMut(Report<'_>),
 ) -> Option<Object<D::Value, X>> {
-    match decode.decode(raw) {
+    object_of(decode.decode(raw), raw, key, report)
+}
+
+/// Decodes what [`Decode::persist`] has kept of an object; what cannot be used is reported.
+pub fn restore_raw<D: Decode, X: crate::storage::Text>(
+    decode: &D,
+    raw: &RawObject<'_>,
+    key: &str,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Option<Object<D::Value, X>> {
+    object_of(decode.restore(raw), raw, key, report)
+}
+
+fn object_of<V, X: crate::storage::Text>(
+    decoded: Result<V, impl core::fmt::Display>,
+    raw: &RawObject<'_>,
+    key: &str,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Option<Object<V, X>> {
+    match decoded {
         Ok(value) => {
             let uid = Uid::from_json(raw.uid());
             let version = ResourceVersion::from_json(raw.resource_version());

@@ -128,7 +128,7 @@ pub use drive::{Activity, Command, Sink, drive};
 pub use election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Written};
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, Mode, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
-pub use informer::{Informer, Told, decode_object, decode_raw, take_frame};
+pub use informer::{Informer, Told, decode_object, decode_raw, restore_raw, take_frame};
 #[cfg(feature = "alloc")]
 pub use json::Prune;
 pub use key::{KeyError, KeyFn, Keyed, split_key};

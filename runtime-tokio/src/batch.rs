@@ -2,6 +2,7 @@
 
 use informer_core::{
     Change, Decode, ObjectFrame, RawObject, Report, ResourceVersion, decode_object, decode_raw,
+    restore_raw,
 };
 
 use crate::entry::{Key, Shared as Object};
@@ -19,6 +20,8 @@ pub(crate) struct Batch<V> {
     pub(crate) persisted: Vec<u8>,
     /// Whether there is one.
     pub(crate) persists: bool,
+    /// Whether a journal is read.
+    pub(crate) restores: bool,
     /// The versions that are reached with it, where somebody wants to hear of them.
     pub(crate) versions: Vec<String>,
 }
@@ -30,6 +33,8 @@ pub(crate) enum Item<V> {
     Complete(ResourceVersion<Key>),
     /// What a journal had is complete.
     Restored(ResourceVersion<Key>),
+    /// What a journal had does not count.
+    Nothing,
     /// The server goes on from the version that was reached.
     Confirmed,
 }
@@ -73,6 +78,7 @@ impl<V> Batch<V> {
             json: Vec::new(),
             persisted: Vec::new(),
             persists: false,
+            restores: false,
             versions: Vec::new(),
         }
     }
@@ -84,6 +90,7 @@ impl<V> Batch<V> {
         self.json.clear();
         self.persisted.clear();
         self.versions.clear();
+        self.restores = false;
     }
 
     /// How many bytes wait to be decoded.
@@ -114,10 +121,39 @@ impl<V> Batch<V> {
         );
     }
 
+    /// Takes what a journal has of an object, and decodes it at once or later.
+    pub(crate) fn restore<D: Decode<Value = V>>(
+        &mut self,
+        key: &str,
+        json: &[u8],
+        now: Option<&D>,
+        report: &mut dyn FnMut(Report<'_>),
+    ) {
+        self.restores = true;
+        self.keys.push_str(key);
+        let state = match now {
+            Some(decode) => {
+                let object = restore_raw(decode, &RawObject::parse(json), key, report);
+                object.map(|object| Object::new(object, json.len())).into()
+            }
+            None => {
+                self.json.extend_from_slice(json);
+                State::Json(self.json.len())
+            }
+        };
+        self.push(Change::Listed, state, (0, 0));
+    }
+
     /// Takes note that there is a newer state of an object, which could not be used.
     pub(crate) fn keep(&mut self, key: &str) {
         self.keys.push_str(key);
         self.push(Change::Modified, State::Refused, (0, 0));
+    }
+
+    /// Takes note that an object is gone, of which nothing else is known.
+    pub(crate) fn gone(&mut self, key: &str) {
+        self.keys.push_str(key);
+        self.push(Change::Deleted, State::Refused, (0, 0));
     }
 
     /// Takes a copy of an object, which is decoded later. There is nothing wrong with its frame.
@@ -161,7 +197,11 @@ impl<V> Batch<V> {
             if let State::Json(end) = gathered.state {
                 headroom.before(end - start);
                 let raw = RawObject::parse(&json[start..end]);
-                let object = decode_raw(decode, &raw, key, report);
+                let object = if self.restores {
+                    restore_raw(decode, &raw, key, report)
+                } else {
+                    decode_raw(decode, &raw, key, report)
+                };
                 if self.persists && object.is_some() && gathered.change != Change::Deleted {
                     gathered.persisted = persist(decode, &raw, &mut self.persisted);
                 }
@@ -214,6 +254,8 @@ fn objects<'a, V>(
             start = gathered.key_end;
             Some((key, gathered))
         }
-        Item::Begin | Item::Complete(_) | Item::Restored(_) | Item::Confirmed => None,
+        Item::Begin | Item::Complete(_) | Item::Restored(_) | Item::Nothing | Item::Confirmed => {
+            None
+        }
     })
 }

@@ -142,20 +142,17 @@ thread_local! {
     });
 }
 
-impl Decode for Packed {
-    type Value = PackedJson;
-    type Error = PackError;
-
-    fn decode(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+impl Packed {
+    fn pack(&self, prune: Prune, whole: &[u8]) -> Result<PackedJson, PackError> {
         WORKSHOP.with_borrow_mut(|workshop| {
             let Workshop {
                 pack, packed, kept, ..
             } = workshop;
-            let json = if self.prune.is_nothing() {
-                raw.json()
+            let json = if prune.is_nothing() {
+                whole
             } else {
                 kept.clear();
-                self.prune.copy(raw.json(), kept);
+                prune.copy(whole, kept);
                 kept.as_slice()
             };
             let made = self.packer.pack(json, pack, packed);
@@ -164,6 +161,19 @@ impl Decode for Packed {
             kept.shrink_to(1 << 20);
             made
         })
+    }
+}
+
+impl Decode for Packed {
+    type Value = PackedJson;
+    type Error = PackError;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+        self.pack(self.prune, raw.json())
+    }
+
+    fn restore(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+        self.pack(Prune::NOTHING, raw.json())
     }
 
     fn is_costly(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,12 @@ use crate::batch::Batch;
 use crate::shared::Inner;
 
 /// How many bytes of JSON are one job: some milliseconds of work, and little memory.
-pub(crate) const JOB_BYTES: usize = 256 << 10;
+const JOB_BYTES: usize = 256 << 10;
+/// So many of a journal, which come sooner than a thread wakes.
+const JOURNAL_JOB_BYTES: usize = 1 << 20;
+/// How long a thread that helps waits for more. The next piece of a list or of a journal comes sooner, mostly, and to wake
+/// a thread takes as long as a tenth of a job.
+const LINGER: Duration = Duration::from_millis(2);
 /// How many threads help at most; a list does not come faster than this many can decode it.
 const MOST: usize = 8;
 
@@ -21,8 +27,27 @@ pub(crate) struct Pool<D: Decode> {
     decoder: Decoder<D>,
     under_way: VecDeque<Arc<Job<D::Value>>>,
     threads: usize,
+    job_bytes: usize,
+    /// How many help to read a journal, and with how many bytes at a time.
+    for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
+    helpers: Arc<Helpers<D::Value>>,
     spare: Vec<Batch<D::Value>>,
+}
+
+/// What the threads that help have in common.
+struct Helpers<V> {
+    desk: Mutex<Desk<V>>,
+    changed: Condvar,
+}
+
+struct Desk<V> {
+    jobs: VecDeque<Arc<Job<V>>>,
+    /// How many threads help.
+    helping: usize,
+    /// How many of them wait for a job.
+    idle: usize,
+    closed: bool,
 }
 
 /// Decodes, and says what cannot be used.
@@ -64,6 +89,72 @@ impl<D: Decode> Decoder<D> {
         };
         batch.decode(&*self.decode, report);
         batch.compute_values(&self.inner.indexes(), report);
+    }
+}
+
+impl<V> Helpers<V> {
+    fn new() -> Self {
+        Self {
+            desk: Mutex::new(Desk {
+                jobs: VecDeque::new(),
+                helping: 0,
+                idle: 0,
+                closed: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Desk<V>> {
+        // Nothing that can panic runs under the lock.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a job on the desk; returns whether one more thread should help, of so many at most.
+    fn push(&self, job: Arc<Job<V>>, most: usize) -> bool {
+        let mut desk = self.lock();
+        desk.jobs.push_back(job);
+        if desk.jobs.len() <= desk.idle {
+            self.changed.notify_one();
+            return false;
+        }
+        let wants_more = desk.helping < most;
+        desk.helping += usize::from(wants_more);
+        wants_more
+    }
+
+    /// Takes the next job; `None` where none comes for a while.
+    fn next(&self) -> Option<Arc<Job<V>>> {
+        let mut desk = self.lock();
+        loop {
+            if desk.closed {
+                break;
+            }
+            if let Some(job) = desk.jobs.pop_front() {
+                return Some(job);
+            }
+            desk.idle += 1;
+            let waited = self.changed.wait_timeout(desk, LINGER);
+            let (woken, why) = waited.unwrap_or_else(PoisonError::into_inner);
+            desk = woken;
+            desk.idle -= 1;
+            if why.timed_out() && desk.jobs.is_empty() {
+                break;
+            }
+        }
+        desk.helping -= 1;
+        None
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+impl<D: Decode> Drop for Pool<D> {
+    fn drop(&mut self) {
+        self.helpers.close();
     }
 }
 
@@ -123,13 +214,14 @@ where
     /// that a runtime of several threads would use.
     pub(crate) fn new(decoder: Decoder<D>, threads: Option<usize>) -> Self {
         let runtime = tokio::runtime::Handle::try_current().ok();
+        let others = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let for_journal = threads.unwrap_or(others).min(MOST);
         let threads = threads.unwrap_or_else(|| {
             // A runtime of one thread has one.
             let workers = runtime
                 .as_ref()
                 .map_or(1, |runtime| runtime.metrics().num_workers());
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            workers.min(processors) - 1
+            others.min(workers - 1)
         });
         let threads = if decoder.decode.is_costly() {
             threads.min(MOST)
@@ -140,13 +232,27 @@ where
             decoder,
             under_way: VecDeque::new(),
             threads,
+            job_bytes: JOB_BYTES,
+            for_journal: (for_journal, JOURNAL_JOB_BYTES),
             runtime,
+            helpers: Arc::new(Helpers::new()),
             spare: Vec::new(),
         }
     }
 
     pub(crate) const fn decoder(&self) -> &Decoder<D> {
         &self.decoder
+    }
+
+    /// Takes as many threads as there should be while a journal is read; and again after it, those of the driver.
+    pub(crate) const fn swap_threads(&mut self) {
+        core::mem::swap(&mut self.threads, &mut self.for_journal.0);
+        core::mem::swap(&mut self.job_bytes, &mut self.for_journal.1);
+    }
+
+    /// Returns how many bytes of JSON are one job.
+    pub(crate) const fn job_bytes(&self) -> usize {
+        self.job_bytes
     }
 
     /// Tells whether there is anybody but the driver.
@@ -166,9 +272,15 @@ where
             changed: Condvar::new(),
         });
         self.under_way.push_back(Arc::clone(&job));
-        if let Some(runtime) = &self.runtime {
-            let decoder = self.decoder.clone();
-            runtime.spawn_blocking(move || job.help(&decoder));
+        if let Some(runtime) = &self.runtime
+            && self.helpers.push(job, self.threads)
+        {
+            let (decoder, helpers) = (self.decoder.clone(), Arc::clone(&self.helpers));
+            runtime.spawn_blocking(move || {
+                while let Some(job) = helpers.next() {
+                    job.help(&decoder);
+                }
+            });
         }
     }
 

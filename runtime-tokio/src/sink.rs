@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informer_core::journal::{FileError, FileJournal, Identity, Journal, Loaded, LogError, Record};
 use informer_core::{
     Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
-    RawObject, Report, ResourceVersion, Sink,
+    Report, ResourceVersion, Sink,
 };
 
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use crate::batch::{Batch, Item};
 use crate::entry::Key;
 use crate::figures::Levels;
 use crate::journal::{Outbox, moment};
-use crate::pool::{Decoder, JOB_BYTES, Pool};
+use crate::pool::{Decoder, Pool};
 use crate::shared::Inner;
 
 /// How many objects are applied under one lock.
@@ -88,13 +88,32 @@ where
         log: &mut FileJournal,
         identity: &Identity,
     ) -> Result<Option<Restored>, LogError<FileError>> {
+        self.pool.swap_threads();
+        let restored = self.read(log, identity);
+        self.pool.swap_threads();
+        restored
+    }
+
+    fn read(
+        &mut self,
+        log: &mut FileJournal,
+        identity: &Identity,
+    ) -> Result<Option<Restored>, LogError<FileError>> {
         self.batch.items.push(Item::Begin);
         let mut reached = None;
         let mut objects = 0;
         let loaded = log.load(identity, &mut |record| match record {
-            Record::Put { object, .. } => {
+            Record::Put { key, object } => {
                 objects += 1;
-                self.object(&ObjectFrame::restored(RawObject::parse(object)));
+                let Decoder {
+                    inner,
+                    decode,
+                    source,
+                } = self.pool.decoder();
+                let now = (!self.pool.has_threads()).then_some(&**decode);
+                self.batch.restore(key, object, now, &mut |report| {
+                    inner.report_of(Some(*source), &report);
+                });
                 self.proceed();
             }
             Record::Stale { key } => self.batch.keep(key),
@@ -105,9 +124,18 @@ where
                 };
                 reached = Some((restored, moment(version.at)));
             }
-            // A file has no more of what was deleted.
-            Record::Delete { .. } | _ => {}
-        })?;
+            // It was put before.
+            Record::Delete { key } => {
+                objects -= 1;
+                self.batch.gone(key);
+            }
+            _ => {}
+        });
+        if reached.is_none() || loaded.is_err() {
+            self.batch.items.push(Item::Nothing);
+            self.apply(None);
+        }
+        let loaded = loaded?;
         if let Loaded::Refused(mismatch) = loaded {
             let problem = Problem::JournalRefused { mismatch };
             let report = Report::about(Phase::Journal, problem);
@@ -161,7 +189,7 @@ where
 
     /// Hands on what is enough for another thread, and applies what is there already.
     fn proceed(&mut self) {
-        if self.batch.pending() >= JOB_BYTES || self.batch.items.len() >= BATCH {
+        if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
             if self.batch.pending() > 0 {
                 let empty = self.pool.empty();
                 self.pool.push(core::mem::replace(&mut self.batch, empty));
@@ -259,6 +287,13 @@ where
                     cache.complete(self.source, version.clone());
                 }
                 Item::Restored(version) => cache.restore(self.source, version.clone()),
+                Item::Nothing => {
+                    cache.begin(self.source);
+                    let keys: Vec<Key> = cache.unnamed(self.source).cloned().collect();
+                    for key in keys {
+                        cache.delete(self.source, key.as_str(), None);
+                    }
+                }
                 Item::Confirmed => {
                     cache.confirm(self.source);
                     outbox.iter_mut().for_each(|outbox| outbox.still());

@@ -71,11 +71,8 @@ impl Default for PackedLz4 {
     }
 }
 
-impl Decode for PackedLz4 {
-    type Value = Lz4Json;
-    type Error = Infallible;
-
-    fn decode(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+impl PackedLz4 {
+    fn pack(&self, prune: Prune, whole: &[u8]) -> Lz4Json {
         let mut state = self.state.borrow_mut();
         let State {
             training,
@@ -83,11 +80,11 @@ impl Decode for PackedLz4 {
             kept,
             packed,
         } = &mut *state;
-        let json = if self.prune.is_nothing() {
-            raw.json()
+        let json = if prune.is_nothing() {
+            whole
         } else {
             kept.clear();
-            self.prune.copy(raw.json(), kept);
+            prune.copy(whole, kept);
             kept.as_slice()
         };
         packed.resize(lz4_flex::block::get_maximum_output_size(json.len()), 0);
@@ -108,7 +105,20 @@ impl Decode for PackedLz4 {
         packed.truncate(0);
         packed.shrink_to(4 * DICTIONARY_BYTES);
         kept.shrink_to(4 * DICTIONARY_BYTES);
-        Ok(value)
+        value
+    }
+}
+
+impl Decode for PackedLz4 {
+    type Value = Lz4Json;
+    type Error = Infallible;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+        Ok(self.pack(self.prune, raw.json()))
+    }
+
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+        Ok(self.pack(Prune::NOTHING, raw.json()))
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {

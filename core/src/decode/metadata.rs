@@ -33,6 +33,10 @@ impl Decode for Meta {
         )))
     }
 
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Metadata, Infallible> {
+        Ok(Metadata(raw.metadata().unwrap_or(b"{}").into()))
+    }
+
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
         let metadata = without_managed_fields(raw.metadata().unwrap_or(b"{}"));
         keep(&[br#"{"metadata":"#, &*metadata, b"}"].concat());

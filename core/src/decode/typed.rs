@@ -99,22 +99,11 @@ impl<T: DeserializeOwned> Decode for Json<T> {
     type Error = serde_json::Error;
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<Typed<T>, serde_json::Error> {
-        let object = match read(raw.json(), self.prune) {
-            Ok(object) => object,
-            // It has the better message, and knows of types that ask for more than a value.
-            Err(_) if self.prune.is_nothing() => serde_json::from_slice(raw.json())?,
-            Err(_) => {
-                let mut kept = Vec::new();
-                self.prune.copy(raw.json(), &mut kept);
-                serde_json::from_slice(&kept)?
-            }
-        };
-        let labels = if self.keep_labels {
-            raw.labels().map(Into::into)
-        } else {
-            None
-        };
-        Ok(Typed { object, labels })
+        self.decode_without(self.prune, raw)
+    }
+
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Typed<T>, serde_json::Error> {
+        self.decode_without(Prune::NOTHING, raw)
     }
 
     fn is_costly(&self) -> bool {
@@ -127,6 +116,31 @@ impl<T: DeserializeOwned> Decode for Json<T> {
 
     fn fingerprint(&self) -> u64 {
         0x6a73_6f6e ^ self.prune.fingerprint()
+    }
+}
+
+impl<T: DeserializeOwned> Json<T> {
+    fn decode_without(
+        &self,
+        prune: Prune,
+        raw: &RawObject<'_>,
+    ) -> Result<Typed<T>, serde_json::Error> {
+        let object = match read(raw.json(), prune) {
+            Ok(object) => object,
+            // It has the better message, and knows of types that ask for more than a value.
+            Err(_) if prune.is_nothing() => serde_json::from_slice(raw.json())?,
+            Err(_) => {
+                let mut kept = Vec::new();
+                prune.copy(raw.json(), &mut kept);
+                serde_json::from_slice(&kept)?
+            }
+        };
+        let labels = if self.keep_labels {
+            raw.labels().map(Into::into)
+        } else {
+            None
+        };
+        Ok(Typed { object, labels })
     }
 }
 

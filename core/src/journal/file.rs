@@ -1,10 +1,12 @@
 //! A log in two files.
 
 use core::fmt;
+use core::time::Duration;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use std::vec::Vec;
 
 use super::index::Keys;
@@ -15,6 +17,11 @@ use super::medium::{Area, Medium};
 const GATHERED: usize = 64 << 10;
 /// How much is read at a time.
 const AHEAD: usize = 256 << 10;
+/// How much is read at a time where what follows is not wanted: the begin of the next record is in it if that is near.
+const PEEK: usize = 2 << 10;
+/// How long that may take in the mean: much more than from the system's cache, and less than from a disk, of which
+/// all is read sooner in its order.
+const PEEK_TIME: Duration = Duration::from_micros(20);
 
 /// A journal in two files, `PATH.0` and `PATH.1`, of which one has the state and the other is empty but for a moment.
 ///
@@ -60,6 +67,8 @@ pub struct FileMedium {
     /// What is to be written at the end of an area.
     gathered: Gathered,
     ahead: Ahead,
+    /// For how long it could go on to peek.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -81,6 +90,8 @@ struct Ahead {
     area: Area,
     at: u64,
     bytes: Vec<u8>,
+    /// How many of them were read.
+    len: usize,
 }
 
 /// Why a file of a journal cannot be used.
@@ -176,7 +187,9 @@ impl FileMedium {
                 area: Area::First,
                 at: 0,
                 bytes: Vec::new(),
+                len: 0,
             },
+            patience: 100 * PEEK_TIME,
         })
     }
 
@@ -202,23 +215,42 @@ impl FileMedium {
         Ok(())
     }
 
-    fn read_ahead(&mut self, area: Area, at: u64, len: usize) -> Result<(), FileError> {
+    /// Makes sure that bytes were read, and with them as many as should be read at a time.
+    fn read_ahead(
+        &mut self,
+        area: Area,
+        at: u64,
+        len: usize,
+        most: usize,
+    ) -> Result<(), FileError> {
+        if self.ahead.get(area, at, len).is_some() {
+            return Ok(());
+        }
         self.flush()?;
+        let most = most.max(len);
         let mut bytes = core::mem::take(&mut self.ahead.bytes);
+        if bytes.len() < most {
+            bytes.resize(most, 0);
+        }
+        let into = bytes.get_mut(..most).unwrap_or_default();
         let named = self.named(area);
-        let mut file = &named.file;
-        bytes.clear();
-        let most = len.max(AHEAD) as u64;
-        let read = file
-            .seek(SeekFrom::Start(at))
-            .and_then(|_| file.take(most).read_to_end(&mut bytes));
-        read.map_err(named.failed("read"))?;
-        self.ahead = Ahead { area, at, bytes };
+        let read = read_at(&named.file, at, into).map_err(named.failed("read"))?;
+        self.ahead = Ahead {
+            area,
+            at,
+            bytes,
+            len: read,
+        };
         Ok(())
     }
 
+    fn ahead(&self, area: Area, at: u64, len: usize) -> Result<&[u8], FileError> {
+        let failed = || self.named(area).failed("read")(io::ErrorKind::UnexpectedEof.into());
+        self.ahead.get(area, at, len).ok_or_else(failed)
+    }
+
     fn set_len(&mut self, area: Area, len: u64) -> Result<(), FileError> {
-        self.ahead.bytes.clear();
+        self.ahead.len = 0;
         if self.gathered.area == area {
             self.gathered.bytes.clear();
         }
@@ -230,9 +262,36 @@ impl FileMedium {
 impl Ahead {
     fn get(&self, area: Area, at: u64, len: usize) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.at)?).ok()?;
-        let bytes = self.bytes.get(start..start.checked_add(len)?)?;
+        let bytes = self.bytes.get(..self.len)?;
+        let bytes = bytes.get(start..start.checked_add(len)?)?;
         (self.area == area).then_some(bytes)
     }
+}
+
+/// Reads as much as there is.
+fn read_at(file: &File, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(left) = into.get_mut(done..).filter(|left| !left.is_empty()) {
+        match read_some(file, at + done as u64, left) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(unix)]
+fn read_some(file: &File, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, into, at)
+}
+
+#[cfg(not(unix))]
+fn read_some(mut file: &File, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    use std::io::Read as _;
+    file.seek(SeekFrom::Start(at))?;
+    file.read(into)
 }
 
 impl Medium for FileMedium {
@@ -254,18 +313,27 @@ impl Medium for FileMedium {
     }
 
     fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.read_ahead(area, at, into.len(), AHEAD)?;
+        into.copy_from_slice(self.ahead(area, at, into.len())?);
+        Ok(())
+    }
+
+    fn peek(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), FileError> {
+        if self.patience.is_zero() {
+            return self.read(area, at, into);
+        }
         if self.ahead.get(area, at, into.len()).is_none() {
-            self.read_ahead(area, at, into.len())?;
+            let start = Instant::now();
+            self.read_ahead(area, at, into.len(), PEEK)?;
+            self.patience = (self.patience + PEEK_TIME).saturating_sub(start.elapsed());
         }
-        match self.ahead.get(area, at, into.len()) {
-            Some(bytes) => {
-                into.copy_from_slice(bytes);
-                Ok(())
-            }
-            None => Err(self.named(area).failed("read")(
-                io::ErrorKind::UnexpectedEof.into(),
-            )),
-        }
+        into.copy_from_slice(self.ahead(area, at, into.len())?);
+        Ok(())
+    }
+
+    fn lend(&mut self, area: Area, at: u64, len: usize) -> Result<Option<&[u8]>, FileError> {
+        self.read_ahead(area, at, len, AHEAD)?;
+        self.ahead(area, at, len).map(Some)
     }
 
     fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), FileError> {
@@ -276,7 +344,7 @@ impl Medium for FileMedium {
         }
         self.gathered.bytes.extend_from_slice(bytes);
         if self.ahead.area == area {
-            self.ahead.bytes.clear();
+            self.ahead.len = 0;
         }
         Ok(())
     }
@@ -304,5 +372,50 @@ impl Medium for FileMedium {
 
     fn free(&mut self, area: Area) -> Result<(), FileError> {
         self.set_len(area, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Identity, Journal as _, Loaded, Reached, Record};
+    use super::*;
+    use crate::resource::Resource;
+
+    /// In large steps and in small ones, from a slow disk and from memory.
+    #[test]
+    fn however_it_is_read_it_is_the_same() {
+        let folder =
+            std::env::temp_dir().join(std::format!("informer-read-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("pods");
+        let identity = Identity::new("here", &Resource::new("", "v1", "pods"), 0);
+        let object =
+            |number: usize| std::vec![b'x'; number * 977 % (2 * PEEK) + number % 3 * AHEAD];
+        let mut journal = FileJournal::open(&path).unwrap();
+        journal.load(&identity, &mut |_| ()).unwrap();
+        for number in 0..100 {
+            let (key, object) = (std::format!("prod/{number}"), object(number));
+            let (key, object) = (&*key, &*object);
+            journal.append(Record::Put { key, object }).unwrap();
+        }
+        journal.append(Record::Version(Reached::new("7"))).unwrap();
+        drop(journal);
+        for patience in [Duration::ZERO, PEEK_TIME / 1000, Duration::MAX / 2] {
+            let mut medium = FileMedium::open(&path).unwrap();
+            medium.patience = patience;
+            let mut journal: FileJournal = Log::new(medium, Vec::new());
+            let mut count = 0;
+            let loaded = journal.load(&identity, &mut |record| {
+                if let Record::Put { key, object: found } = record {
+                    assert_eq!(key, std::format!("prod/{count}"));
+                    assert_eq!(found, object(count));
+                    count += 1;
+                } else {
+                    assert_eq!(record, Record::Version(Reached::new("7")));
+                }
+            });
+            assert_eq!((loaded.unwrap(), count), (Loaded::Restored, 100));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

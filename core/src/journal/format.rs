@@ -78,11 +78,25 @@ impl Cursor {
 pub(super) struct Found {
     pub(super) kind: Kind,
     pub(super) flags: u8,
+    pub(super) area: Area,
     pub(super) at: u64,
     /// With what it is filled up by.
     pub(super) size: u64,
     pub(super) key: KeyBuf,
+    /// Where the value is.
+    pub(super) value: u64,
     pub(super) len: usize,
+}
+
+/// How a record is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Its value is put into the room, and checked.
+    Checked,
+    /// It was found to be whole a moment ago, and need not be looked at again.
+    Again,
+    /// Its value is checked where the medium has it.
+    InPlace,
 }
 
 /// The first bytes of a record.
@@ -103,6 +117,11 @@ impl Header {
             key: (key <= MAX_KEY).then_some(key)?,
             len: usize::try_from(u32::from_le_bytes([a, b, c, d])).ok()?,
         })
+    }
+
+    /// Reads it where the record can be whole.
+    fn parse_within(bytes: [u8; HEADER], at: u64, end: u64) -> Option<Self> {
+        Self::parse(bytes).filter(|header| at + header.size(1) <= end)
     }
 
     fn bytes(&self) -> Option<[u8; HEADER]> {
@@ -129,7 +148,7 @@ pub(super) fn read<M: Medium>(
     cursor: &mut Cursor,
     end: u64,
 ) -> Result<Option<Found>, M::Error> {
-    read_as(medium, room, cursor, end, true)
+    read_as(medium, room, cursor, end, How::Checked)
 }
 
 /// As [`read`], of a record that was found to be whole a moment ago, and need not be looked at again.
@@ -139,7 +158,17 @@ pub(super) fn read_again<M: Medium>(
     cursor: &mut Cursor,
     end: u64,
 ) -> Result<Option<Found>, M::Error> {
-    read_as(medium, room, cursor, end, false)
+    read_as(medium, room, cursor, end, How::Again)
+}
+
+/// As [`read`], but the value is in the room only where the medium does not lend it.
+pub(super) fn read_in_place<M: Medium>(
+    medium: &mut M,
+    room: &mut impl Room,
+    cursor: &mut Cursor,
+    end: u64,
+) -> Result<Option<Found>, M::Error> {
+    read_as(medium, room, cursor, end, How::InPlace)
 }
 
 fn read_as<M: Medium>(
@@ -147,30 +176,44 @@ fn read_as<M: Medium>(
     room: &mut impl Room,
     cursor: &mut Cursor,
     end: u64,
-    is_checked: bool,
+    how: How,
 ) -> Result<Option<Found>, M::Error> {
     let Cursor { area, at, check } = *cursor;
-    let Some(header) = read_header(medium, area, at, end)? else {
+    let mut bytes = [0; HEADER];
+    let Some(header) = fits(at, end)
+        .then(|| medium.read(area, at, &mut bytes))
+        .transpose()?
+        .and_then(|()| Header::parse_within(bytes, at, end))
+    else {
         return Ok(None);
     };
     let mut text = [0; MAX_KEY];
     let Some(name) = text.get_mut(..header.key) else {
         return Ok(None);
     };
-    let mut place = at + HEADER as u64;
-    medium.read(area, place, name)?;
-    place += header.key as u64;
-    // What is longer than the room was not written by this program.
-    let Some(value) = room.room(header.len) else {
-        return Ok(None);
+    medium.read(area, at + HEADER as u64, name)?;
+    let place = at + (HEADER + header.key) as u64;
+    let mut sum = crc(crc(check, &bytes), name);
+    let lent = match how {
+        How::InPlace => medium.lend(area, place, header.len)?,
+        How::Checked | How::Again => None,
     };
-    medium.read(area, place, value)?;
-    place += header.len as u64;
+    if let Some(value) = lent {
+        sum = crc(sum, value);
+    } else {
+        // What is longer than the room was not written by this program.
+        let Some(value) = room.room(header.len) else {
+            return Ok(None);
+        };
+        medium.read(area, place, value)?;
+        if how != How::Again {
+            sum = crc(sum, value);
+        }
+    }
     let mut stored = [0; CHECK];
-    medium.read(area, place, &mut stored)?;
+    medium.read(area, place + header.len as u64, &mut stored)?;
     let stored = u32::from_le_bytes(stored);
-    let begin = header.bytes().unwrap_or_default();
-    if is_checked && crc(crc(crc(check, &begin), name), value) != stored {
+    if how != How::Again && sum != stored {
         return Ok(None);
     }
     let mut key = KeyBuf::new();
@@ -189,44 +232,40 @@ fn read_as<M: Medium>(
     Ok(Some(Found {
         kind: header.kind,
         flags: header.flags,
+        area,
         at,
         size,
         key,
+        value: place,
         len: header.len,
     }))
 }
 
-/// Reads what a record begins with, where it can be whole.
-fn read_header<M: Medium>(
-    medium: &mut M,
-    area: Area,
-    at: u64,
-    end: u64,
-) -> Result<Option<Header>, M::Error> {
-    if at + ((HEADER + CHECK) as u64) > end {
-        return Ok(None);
-    }
-    let mut bytes = [0; HEADER];
-    medium.read(area, at, &mut bytes)?;
-    let header = Header::parse(bytes);
-    Ok(header.filter(|header| at + size(header.key, header.len, 1) <= end))
+/// Tells whether there is room for a record at all.
+const fn fits(at: u64, end: u64) -> bool {
+    at + (HEADER + CHECK) as u64 <= end
 }
 
-/// Reads the kind and the key of a record that was found whole before, and its size.
+/// Reads the kind and the key of a record, and its size, without looking whether it is whole.
 pub(super) fn read_key<M: Medium>(
     medium: &mut M,
     area: Area,
     at: u64,
     end: u64,
 ) -> Result<Option<(Kind, KeyBuf, u64)>, M::Error> {
-    let Some(header) = read_header(medium, area, at, end)? else {
+    let mut bytes = [0; HEADER];
+    if !fits(at, end) {
+        return Ok(None);
+    }
+    medium.peek(area, at, &mut bytes)?;
+    let Some(header) = Header::parse_within(bytes, at, end) else {
         return Ok(None);
     };
     let mut text = [0; MAX_KEY];
     let name = text.get_mut(..header.key).unwrap_or_default();
-    medium.read(area, at + HEADER as u64, name)?;
+    medium.peek(area, at + HEADER as u64, name)?;
     let mut key = KeyBuf::new();
-    // It was written from one.
+    // It was written from one; where it was not, the record is not whole.
     let _ = key.write_str(core::str::from_utf8(name).unwrap_or_default());
     Ok(Some((header.kind, key, header.size(medium.unit()))))
 }

@@ -1,7 +1,10 @@
 //! Which records of a log still count.
 
 #[cfg(feature = "alloc")]
-use alloc::{boxed::Box, collections::BTreeMap};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, btree_map::Entry},
+};
 
 /// Remembers where the newest record of each key is, so that a log need not be read for it.
 pub trait Index: Default {
@@ -22,6 +25,8 @@ pub trait Index: Default {
     fn clear(&mut self);
     /// Returns how many bytes the records take that count.
     fn live(&self) -> u64;
+    /// Returns how many objects there are.
+    fn objects(&self) -> usize;
 }
 
 /// Remembers nothing: for a device without an allocator. Compaction then reads the log once for each of its records.
@@ -40,6 +45,9 @@ impl Index for Scanned {
     }
     fn clear(&mut self) {}
     fn live(&self) -> u64 {
+        0
+    }
+    fn objects(&self) -> usize {
         0
     }
 }
@@ -72,13 +80,10 @@ impl Index for Keys {
             size,
         };
         self.live += size;
-        match self.places.get_mut(key) {
-            Some(before) => {
-                self.live -= before.size;
-                *before = place;
-            }
-            None => {
-                self.places.insert(key.into(), place);
+        match self.places.entry(key.into()) {
+            Entry::Occupied(mut before) => self.live -= before.insert(place).size,
+            Entry::Vacant(free) => {
+                free.insert(place);
             }
         }
     }
@@ -120,5 +125,9 @@ impl Index for Keys {
 
     fn live(&self) -> u64 {
         self.live
+    }
+
+    fn objects(&self) -> usize {
+        self.places.len()
     }
 }

@@ -47,6 +47,18 @@ struct Tail {
     blocked: bool,
 }
 
+impl Tail {
+    /// An area that was read up to its last version.
+    const fn loaded(start: Cursor, end: Cursor) -> Self {
+        Self {
+            start,
+            committed: Some(end),
+            end,
+            blocked: false,
+        }
+    }
+}
+
 /// Why a log cannot be read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -137,84 +149,190 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             .map(|(sequence, identity)| (sequence, identity, cursor)))
     }
 
-    /// Reads an area up to its last version; `None` where it has none.
-    fn scan(&mut self, start: Cursor) -> Result<Option<Tail>, M::Error> {
+    /// Hands over what counts of an area that it reads up to its last version; `None` where it has none.
+    fn load_area(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
+        let tail = if I::KEEPS {
+            self.load_at_once(start, take)?
+        } else {
+            self.load_twice(start, take)?
+        };
+        let Some(mut tail) = tail else {
+            return Ok(None);
+        };
+        tail.blocked = !self.medium.cut(start.area, tail.end.at)?;
+        Ok(Some(tail))
+    }
+
+    /// Reads what is whole up to the last version, and then all of that again.
+    fn load_twice(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
         let end = self.medium.len(start.area)?;
         let mut cursor = start;
         let mut committed = None;
-        self.index.clear();
         while let Some(found) = self.next(&mut cursor, end)? {
             match found.kind {
                 Kind::Head => break,
                 Kind::Version => committed = Some(cursor),
                 Kind::Put | Kind::Delete | Kind::Stale => {}
             }
-            self.remember(&found);
         }
         let Some(committed) = committed else {
             return Ok(None);
         };
-        if I::KEEPS && cursor.at != committed.at {
-            // Without what came after the last version.
-            self.index.clear();
-            let mut cursor = start;
-            while let Some(found) = self.next(&mut cursor, committed.at)? {
-                self.remember(&found);
-            }
+        let mut cursor = start;
+        while cursor.at < committed.at {
+            // It was looked at before.
+            let (medium, room) = (&mut self.medium, &mut self.room);
+            let found = format::read_again(medium, room, &mut cursor, committed.at)?;
+            let found = found.ok_or(LogError::Damaged)?;
+            self.give(&found, true, cursor.at >= committed.at, take)?;
         }
-        let blocked = !self.medium.cut(start.area, committed.at)?;
-        Ok(Some(Tail {
-            start,
-            committed: Some(committed),
-            end: committed,
-            blocked,
-        }))
+        Ok(Some(Tail::loaded(start, committed)))
+    }
+
+    /// Looks at the keys, so that it knows what counts, and reads the rest once: what it finds to be whole is handed over
+    /// at once. Where something is not whole, so that less counts than it seemed, it is taken back.
+    fn load_at_once(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
+        let mut end = self.medium.len(start.area)?;
+        while let Some((committed, all_count)) = self.survey(start, end)? {
+            let mut cursor = start;
+            while cursor.at < committed {
+                let (medium, room) = (&mut self.medium, &mut self.room);
+                let found = format::read_in_place(medium, room, &mut cursor, committed)?;
+                let Some(found) = found else {
+                    break;
+                };
+                let counts = all_count || self.index.is_live(found.key.as_str(), found.at);
+                self.give(&found, counts, cursor.at >= committed, take)?;
+            }
+            if cursor.at >= committed {
+                return Ok(Some(Tail::loaded(start, cursor)));
+            }
+            end = cursor.at;
+            self.take_back(start, end, take)?;
+        }
+        Ok(None)
+    }
+
+    /// Looks at the keys of an area, and remembers what counts if all of it is whole up to the last version; returns where
+    /// that ends, and whether all up to there counts.
+    fn survey(&mut self, start: Cursor, end: u64) -> Result<Option<(u64, bool)>, M::Error> {
+        let mut end = end;
+        loop {
+            self.index.clear();
+            let mut puts = 0;
+            let mut all_put = true;
+            let mut committed = None;
+            let mut at = start.at;
+            while let Some((kind, key, size)) =
+                format::read_key(&mut self.medium, start.area, at, end)?
+            {
+                if kind == Kind::Head {
+                    break;
+                }
+                self.remember(kind, key.as_str(), at, size);
+                at += size;
+                match kind {
+                    Kind::Put => puts += 1,
+                    Kind::Version => committed = Some(at),
+                    Kind::Head | Kind::Delete | Kind::Stale => all_put = false,
+                }
+            }
+            let Some(committed) = committed else {
+                return Ok(None);
+            };
+            if committed == at {
+                let all_count = all_put && puts == self.index.objects();
+                return Ok(Some((committed, all_count)));
+            }
+            // Without what came after the last version.
+            end = committed;
+        }
+    }
+
+    /// Takes back what was handed over up to a place.
+    fn take_back(
+        &mut self,
+        start: Cursor,
+        end: u64,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<(), M::Error> {
+        let mut at = start.at;
+        while let Some((kind, key, size)) = format::read_key(&mut self.medium, start.area, at, end)?
+        {
+            let key = key.as_str();
+            if kind == Kind::Put && self.index.is_live(key, at) {
+                take(Record::Delete { key });
+            }
+            at += size;
+        }
+        Ok(())
     }
 
     fn next(&mut self, cursor: &mut Cursor, end: u64) -> Result<Option<Found>, M::Error> {
         format::read(&mut self.medium, &mut self.room, cursor, end)
     }
 
-    fn remember(&mut self, found: &Found) {
-        let key = found.key.as_str();
-        match found.kind {
-            Kind::Put => self.index.put(key, found.at, found.size),
-            Kind::Stale => self.index.stale(key, found.at, found.size),
+    fn remember(&mut self, kind: Kind, key: &str, at: u64, size: u64) {
+        match kind {
+            Kind::Put => self.index.put(key, at, size),
+            Kind::Stale => self.index.stale(key, at, size),
             Kind::Delete => self.index.delete(key),
             Kind::Head | Kind::Version => {}
         }
     }
 
-    /// Hands over what counts, and the version.
+    /// Hands over a record that was just read, if it counts, and the last of the versions.
     fn give(
         &mut self,
-        tail: &Tail,
+        found: &Found,
+        counts: bool,
+        is_last: bool,
         take: &mut dyn FnMut(Record<'_>),
-    ) -> Result<(), LogError<M::Error>> {
-        let end = tail.end.at;
-        let mut cursor = tail.start;
-        while cursor.at < end {
-            // The scan has just looked at it.
-            let found = format::read_again(&mut self.medium, &mut self.room, &mut cursor, end)?;
-            let found = found.ok_or(LogError::Damaged)?;
-            let key = found.key.as_str();
-            let value = self.room.room(found.len).unwrap_or_default();
-            let is_last = cursor.at >= end;
-            match found.kind {
-                Kind::Put if self.index.is_live(key, found.at) => {
-                    take(Record::Put { key, object: value });
-                }
-                Kind::Stale if self.index.is_live(key, found.at) => take(Record::Stale { key }),
-                Kind::Delete if !I::KEEPS => take(Record::Delete { key }),
-                Kind::Version if is_last => take(Record::Version(Reached {
-                    version: key,
-                    at: Some(number(value)).filter(|at| *at > 0),
-                    complete: found.flags & INCOMPLETE == 0,
-                })),
-                Kind::Head | Kind::Put | Kind::Delete | Kind::Stale | Kind::Version => {}
+    ) -> Result<(), M::Error> {
+        let key = found.key.as_str();
+        match found.kind {
+            Kind::Put if counts => {
+                let object = self.value(found)?;
+                take(Record::Put { key, object });
             }
+            Kind::Stale if counts => take(Record::Stale { key }),
+            Kind::Delete if !I::KEEPS => take(Record::Delete { key }),
+            Kind::Version if is_last => {
+                let at = number(self.value(found)?);
+                take(Record::Version(Reached {
+                    version: key,
+                    at: Some(at).filter(|at| *at > 0),
+                    complete: found.flags & INCOMPLETE == 0,
+                }));
+            }
+            Kind::Head | Kind::Put | Kind::Delete | Kind::Stale | Kind::Version => {}
         }
         Ok(())
+    }
+
+    /// Returns the value of a record that was just read.
+    fn value(&mut self, found: &Found) -> Result<&[u8], M::Error> {
+        let lent = if I::KEEPS {
+            self.medium.lend(found.area, found.value, found.len)?
+        } else {
+            None
+        };
+        Ok(match lent {
+            Some(value) => value,
+            None => self.room.room(found.len).unwrap_or_default(),
+        })
     }
 
     fn try_load(
@@ -227,16 +345,20 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         areas.sort_unstable_by_key(|area| core::cmp::Reverse(area.map(|(sequence, ..)| sequence)));
         for (sequence, found, start) in areas.into_iter().flatten() {
             self.sequence = self.sequence.max(sequence);
-            let Some(tail) = self.scan(start)? else {
+            let mismatch = identity.mismatch(&found);
+            let loaded = match mismatch {
+                None => self.load_area(start, take)?,
+                Some(_) => self.load_area(start, &mut |_| ())?,
+            };
+            let Some(tail) = loaded else {
                 continue;
             };
             self.valid = Some(start.area);
-            if let Some(mismatch) = identity.mismatch(&found) {
+            if let Some(mismatch) = mismatch {
                 self.index.clear();
                 return Ok(Loaded::Refused(mismatch));
             }
             self.tail = Some(tail);
-            self.give(&tail, take)?;
             return Ok(Loaded::Restored);
         }
         self.index.clear();
@@ -295,12 +417,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         }
         let found = tail.end.at;
         format::write(&mut self.medium, &mut tail.end, (kind, flags), key, value)?;
-        match kind {
-            Kind::Put => self.index.put(key, found, needed),
-            Kind::Stale => self.index.stale(key, found, needed),
-            Kind::Delete => self.index.delete(key),
-            Kind::Head | Kind::Version => {}
-        }
+        self.remember(kind, key, found, needed);
         if kind == Kind::Version {
             self.commit(&mut tail)?;
         }

@@ -63,6 +63,23 @@ pub trait Medium {
     /// Fails where they cannot be read.
     fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error>;
 
+    /// Reads a few bytes of which those that follow are not wanted next. Left out, it is [`read`](Self::read).
+    ///
+    /// # Errors
+    /// Fails where they cannot be read.
+    fn peek(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error> {
+        self.read(area, at, into)
+    }
+
+    /// Lends bytes that are within the length of an area, where it has them in memory anyway. Left out, it lends none.
+    ///
+    /// # Errors
+    /// Fails where they cannot be read.
+    fn lend(&mut self, area: Area, at: u64, len: usize) -> Result<Option<&[u8]>, Self::Error> {
+        let _ = (area, at, len);
+        Ok(None)
+    }
+
     /// Writes bytes, each place once until the area is cleared.
     ///
     /// # Errors

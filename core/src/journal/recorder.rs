@@ -3,7 +3,7 @@
 use super::{Identity, Journal, Loaded, Reached, Record};
 use crate::cache::Cache;
 use crate::decode::{Decode, RawObject};
-use crate::informer::{Told, decode_object, decode_raw, take_frame, upsert};
+use crate::informer::{Told, decode_object, restore_raw, take_frame, upsert};
 use crate::key::KeyBuf;
 use crate::object::Object;
 use crate::reflector::{Change, Frame, ObjectFrame};
@@ -94,7 +94,7 @@ impl<J: Journal> Recorder<J> {
         let loaded = self.journal.load(identity, &mut |record| match record {
             Record::Put { key, object } => {
                 let raw = RawObject::parse(object);
-                let decoded = decode_raw(decode, &raw, key, report);
+                let decoded = restore_raw(decode, &raw, key, report);
                 lacks |= !upsert(cache, source, Change::Listed, key, decoded, report);
                 // Nothing is told of it yet, but of other sources.
                 while let Some(told) = cache.pop() {

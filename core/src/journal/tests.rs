@@ -218,6 +218,88 @@ fn it_is_whole_wherever_it_is_cut() {
     is_whole_wherever_it_is_cut::<Scanned>();
 }
 
+/// Whatever byte is not what was written, all that was there up to a version before it is.
+fn is_whole_wherever_it_is_damaged<I: Index>() {
+    let (mut log, _) = load::<I>(Memory::default());
+    let mut rng = Rng::new(4);
+    let mut state = State::default();
+    let mut states = alloc::vec![(0, None)];
+    for number in 1..60 {
+        random(&mut rng, number, &mut |record| {
+            log.append(record).unwrap();
+            take(&mut state, record);
+            if matches!(record, Record::Version(_)) {
+                states.push((log.medium().areas[0].len(), Some(state.clone())));
+            }
+        });
+    }
+    let medium = log.into_medium();
+    for at in 0..medium.areas[0].len() {
+        let mut damaged = medium.clone();
+        damaged.areas[0][at] ^= 1 << (at % 8);
+        let before = states.iter().rev().find(|(end, _)| *end <= at);
+        assert_eq!(load::<I>(damaged).1, before.unwrap().1, "at {at}");
+    }
+}
+
+#[test]
+fn it_is_whole_wherever_it_is_damaged() {
+    is_whole_wherever_it_is_damaged::<Keys>();
+    is_whole_wherever_it_is_damaged::<Scanned>();
+}
+
+/// Of what is read once each object comes once, unless it is taken back.
+#[test]
+fn what_turns_out_not_to_count_is_taken_back() {
+    let (mut log, _) = load::<Keys>(Memory::default());
+    let mut append = |record| log.append(record).unwrap();
+    append(put("a", b"1"));
+    append(put("b", b"1"));
+    append(Record::Version(Reached::new("1")));
+    append(put("b", b"2"));
+    append(put("c", b"2"));
+    append(Record::Delete { key: "a" });
+    append(Record::Version(Reached::new("2")));
+    let mut medium = log.into_medium();
+    assert_eq!(told(medium.clone()), ["+b 2", "+c 2", "@2"]);
+    // The last version is one no more, and looks as if it were.
+    *medium.areas[0].last_mut().unwrap() ^= 1;
+    assert_eq!(
+        told(medium.clone()),
+        ["+b 2", "+c 2", "-b", "-c", "+a 1", "+b 1", "@1"]
+    );
+    // Nothing is left but the first record of the area.
+    let at = medium.areas[0].windows(2).position(|two| two == b"a1");
+    medium.areas[0][at.unwrap()] ^= 1;
+    assert_eq!(told(medium), [""; 0]);
+}
+
+const fn put<'a>(key: &'a str, object: &'a [u8]) -> Record<'a> {
+    Record::Put { key, object }
+}
+
+/// What is handed over, in its order.
+fn told(medium: Memory) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut log: Log<_, Keys, _> = Log::new(medium, Vec::new());
+    let loaded = log.load(&identity(), &mut |record| {
+        told.push(match record {
+            Record::Put { key, object } => {
+                alloc::format!("+{key} {}", core::str::from_utf8(object).unwrap())
+            }
+            Record::Delete { key } => alloc::format!("-{key}"),
+            Record::Stale { key } => alloc::format!("?{key}"),
+            Record::Version(reached) => alloc::format!("@{}", reached.version),
+        });
+    });
+    let is_empty = loaded.unwrap() == Loaded::Empty;
+    assert_eq!(
+        is_empty,
+        told.last().is_none_or(|last| !last.starts_with('@'))
+    );
+    told
+}
+
 #[test]
 fn a_log_that_grows_is_compacted() {
     let (mut log, _) = load::<Keys>(Memory::default());

@@ -41,18 +41,6 @@ pub struct ObjectFrame<'a> {
     pub problem: Option<FrameProblem>,
 }
 
-impl<'a> ObjectFrame<'a> {
-    /// An object as a persisted cache has it: it belongs to a first state, as one that a list names.
-    #[must_use]
-    pub const fn restored(raw: RawObject<'a>) -> Self {
-        Self {
-            change: Change::Listed,
-            raw,
-            problem: None,
-        }
-    }
-}
-
 /// What is said of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Change {

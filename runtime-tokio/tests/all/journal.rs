@@ -525,3 +525,44 @@ async fn a_file_takes_no_more_than_twice_what_it_holds() {
     running.pods.served().await.unwrap();
     assert_eq!(running.held(), place.truth());
 }
+
+/// The file's last version is no more, so that what seemed to be superseded by it counts again; and then nothing is.
+#[tokio::test(start_paused = true)]
+async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
+    for decoders in [0, 2] {
+        let place = Place::new(3);
+        place.fill().await;
+        let before = place.truth();
+        let file = place.folder.path().join("pods.0");
+        let first = std::fs::read(&file).unwrap().len();
+        let mut running = run(place.builder(Raw).decoders(decoders));
+        running.pods.synced().await.unwrap();
+        place.mock.update("pods", pod("p1", 1)).unwrap();
+        place.mock.create("pods", pod("p7", 0)).unwrap();
+        place.mock.delete("pods", "prod", "p2").unwrap();
+        sleep(Duration::from_secs(1)).await;
+        running.told().await;
+        running.stop().await;
+        place.away();
+
+        let whole = std::fs::read(&file).unwrap();
+        for (at, expected) in [
+            (whole.len() - 1, &before),
+            (first + 20, &before),
+            (100, &Known::new()),
+        ] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+            let running = run(place.builder(Raw).decoders(decoders));
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(&running.held(), expected, "byte {at}");
+            assert_eq!(running.pods.stale_since().is_some(), !expected.is_empty());
+            running.stop().await;
+        }
+        place.back();
+        let running = place.start();
+        running.pods.synced().await.unwrap();
+        assert_eq!(running.held(), place.truth());
+    }
+}
