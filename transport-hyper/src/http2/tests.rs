@@ -35,14 +35,19 @@ async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
     let (connection, server) = tokio::join!(opening, async {
         let mut server = builder.handshake(theirs).await.unwrap();
         // The settings go out when it is polled.
-        poll_fn(|cx| {
-            let _ = server.poll_closed(cx);
-            Poll::Ready(())
-        })
-        .await;
+        flush(&mut server).await;
         server
     });
     (connection.map_err(|e| e.to_string()).unwrap(), server)
+}
+
+/// Lets what the server has to say go out, where nothing drives it.
+async fn flush(server: &mut Server) {
+    poll_fn(|cx| {
+        let _ = server.poll_closed(cx);
+        Poll::Ready(())
+    })
+    .await;
 }
 
 /// Serves a connection: hands out each request's stream, with the headers of the answer sent already.
@@ -66,13 +71,40 @@ fn get() -> Request<()> {
     Request::get("http://server/x").body(()).unwrap()
 }
 
+type Asked = Result<(StatusCode, HeaderMap, Http2Body), NoResponse>;
+
+fn body(asked: Asked) -> Http2Body {
+    let asked = asked.map_err(|failure| failure.error.to_string());
+    asked.unwrap().2
+}
+
 async fn ask(connection: &Arc<Http2>) -> Http2Body {
     let place = connection.reserve().unwrap();
-    let asked = place.request(get()).await;
-    asked
-        .map_err(|failure| failure.error.to_string())
-        .unwrap()
-        .2
+    body(place.request(get()).await)
+}
+
+/// Opens a stream of a connection that is served; returns both its ends.
+async fn open(
+    connection: &Arc<Http2>,
+    asked: &mut mpsc::UnboundedReceiver<h2::SendStream<Bytes>>,
+) -> (Http2Body, h2::SendStream<Bytes>) {
+    let body = ask(connection).await;
+    (body, asked.recv().await.unwrap())
+}
+
+/// Asks a server that nothing drives: it takes the request, responds, and is not polled any more.
+async fn ask_by_hand<T>(
+    connection: &Arc<Http2>,
+    server: &mut Server,
+    respond: impl FnOnce(&mut SendResponse<Bytes>) -> T,
+) -> (Asked, T) {
+    let place = connection.reserve().unwrap();
+    tokio::join!(place.request(get()), async {
+        let (_, mut responder) = server.accept().await.unwrap().unwrap();
+        let responded = respond(&mut responder);
+        flush(server).await;
+        responded
+    })
 }
 
 async fn data(body: &mut Http2Body) -> Option<Result<Bytes, HyperError>> {
@@ -94,8 +126,9 @@ async fn two_hundred_streams_on_one_connection_of_which_some_are_not_polled() {
     let mut bodies = Vec::new();
     let mut streams = Vec::new();
     for _ in 0..200 {
-        bodies.push(ask(&connection).await);
-        streams.push(asked.recv().await.unwrap());
+        let (body, stream) = open(&connection, &mut asked).await;
+        bodies.push(body);
+        streams.push(stream);
     }
     // Every fifth was polled once, so it is among those who wait, and then no more for long.
     let mut left = Vec::new();
@@ -141,15 +174,14 @@ async fn what_nobody_reads_holds_back_its_own_stream_alone() {
     let mut asked = serve(server);
     let mut idle = Vec::new();
     for _ in 0..5 {
-        idle.push(ask(&connection).await);
-        let mut stream = asked.recv().await.unwrap();
+        let (body, mut stream) = open(&connection, &mut asked).await;
+        idle.push(body);
         // More than the window of a stream, five times: more than a connection has where nobody enlarges it.
         stream
             .send_data(Bytes::from(vec![b'x'; 100_000]), true)
             .unwrap();
     }
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
     for round in 0..50 {
         stream
             .send_data(Bytes::from(vec![b'y'; 60_000]), false)
@@ -173,10 +205,8 @@ async fn what_nobody_reads_holds_back_its_own_stream_alone() {
 async fn a_body_that_is_dropped_ends_its_stream_and_no_other() {
     let (connection, server) = pair(None, 2).await;
     let mut asked = serve(server);
-    let mut kept = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
-    let dropped = ask(&connection).await;
-    let mut other = asked.recv().await.unwrap();
+    let (mut kept, mut stream) = open(&connection, &mut asked).await;
+    let (dropped, mut other) = open(&connection, &mut asked).await;
     assert!(connection.reserve().is_none());
 
     drop(dropped);
@@ -209,18 +239,8 @@ async fn a_request_that_is_given_up_ends_its_stream() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_goes_away_takes_no_more_and_ends_what_it_has() {
     let (connection, mut server) = pair(None, 10).await;
-    let place = connection.reserve().unwrap();
-    let (body, mut stream) = tokio::join!(place.request(get()), async {
-        let (_, mut respond) = server.accept().await.unwrap().unwrap();
-        let stream = answer(&mut respond);
-        poll_fn(|cx| {
-            let _ = server.poll_closed(cx);
-            Poll::Ready(())
-        })
-        .await;
-        stream
-    });
-    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    let (asked, mut stream) = ask_by_hand(&connection, &mut server, answer).await;
+    let mut body = body(asked);
     assert!(connection.is_open());
     server.graceful_shutdown();
     tokio::spawn(async move { while server.accept().await.is_some() {} });
@@ -240,8 +260,7 @@ async fn a_connection_that_goes_away_takes_no_more_and_ends_what_it_has() {
 async fn a_server_that_answers_pings_is_alive() {
     let (connection, server) = pair(Some((12, 10)), 10).await;
     let mut asked = serve(server);
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
     tokio::join!(
         async {
             tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -254,18 +273,8 @@ async fn a_server_that_answers_pings_is_alive() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_gone_in_silence_is_noticed() {
     let (connection, mut server) = pair(Some((12, 10)), 10).await;
-    let place = connection.reserve().unwrap();
-    let (body, _stream) = tokio::join!(place.request(get()), async {
-        let (_, mut respond) = server.accept().await.unwrap().unwrap();
-        let stream = answer(&mut respond);
-        poll_fn(|cx| {
-            let _ = server.poll_closed(cx);
-            Poll::Ready(())
-        })
-        .await;
-        stream
-    });
-    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    let (asked, _stream) = ask_by_hand(&connection, &mut server, answer).await;
+    let mut body = body(asked);
     // From here on nobody drives the server, and nothing is closed.
     let began = Instant::now();
     let error = data(&mut body).await.unwrap().unwrap_err();
@@ -282,8 +291,7 @@ async fn a_server_that_has_gone_in_silence_is_noticed() {
 async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
     let (connection, server) = pair(Some((12, 10)), 10).await;
     let mut asked = serve(server);
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
     for _ in 0..3 {
         // It begins to wait, then is not polled for long, whatever wakes it.
         let cx = &mut Context::from_waker(Waker::noop());
@@ -297,18 +305,8 @@ async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
 #[tokio::test(start_paused = true)]
 async fn without_pings_silence_is_no_sign() {
     let (connection, mut server) = pair(None, 10).await;
-    let place = connection.reserve().unwrap();
-    let (body, _stream) = tokio::join!(place.request(get()), async {
-        let (_, mut respond) = server.accept().await.unwrap().unwrap();
-        let stream = answer(&mut respond);
-        poll_fn(|cx| {
-            let _ = server.poll_closed(cx);
-            Poll::Ready(())
-        })
-        .await;
-        stream
-    });
-    let mut body = body.map_err(|f| f.error.to_string()).unwrap().2;
+    let (asked, _stream) = ask_by_hand(&connection, &mut server, answer).await;
+    let mut body = body(asked);
     let hour = Duration::from_secs(3_600);
     assert!(tokio::time::timeout(hour, data(&mut body)).await.is_err());
 }
@@ -317,10 +315,8 @@ async fn without_pings_silence_is_no_sign() {
 async fn a_stream_that_is_reset_is_told_and_the_others_go_on() {
     let (connection, server) = pair(None, 10).await;
     let mut asked = serve(server);
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
-    let mut other = ask(&connection).await;
-    let mut going_on = asked.recv().await.unwrap();
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
+    let (mut other, mut going_on) = open(&connection, &mut asked).await;
     stream.send_reset(Reason::INTERNAL_ERROR);
     let error = data(&mut body).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), FailureKind::Reset, "{error}");
@@ -335,17 +331,9 @@ async fn a_connection_that_is_cut_is_told_to_every_stream() {
     let (connection, mut server) = pair(None, 10).await;
     let mut bodies = Vec::new();
     for _ in 0..3 {
-        let place = connection.reserve().unwrap();
-        let (asked, ()) = tokio::join!(place.request(get()), async {
-            let (_, mut respond) = server.accept().await.unwrap().unwrap();
-            send(&mut answer(&mut respond), "half");
-            poll_fn(|cx| {
-                let _ = server.poll_closed(cx);
-                Poll::Ready(())
-            })
-            .await;
-        });
-        bodies.push(asked.map_err(|f| f.error.to_string()).unwrap().2);
+        let half = |respond: &mut _| send(&mut answer(respond), "half");
+        let (asked, ()) = ask_by_hand(&connection, &mut server, half).await;
+        bodies.push(body(asked));
     }
     drop(server);
     for body in &mut bodies {
@@ -360,8 +348,7 @@ async fn a_connection_that_is_cut_is_told_to_every_stream() {
 async fn the_last_who_has_a_connection_closes_it() {
     let (connection, server) = pair(Some((12, 10)), 10).await;
     let mut asked = serve(server);
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
     drop(connection);
     send(&mut stream, "a body has it still");
     assert_eq!(text(&mut body).await, "a body has it still");
@@ -397,16 +384,8 @@ async fn what_is_not_http2_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_stream_is_told_to_be_untouched() {
     let (connection, mut server) = pair(None, 10).await;
-    let place = connection.reserve().unwrap();
-    let (asked, ()) = tokio::join!(place.request(get()), async {
-        let (_, mut respond) = server.accept().await.unwrap().unwrap();
-        respond.send_reset(Reason::REFUSED_STREAM);
-        poll_fn(|cx| {
-            let _ = server.poll_closed(cx);
-            Poll::Ready(())
-        })
-        .await;
-    });
+    let refuse = |respond: &mut SendResponse<_>| respond.send_reset(Reason::REFUSED_STREAM);
+    let (asked, ()) = ask_by_hand(&connection, &mut server, refuse).await;
     assert!(asked.err().unwrap().is_untouched);
 }
 
@@ -423,10 +402,8 @@ impl Wake for Count {
 async fn reading_wakes_nobody_else() {
     let (connection, server) = pair(None, 10).await;
     let mut asked = serve(server);
-    let mut waiting = ask(&connection).await;
-    let _quiet = asked.recv().await.unwrap();
-    let mut body = ask(&connection).await;
-    let mut stream = asked.recv().await.unwrap();
+    let (mut waiting, _quiet) = open(&connection, &mut asked).await;
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
     stream
         .send_data(Bytes::from(vec![b'y'; 60_000]), false)
         .unwrap();

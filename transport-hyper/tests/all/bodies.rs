@@ -1,30 +1,15 @@
 //! Bodies: pieces, cuts and lies, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use core::future::ready;
-
-use crate::support::{Peer, Server, first, read, whole};
+use crate::support::{Server, answered, is_reused, read, read_abandoning, whole, write_in_steps};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
-use informer_hyper::HyperBody;
-use tokio::net::TcpStream;
-
-/// Sends a request and answers it with these bytes.
-async fn answer(server: &Server, bytes: &str) -> (HyperBody, Peer<TcpStream>) {
-    let (answer, peer) = first(&mut server.transport(), server, |mut peer| async {
-        peer.request().await;
-        peer.write(bytes).await;
-        peer
-    })
-    .await;
-    (answer.unwrap().1, peer)
-}
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 #[tokio::test]
 async fn a_stream_arrives_as_it_is_written() {
     let server = Server::start().await;
-    let (mut body, mut peer) = answer(&server, CHUNKED).await;
+    let (mut body, mut peer) = server.answer(CHUNKED).await;
     for n in 0..50 {
         let event = format!("{{\"event\":{n}}}\n");
         peer.write(format!("{:x}\r\n{event}\r\n", event.len()))
@@ -43,7 +28,7 @@ async fn a_stream_arrives_as_it_is_written() {
 #[tokio::test]
 async fn a_stream_that_waits_can_be_abandoned_at_any_time_without_loss() {
     let server = Server::start().await;
-    let (mut body, mut peer) = answer(&server, CHUNKED).await;
+    let (mut body, mut peer) = server.answer(CHUNKED).await;
     let text: String = (0..3_000).map(|n| format!("{n};")).collect();
     // Written in odd pieces, so that chunk heads are torn apart, too.
     let wire: String = text
@@ -52,30 +37,10 @@ async fn a_stream_that_waits_can_be_abandoned_at_any_time_without_loss() {
         .map(|c| format!("{:x}\r\n{}\r\n", c.len(), str::from_utf8(c).unwrap()))
         .collect();
     let wire = wire + "0\r\n\r\n";
-    // In steps with the reader, so that it has read all there is again and again.
-    let writing = async {
-        for piece in wire.as_bytes().chunks(13) {
-            peer.write(piece).await;
-            for _ in 0..4 {
-                tokio::task::yield_now().await;
-            }
-        }
-    };
-    let reading = async {
-        let (mut all, mut abandoned) = (Vec::new(), 0);
-        loop {
-            tokio::select! {
-                biased;
-                chunk = body.chunk() => match chunk.unwrap() {
-                    Some(chunk) => all.extend_from_slice(chunk),
-                    None => break (all, abandoned),
-                },
-                () = ready(()) => abandoned += 1,
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let ((all, abandoned), ()) = tokio::join!(reading, writing);
+    let ((all, abandoned), ()) = tokio::join!(
+        read_abandoning(&mut body),
+        write_in_steps(&mut peer, wire.as_bytes())
+    );
     assert!(all == text.as_bytes());
     assert!(abandoned > 1_000, "{abandoned}");
 }
@@ -97,14 +62,14 @@ async fn large_headers_are_taken() {
     let server = Server::start().await;
     let header = "x".repeat(100_000);
     let bytes = format!("HTTP/1.1 200 OK\r\nX-Audit: {header}\r\nContent-Length: 2\r\n\r\nok");
-    let (mut body, _peer) = answer(&server, &bytes).await;
+    let (mut body, _peer) = server.answer(&bytes).await;
     assert_eq!(body.chunk().await.unwrap(), Some(&b"ok"[..]));
 }
 
 #[tokio::test]
 async fn t05_a_stream_that_is_cut_fails_and_goes_on_failing() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(&server, &format!("{CHUNKED}3\r\nabc\r\n5\r\nde")).await;
+    let (mut body, peer) = server.answer(format!("{CHUNKED}3\r\nabc\r\n5\r\nde")).await;
     assert_eq!(body.chunk().await.unwrap(), Some(&b"abc"[..]));
     drop(peer);
     assert_eq!(body.chunk().await.unwrap(), Some(&b"de"[..]));
@@ -122,7 +87,7 @@ async fn t05_a_stream_that_is_cut_fails_and_goes_on_failing() {
 #[tokio::test]
 async fn a_stream_that_is_reset_fails() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(&server, &format!("{CHUNKED}3\r\nabc\r\n")).await;
+    let (mut body, peer) = server.answer(format!("{CHUNKED}3\r\nabc\r\n")).await;
     assert_eq!(body.chunk().await.unwrap(), Some(&b"abc"[..]));
     peer.0.set_zero_linger().unwrap();
     drop(peer);
@@ -134,7 +99,7 @@ async fn a_stream_that_is_reset_fails() {
 #[tokio::test]
 async fn a_stream_cut_between_two_chunks_fails() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(&server, &format!("{CHUNKED}3\r\nabc\r\n")).await;
+    let (mut body, peer) = server.answer(format!("{CHUNKED}3\r\nabc\r\n")).await;
     drop(peer);
     assert_eq!(body.chunk().await.unwrap(), Some(&b"abc"[..]));
     assert_eq!(body.chunk().await.unwrap_err().kind(), FailureKind::Reset);
@@ -143,11 +108,9 @@ async fn a_stream_cut_between_two_chunks_fails() {
 #[tokio::test]
 async fn fewer_bytes_than_announced_are_an_error() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(
-        &server,
-        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
-    )
-    .await;
+    let (mut body, peer) = server
+        .answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+        .await;
     drop(peer);
     assert_eq!(body.chunk().await.unwrap(), Some(&b"hello"[..]));
     assert_eq!(body.chunk().await.unwrap_err().kind(), FailureKind::Reset);
@@ -157,12 +120,11 @@ async fn fewer_bytes_than_announced_are_an_error() {
 async fn more_bytes_than_announced_end_the_connection() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, world")
-            .await;
-        peer
-    })
+    let (answer, mut peer) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, world",
+    )
     .await;
     assert_eq!(read(answer).await.unwrap(), "hello");
     peer.closed().await;
@@ -172,7 +134,7 @@ async fn more_bytes_than_announced_end_the_connection() {
 #[tokio::test]
 async fn nonsense_between_chunks_is_an_error() {
     let server = Server::start().await;
-    let (mut body, _peer) = answer(&server, &format!("{CHUNKED}zz\r\n")).await;
+    let (mut body, _peer) = server.answer(format!("{CHUNKED}zz\r\n")).await;
     let error = body.chunk().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Other);
 }
@@ -180,7 +142,7 @@ async fn nonsense_between_chunks_is_an_error() {
 #[tokio::test]
 async fn a_body_without_a_length_ends_with_its_connection() {
     let server = Server::start().await;
-    let (mut body, peer) = answer(&server, "HTTP/1.0 200 OK\r\n\r\nold").await;
+    let (mut body, peer) = server.answer("HTTP/1.0 200 OK\r\n\r\nold").await;
     drop(peer);
     assert_eq!(body.chunk().await.unwrap(), Some(&b"old"[..]));
     assert_eq!(body.chunk().await.unwrap(), None);
@@ -190,15 +152,10 @@ async fn a_body_without_a_length_ends_with_its_connection() {
 async fn an_answer_without_a_body_gives_its_connection_back() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("HTTP/1.1 204 No Content\r\n\r\n").await;
-        peer
-    })
-    .await;
+    let (answer, mut peer) =
+        answered(&mut transport, &server, "HTTP/1.1 204 No Content\r\n\r\n").await;
     let (head, body) = answer.unwrap();
     assert_eq!(head.status, 204);
     assert_eq!(read(Ok((head, body))).await.unwrap(), "");
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
+    is_reused(&mut transport, &mut peer).await;
 }

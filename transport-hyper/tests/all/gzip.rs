@@ -1,14 +1,14 @@
 //! Bodies in gzip, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use core::future::ready;
 use core::time::Duration;
 
-use crate::support::{Peer, Server, first, read, whole};
+use crate::support::{
+    Server, answer, answered, is_reused, read, read_abandoning, whole, write_in_steps,
+};
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
-use informer_hyper::{HyperBody, HyperTransport};
-use tokio::net::TcpStream;
+use informer_hyper::HyperBody;
 use tokio::time::timeout;
 
 /// Compresses to one gzip member.
@@ -38,21 +38,6 @@ const HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";
 const END: &str = "0\r\n\r\n";
 
-/// Sends a request and answers it with these bytes.
-async fn answer(
-    transport: &mut HyperTransport,
-    server: &Server,
-    bytes: impl AsRef<[u8]>,
-) -> (HyperBody, Peer<TcpStream>) {
-    let (answer, peer) = first(transport, server, |mut peer| async {
-        peer.request().await;
-        peer.write(bytes).await;
-        peer
-    })
-    .await;
-    (answer.unwrap().1, peer)
-}
-
 /// Reads a chunk that must be there at once.
 async fn soon(body: &mut HyperBody) -> Option<&[u8]> {
     let limit = Duration::from_secs(10);
@@ -60,12 +45,6 @@ async fn soon(body: &mut HyperBody) -> Option<&[u8]> {
         .await
         .expect("it is held back")
         .unwrap()
-}
-
-/// Asks again: the server accepts no more connections, so the request comes by the kept one or never.
-async fn is_reused(transport: &mut HyperTransport, peer: &mut Peer<TcpStream>) {
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
 }
 
 #[tokio::test]
@@ -127,7 +106,7 @@ async fn a_chunked_list_gives_its_connection_back() {
 #[tokio::test]
 async fn a_member_is_given_out_though_silence_follows() {
     let server = Server::start().await;
-    let (mut body, mut peer) = answer(&mut server.transport(), &server, HEAD).await;
+    let (mut body, mut peer) = server.answer(HEAD).await;
     for n in 0..50 {
         let event = format!("{{\"event\":{n}}}\n");
         peer.write(piece(&member(event.as_bytes()))).await;
@@ -174,33 +153,13 @@ async fn members_can_be_torn_at_any_byte() {
 #[tokio::test]
 async fn a_stream_that_waits_can_be_abandoned_at_any_time_without_loss() {
     let server = Server::start().await;
-    let (mut body, mut peer) = answer(&mut server.transport(), &server, HEAD).await;
+    let (mut body, mut peer) = server.answer(HEAD).await;
     let events: Vec<_> = (0..500).map(|n| format!("{n};").repeat(n % 7)).collect();
     let bytes: Vec<_> = events.iter().flat_map(|e| member(e.as_bytes())).collect();
-    let wire: Vec<_> = bytes.chunks(7).flat_map(piece).collect();
-    let writing = async {
-        for bytes in wire.chunks(13).chain([END.as_bytes()]) {
-            peer.write(bytes).await;
-            for _ in 0..4 {
-                tokio::task::yield_now().await;
-            }
-        }
-    };
-    let reading = async {
-        let (mut all, mut abandoned) = (Vec::new(), 0);
-        loop {
-            tokio::select! {
-                biased;
-                chunk = body.chunk() => match chunk.unwrap() {
-                    Some(chunk) => all.extend_from_slice(chunk),
-                    None => break (all, abandoned),
-                },
-                () = ready(()) => abandoned += 1,
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let ((all, abandoned), ()) = tokio::join!(reading, writing);
+    let mut wire: Vec<_> = bytes.chunks(7).flat_map(piece).collect();
+    wire.extend_from_slice(END.as_bytes());
+    let ((all, abandoned), ()) =
+        tokio::join!(read_abandoning(&mut body), write_in_steps(&mut peer, &wire));
     assert!(all == events.concat().as_bytes());
     assert!(abandoned > 500, "{abandoned}");
 }
@@ -210,7 +169,7 @@ async fn a_bomb_comes_in_small_chunks_and_lets_others_run() {
     let server = Server::start().await;
     let bytes = member(&vec![0; 10_000_000]);
     let all = [HEAD.as_bytes(), &piece(&bytes), END.as_bytes()].concat();
-    let (mut body, _peer) = answer(&mut server.transport(), &server, all).await;
+    let (mut body, _peer) = server.answer(all).await;
     let reading = async {
         let mut total = 0;
         while let Some(chunk) = soon(&mut body).await {
@@ -242,7 +201,7 @@ async fn a_stream_that_ends_inside_a_member_was_cut() {
     for len in [1, 9, 13, cut.len() - 8, cut.len() - 1] {
         let bytes = [&good, &cut[..len]].concat();
         let all = [HEAD.as_bytes(), &piece(&bytes), END.as_bytes()].concat();
-        let (mut body, mut peer) = answer(&mut server.transport(), &server, all).await;
+        let (mut body, mut peer) = server.answer(all).await;
         assert_eq!(soon(&mut body).await, Some(&b"good"[..]));
         let error = loop {
             match body.chunk().await {
@@ -268,7 +227,7 @@ async fn a_stream_that_ends_inside_a_member_was_cut() {
 async fn a_connection_that_breaks_gives_what_came_before() {
     let server = Server::start().await;
     let bytes = [HEAD.as_bytes(), &piece(&member(b"event"))].concat();
-    let (mut body, peer) = answer(&mut server.transport(), &server, bytes).await;
+    let (mut body, peer) = server.answer(bytes).await;
     drop(peer);
     assert_eq!(soon(&mut body).await, Some(&b"event"[..]));
     for _ in 0..2 {
@@ -289,7 +248,7 @@ async fn what_cannot_be_decoded_is_told_and_closes_the_connection() {
     ] {
         let bytes = [bytes, b"{}"].concat();
         let all = [HEAD.as_bytes(), &piece(&bytes)].concat();
-        let (mut body, mut peer) = answer(&mut server.transport(), &server, all).await;
+        let (mut body, mut peer) = server.answer(all).await;
         if bytes.starts_with(&good) {
             assert_eq!(soon(&mut body).await, Some(&b"good"[..]));
         }
@@ -309,14 +268,9 @@ async fn what_cannot_be_decoded_is_told_and_closes_the_connection() {
 #[tokio::test]
 async fn an_unknown_encoding_is_told_with_the_status_and_closes_the_connection() {
     let server = Server::start().await;
-    let (answer, mut peer) = first(&mut server.transport(), &server, |mut peer| async {
-        peer.request().await;
-        let head =
-            "HTTP/1.1 503 Busy\r\nRetry-After: 3\r\nContent-Encoding: br\r\nContent-Length: 2";
-        peer.write(format!("{head}\r\n\r\n\x0b\x02")).await;
-        peer
-    })
-    .await;
+    let head = "HTTP/1.1 503 Busy\r\nRetry-After: 3\r\nContent-Encoding: br\r\nContent-Length: 2";
+    let bytes = format!("{head}\r\n\r\n\x0b\x02");
+    let (answer, mut peer) = answered(&mut server.transport(), &server, bytes).await;
     let (head, mut body) = answer.unwrap();
     assert_eq!(
         (head.status, head.retry_after),

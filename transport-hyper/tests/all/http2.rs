@@ -22,6 +22,10 @@ impl Asked {
         self.respond.send_response(head, false).unwrap()
     }
 
+    fn refuse(mut self) {
+        self.respond.send_reset(Reason::REFUSED_STREAM);
+    }
+
     fn answer_with(self, body: &'static str) {
         self.answer().send_data(body.into(), true).unwrap();
     }
@@ -108,6 +112,20 @@ impl Http2Server {
         }
     }
 
+    async fn watches(&mut self, transport: &HyperTransport, count: usize) -> Vec<Watch> {
+        let mut watches = Vec::new();
+        for _ in 0..count {
+            watches.push(self.watch(transport).await);
+        }
+        watches
+    }
+
+    /// Ends the connection that was opened first, or after the one that was ended last.
+    async fn part(&mut self, how: Bye) {
+        let bye = self.connections.recv().await.unwrap();
+        bye.send(how).map_err(|_| ()).unwrap();
+    }
+
     /// Gets something whole and tells by which connection it came.
     async fn get(&mut self, transport: &mut HyperTransport) -> usize {
         let (answer, connection) = tokio::join!(
@@ -156,10 +174,7 @@ async fn lists_and_watches_of_all_clones_share_a_connection() {
 async fn another_connection_is_opened_where_the_server_allows_no_more_streams() {
     let mut server = Http2Server::start(5).await;
     let transport = server.transport();
-    let mut watches = Vec::new();
-    for _ in 0..12 {
-        watches.push(server.watch(&transport).await);
-    }
+    let mut watches = server.watches(&transport, 12).await;
     let used: Vec<_> = watches.iter().map(|watch| watch.connection).collect();
     assert_eq!(used, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]);
     // One that ends makes room on its connection.
@@ -203,12 +218,8 @@ async fn two_hundred_at_once_open_no_more_connections_than_needed() {
 async fn a_connection_that_goes_away_is_drained() {
     let mut server = Http2Server::start(100).await;
     let mut transport = server.transport();
-    let mut watches = Vec::new();
-    for _ in 0..3 {
-        watches.push(server.watch(&transport).await);
-    }
-    let bye = server.connections.recv().await.unwrap();
-    bye.send(Bye::Drain).map_err(|_| ()).unwrap();
+    let mut watches = server.watches(&transport, 3).await;
+    server.part(Bye::Drain).await;
     // The word goes out before the next event.
     assert!(watches[0].is_alive().await);
     assert_eq!(server.get(&mut transport).await, 1);
@@ -223,12 +234,8 @@ async fn a_connection_that_goes_away_is_drained() {
 async fn a_connection_that_is_cut_is_told_to_all_and_replaced() {
     let mut server = Http2Server::start(100).await;
     let mut transport = server.transport();
-    let mut watches = Vec::new();
-    for _ in 0..3 {
-        watches.push(server.watch(&transport).await);
-    }
-    let bye = server.connections.recv().await.unwrap();
-    bye.send(Bye::Cut).map_err(|_| ()).unwrap();
+    let mut watches = server.watches(&transport, 3).await;
+    server.part(Bye::Cut).await;
     for watch in &mut watches {
         let error = watch.body.chunk().await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Reset, "{error}");
@@ -242,8 +249,7 @@ async fn a_refused_request_is_sent_again() {
     let mut transport = server.transport();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
         for _ in 0..2 {
-            let mut asked = server.asked().await;
-            asked.respond.send_reset(Reason::REFUSED_STREAM);
+            server.asked().await.refuse();
         }
         let asked = server.asked().await;
         assert_eq!(asked.path, "/x");
@@ -258,8 +264,7 @@ async fn a_server_that_refuses_all_is_not_asked_for_ever() {
     let mut transport = server.transport();
     tokio::spawn(async move {
         loop {
-            let mut asked = server.asked().await;
-            asked.respond.send_reset(Reason::REFUSED_STREAM);
+            server.asked().await.refuse();
         }
     });
     let error = transport.send(Get::new("/x")).await.unwrap_err();

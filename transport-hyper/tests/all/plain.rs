@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::support::{Server, first, read, settle, whole};
+use crate::support::{Server, answered, is_reused, read, settle, whole};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::HyperTransport;
 
@@ -44,14 +44,11 @@ async fn a_request_is_written_as_it_should_be() {
 async fn status_and_retry_after_are_told() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, _peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write(
-            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy",
-        )
-        .await;
-        peer
-    })
+    let (answer, _peer) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy",
+    )
     .await;
     let (head, body) = answer.unwrap();
     assert_eq!(
@@ -67,9 +64,7 @@ async fn a_connection_is_kept_for_the_next_request() {
     let mut transport = server.transport();
     let mut peer = whole(&mut transport, &server).await;
     for _ in 0..3 {
-        // The server accepts no more connections, so these come by the first or never.
-        let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-        assert_eq!(read(answer).await.unwrap(), "again");
+        is_reused(&mut transport, &mut peer).await;
     }
 }
 
@@ -77,30 +72,25 @@ async fn a_connection_is_kept_for_the_next_request() {
 async fn a_chunked_body_gives_its_connection_back() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-        )
-        .await;
-        peer
-    })
+    let (answer, mut peer) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    )
     .await;
     assert_eq!(read(answer).await.unwrap(), "abcde");
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
+    is_reused(&mut transport, &mut peer).await;
 }
 
 #[tokio::test]
 async fn a_second_request_beside_a_watch_opens_another_connection() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut watching) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-            .await;
-        peer
-    })
+    let (answer, mut watching) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    )
     .await;
     let (_, mut watch) = answer.unwrap();
     let mut other = whole(&mut transport, &server).await;
@@ -108,8 +98,7 @@ async fn a_second_request_beside_a_watch_opens_another_connection() {
     watching.write("1\r\na\r\n").await;
     assert_eq!(watch.chunk().await.unwrap(), Some(&b"a"[..]));
     // The other connection is idle and takes the next request.
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), other.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
+    is_reused(&mut transport, &mut other).await;
 }
 
 #[tokio::test]
@@ -119,20 +108,18 @@ async fn a_clone_has_a_connection_of_its_own() {
     let mut peer = whole(&mut transport, &server).await;
     let mut clone = transport.clone();
     let _other = whole(&mut clone, &server).await;
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
+    is_reused(&mut transport, &mut peer).await;
 }
 
 #[tokio::test]
 async fn a_body_dropped_half_read_closes_its_connection() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ")
-            .await;
-        peer
-    })
+    let (answer, mut peer) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ",
+    )
     .await;
     let (_, mut body) = answer.unwrap();
     assert_eq!(body.chunk().await.unwrap(), Some(&b"half "[..]));
@@ -159,12 +146,11 @@ async fn an_abandoned_request_closes_its_connection() {
 async fn a_connection_that_the_server_gives_up_is_not_kept() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, mut peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
-            .await;
-        peer
-    })
+    let (answer, mut peer) = answered(
+        &mut transport,
+        &server,
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+    )
     .await;
     assert_eq!(read(answer).await.unwrap(), "ok");
     peer.closed().await;
@@ -310,12 +296,7 @@ async fn an_ipv6_address_works() {
 async fn what_does_not_speak_http_is_told() {
     let server = Server::start().await;
     let mut transport = server.transport();
-    let (answer, _peer) = first(&mut transport, &server, |mut peer| async {
-        peer.request().await;
-        peer.write("SSH-2.0-OpenSSH_9.9\r\n").await;
-        peer
-    })
-    .await;
+    let (answer, _peer) = answered(&mut transport, &server, "SSH-2.0-OpenSSH_9.9\r\n").await;
     let error = answer.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Other);
     let port = server.port;

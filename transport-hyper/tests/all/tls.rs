@@ -6,22 +6,50 @@
 )]
 
 use crate::support::tls::{Ca, accept, for_name};
-use crate::support::{Server, read};
+use crate::support::{Peer, Server, is_reused, read};
 use informer_core::{Body, FailureKind, Get, Transport, TransportError};
 use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
 use rcgen::{CertificateParams, date_time_ymd};
 use rustls::ServerConfig;
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 fn builder(server: &Server) -> HyperBuilder {
     HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+}
+
+/// The same, and the client trusts this CA.
+fn trusting(server: &Server, ca: &Ca) -> HyperBuilder {
+    builder(server).root_certificates(ca.certificate.pem())
+}
+
+/// A certificate for the address that every server here listens at.
+fn here() -> CertificateParams {
+    for_name("127.0.0.1")
+}
+
+/// Sends a request that is answered with this, and returns what was read, and the server's end of the connection.
+async fn served(
+    server: &Server,
+    config: ServerConfig,
+    transport: &mut HyperTransport,
+    body: &str,
+) -> (String, Peer<TlsStream<TcpStream>>) {
+    let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
+        let mut peer = accept(server, config).await.unwrap();
+        peer.serve(body).await;
+        peer
+    });
+    (read(answer).await.unwrap(), peer)
 }
 
 /// Sends a request that fails, and returns the error without the server's address.
 async fn failure(
     server: &Server,
     config: ServerConfig,
-    transport: &mut HyperTransport,
+    builder: HyperBuilder,
 ) -> (HyperError, String) {
+    let mut transport = builder.build().unwrap();
     // The client is dropped to close its connection, which the server waits for.
     let sending = async { transport.send(Get::new("/x")).await.unwrap_err() };
     let (error, _) = tokio::join!(sending, accept(server, config));
@@ -31,27 +59,28 @@ async fn failure(
     (error, line)
 }
 
+/// The same, of a failure of TLS.
+async fn tls_failure(server: &Server, config: ServerConfig, builder: HyperBuilder) -> String {
+    let (error, line) = failure(server, config, builder).await;
+    assert_eq!(error.kind(), FailureKind::Tls);
+    line
+}
+
 #[tokio::test]
 async fn a_cluster_with_its_own_ca_and_a_client_certificate() {
     let (server, ca) = (Server::start().await, Ca::new());
     let (certificate, key) = ca.sign(&for_name("client"));
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
+    let mut transport = trusting(&server, &ca)
         .client_certificate(certificate.pem(), key.serialize_pem())
         .build()
         .unwrap();
-    let config = ca.strict_server(&for_name("127.0.0.1"));
-    let (answer, mut peer) = tokio::join!(transport.send(Get::new("/x")), async {
-        let mut peer = accept(&server, config).await.unwrap();
-        peer.serve("first").await;
-        peer
-    });
-    assert_eq!(read(answer).await.unwrap(), "first");
+    let config = ca.strict_server(&here());
+    let (answer, mut peer) = served(&server, config, &mut transport, "first").await;
+    assert_eq!(answer, "first");
     assert!(peer.0.get_ref().1.peer_certificates().is_some());
     assert_eq!(peer.0.get_ref().1.alpn_protocol(), None);
 
-    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
-    assert_eq!(read(answer).await.unwrap(), "again");
+    is_reused(&mut transport, &mut peer).await;
 }
 
 #[tokio::test]
@@ -64,18 +93,14 @@ async fn certificates_may_be_der_and_several() {
         .client_certificate(certificate.der().to_vec(), key.serialize_der())
         .build()
         .unwrap();
-    let config = ca.strict_server(&for_name("127.0.0.1"));
-    let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
-        let mut peer = accept(&server, config).await.unwrap();
-        peer.serve("ok").await;
-        peer
-    });
-    assert_eq!(read(answer).await.unwrap(), "ok");
+    let config = ca.strict_server(&here());
+    let (answer, _peer) = served(&server, config, &mut transport, "ok").await;
+    assert_eq!(answer, "ok");
 }
 
 /// A server's configuration that agrees to these protocols, the preferred one first.
 fn speaking(ca: &Ca, protocols: &[&[u8]]) -> ServerConfig {
-    let mut config = ca.server(&for_name("127.0.0.1"));
+    let mut config = ca.server(&here());
     config.alpn_protocols = protocols.iter().map(|p| p.to_vec()).collect();
     config
 }
@@ -88,10 +113,7 @@ async fn http2_is_spoken_where_the_server_speaks_it() {
     // Whichever the server prefers: Go's servers choose by the client's order, others by their own.
     for protocols in [&[HTTP2, HTTP1][..], &[HTTP2]] {
         let (server, ca) = (Server::start().await, Ca::new());
-        let mut transport = builder(&server)
-            .root_certificates(ca.certificate.pem())
-            .build()
-            .unwrap();
+        let mut transport = trusting(&server, &ca).build().unwrap();
         let config = speaking(&ca, protocols);
         let (answer, ()) = tokio::join!(
             async {
@@ -129,18 +151,10 @@ async fn http1_is_spoken_where_nothing_else_can_be() {
         (&[HTTP2, HTTP1], false, Some(HTTP1)),
     ] {
         let (server, ca) = (Server::start().await, Ca::new());
-        let mut transport = builder(&server)
-            .root_certificates(ca.certificate.pem())
-            .http2(http2)
-            .build()
-            .unwrap();
+        let mut transport = trusting(&server, &ca).http2(http2).build().unwrap();
         let config = speaking(&ca, protocols);
-        let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
-            let mut peer = accept(&server, config).await.unwrap();
-            peer.serve("ok").await;
-            peer
-        });
-        assert_eq!(read(answer).await.unwrap(), "ok");
+        let (answer, peer) = served(&server, config, &mut transport, "ok").await;
+        assert_eq!(answer, "ok");
         assert_eq!(peer.0.get_ref().1.alpn_protocol(), agreed);
     }
 }
@@ -155,12 +169,8 @@ async fn http2_alone_is_not_had_from_a_server_of_http1() {
         ),
     ] {
         let (server, ca) = (Server::start().await, Ca::new());
-        let mut transport = builder(&server)
-            .root_certificates(ca.certificate.pem())
-            .http1(false)
-            .build()
-            .unwrap();
-        let (error, line) = failure(&server, speaking(&ca, protocols), &mut transport).await;
+        let client = trusting(&server, &ca).http1(false);
+        let (error, line) = failure(&server, speaking(&ca, protocols), client).await;
         assert!(line.contains(expected), "{line}");
         assert!(!error.connection_was_used());
     }
@@ -169,11 +179,8 @@ async fn http2_alone_is_not_had_from_a_server_of_http1() {
 #[tokio::test]
 async fn an_unknown_ca_is_told() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named("other"));
-    let mut transport = builder(&server)
-        .root_certificates(other.certificate.pem())
-        .build()
-        .unwrap();
-    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
+    let client = trusting(&server, &other);
+    let (error, line) = failure(&server, ca.server(&here()), client).await;
     assert_eq!(
         (error.kind(), error.connection_was_used()),
         (FailureKind::Tls, false)
@@ -188,12 +195,8 @@ async fn an_unknown_ca_is_told() {
 #[tokio::test]
 async fn another_ca_of_the_same_name_is_told() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(other.certificate.pem())
-        .build()
-        .unwrap();
-    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let client = trusting(&server, &other);
+    let line = tls_failure(&server, ca.server(&here()), client).await;
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by another CA of the same name as the \
@@ -204,23 +207,18 @@ async fn another_ca_of_the_same_name_is_told() {
 #[tokio::test]
 async fn without_a_ca_only_public_ones_are_trusted() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server).build().unwrap();
-    let (error, line) = failure(&server, ca.server(&for_name("127.0.0.1")), &mut transport).await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let client = builder(&server);
+    let line = tls_failure(&server, ca.server(&here()), client).await;
     assert!(line.contains("unknown CA"), "{line}");
 }
 
 #[tokio::test]
 async fn an_expired_certificate_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
-    let mut params = for_name("127.0.0.1");
+    let client = trusting(&server, &ca);
+    let mut params = here();
     params.not_after = date_time_ymd(2020, 1, 1);
-    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let line = tls_failure(&server, ca.server(&params), client).await;
     let days = line
         .strip_prefix("TLS handshake with SERVER failed: the server's certificate has expired ");
     let days = days.and_then(|l| l.strip_suffix(" d ago; renew it"));
@@ -233,14 +231,10 @@ async fn an_expired_certificate_is_told() {
 #[tokio::test]
 async fn a_certificate_of_the_future_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
-    let mut params = for_name("127.0.0.1");
+    let client = trusting(&server, &ca);
+    let mut params = here();
     params.not_before = date_time_ymd(4000, 1, 1);
-    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let line = tls_failure(&server, ca.server(&params), client).await;
     assert!(
         line.contains("is valid only in ") && line.contains("is the clock right?"),
         "{line}"
@@ -252,12 +246,8 @@ async fn a_wrong_name_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
     let params =
         CertificateParams::new(["kube.example".to_owned(), "10.0.0.1".to_owned()]).unwrap();
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
-    let (error, line) = failure(&server, ca.server(&params), &mut transport).await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let client = trusting(&server, &ca);
+    let line = tls_failure(&server, ca.server(&params), client).await;
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is not valid for the name \"127.0.0.1\"; \
@@ -268,17 +258,8 @@ async fn a_wrong_name_is_told() {
 #[tokio::test]
 async fn a_missing_client_certificate_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
-    let (error, line) = failure(
-        &server,
-        ca.strict_server(&for_name("127.0.0.1")),
-        &mut transport,
-    )
-    .await;
-    assert_eq!(error.kind(), FailureKind::Tls);
+    let client = trusting(&server, &ca);
+    let line = tls_failure(&server, ca.strict_server(&here()), client).await;
     assert!(
         line.contains("the server wants a client certificate; give one"),
         "{line}"
@@ -290,18 +271,9 @@ async fn a_client_certificate_of_another_ca_is_told() {
     for name in ["this cluster's CA", "other"] {
         let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named(name));
         let (certificate, key) = other.sign(&for_name("client"));
-        let mut transport = builder(&server)
-            .root_certificates(ca.certificate.pem())
-            .client_certificate(certificate.pem(), key.serialize_pem())
-            .build()
-            .unwrap();
-        let (error, line) = failure(
-            &server,
-            ca.strict_server(&for_name("127.0.0.1")),
-            &mut transport,
-        )
-        .await;
-        assert_eq!(error.kind(), FailureKind::Tls);
+        let client =
+            trusting(&server, &ca).client_certificate(certificate.pem(), key.serialize_pem());
+        let line = tls_failure(&server, ca.strict_server(&here()), client).await;
         assert!(line.contains("client's certificate"), "{line}");
     }
 }
@@ -309,10 +281,7 @@ async fn a_client_certificate_of_another_ca_is_told() {
 #[tokio::test]
 async fn a_server_without_tls_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
+    let mut transport = trusting(&server, &ca).build().unwrap();
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = server.accept().await;
         peer.write("HTTP/1.1 400 Bad Request\r\n\r\n").await;
@@ -331,10 +300,7 @@ async fn a_server_without_tls_is_told() {
 #[tokio::test]
 async fn a_handshake_that_is_cut_is_told() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
+    let mut transport = trusting(&server, &ca).build().unwrap();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {
         drop(server.accept().await);
     });
@@ -344,10 +310,7 @@ async fn a_handshake_that_is_cut_is_told() {
 #[tokio::test]
 async fn a_handshake_that_takes_too_long_is_given_up() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
+    let mut transport = trusting(&server, &ca).build().unwrap();
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let peer = server.accept().await;
         peer.0.readable().await.unwrap();
@@ -369,11 +332,8 @@ async fn a_handshake_that_takes_too_long_is_given_up() {
 #[tokio::test]
 async fn a_body_cut_without_a_word_of_tls_is_an_error() {
     let (server, ca) = (Server::start().await, Ca::new());
-    let mut transport = builder(&server)
-        .root_certificates(ca.certificate.pem())
-        .build()
-        .unwrap();
-    let config = ca.server(&for_name("127.0.0.1"));
+    let mut transport = trusting(&server, &ca).build().unwrap();
+    let config = ca.server(&here());
     let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = accept(&server, config).await.unwrap();
         peer.request().await;

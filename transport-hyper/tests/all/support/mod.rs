@@ -8,6 +8,8 @@
 
 pub mod tls;
 
+use core::future::ready;
+
 use informer_core::{Body, Get, Head, Transport};
 use informer_hyper::{HyperBody, HyperBuilder, HyperError, HyperTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -38,6 +40,11 @@ impl Server {
 
     pub fn transport(&self) -> HyperTransport {
         self.builder().build().unwrap()
+    }
+
+    /// Answers the request of a new client with these bytes.
+    pub async fn answer(&self, bytes: impl AsRef<[u8]>) -> (HyperBody, Peer<TcpStream>) {
+        answer(&mut self.transport(), self, bytes).await
     }
 
     pub async fn accept_tcp(&self) -> TcpStream {
@@ -97,6 +104,30 @@ pub async fn first<F: Future<Output = Peer<TcpStream>>>(
     })
 }
 
+/// Sends a request to a new connection and has it answered with these bytes.
+pub async fn answered(
+    transport: &mut HyperTransport,
+    server: &Server,
+    bytes: impl AsRef<[u8]>,
+) -> (Answer, Peer<TcpStream>) {
+    first(transport, server, |mut peer| async {
+        peer.request().await;
+        peer.write(bytes).await;
+        peer
+    })
+    .await
+}
+
+/// The same, for who reads the body alone.
+pub async fn answer(
+    transport: &mut HyperTransport,
+    server: &Server,
+    bytes: impl AsRef<[u8]>,
+) -> (HyperBody, Peer<TcpStream>) {
+    let (answer, peer) = answered(transport, server, bytes).await;
+    (answer.unwrap().1, peer)
+}
+
 /// Gets a whole body over a new connection and returns the server's end of it.
 pub async fn whole(transport: &mut HyperTransport, server: &Server) -> Peer<TcpStream> {
     let (answer, peer) = first(transport, server, |mut peer| async {
@@ -108,6 +139,15 @@ pub async fn whole(transport: &mut HyperTransport, server: &Server) -> Peer<TcpS
     peer
 }
 
+/// Asks again: the server accepts no more connections, so the request comes by the kept one or never.
+pub async fn is_reused<S: AsyncRead + AsyncWrite + Unpin>(
+    transport: &mut HyperTransport,
+    peer: &mut Peer<S>,
+) {
+    let (answer, _) = tokio::join!(transport.send(Get::new("/y")), peer.serve("again"));
+    assert_eq!(read(answer).await.unwrap(), "again");
+}
+
 /// Reads a body to its end.
 pub async fn read(answer: Answer) -> Result<String, HyperError> {
     let (_, mut body) = answer?;
@@ -116,6 +156,32 @@ pub async fn read(answer: Answer) -> Result<String, HyperError> {
         all.extend_from_slice(chunk);
     }
     Ok(String::from_utf8(all).unwrap())
+}
+
+/// The same, and tells how often the wait for a chunk was abandoned: each time that none was there at once.
+pub async fn read_abandoning(body: &mut HyperBody) -> (Vec<u8>, u32) {
+    let (mut all, mut abandoned) = (Vec::new(), 0);
+    loop {
+        tokio::select! {
+            biased;
+            chunk = body.chunk() => match chunk.unwrap() {
+                Some(chunk) => all.extend_from_slice(chunk),
+                None => return (all, abandoned),
+            },
+            () = ready(()) => abandoned += 1,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Writes in small pieces, in steps with the reader, so that it has read all there is again and again.
+pub async fn write_in_steps(peer: &mut Peer<TcpStream>, bytes: &[u8]) {
+    for piece in bytes.chunks(13) {
+        peer.write(piece).await;
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// Lets the runtime learn all that happened on sockets so far: what happens on a later one is told later.
