@@ -60,6 +60,8 @@ pub enum Command {
     Stop,
     /// List again, after the delay for runs.
     Relist,
+    /// List again, after the delay for runs, and watch on until then: see [`Reflector::refill`].
+    Refill,
     /// List again, at the newest version: see [`Reflector::repair`].
     Repair,
     /// Look at the deadline again.
@@ -288,6 +290,7 @@ fn obey<R: Target, S: Storage>(reflector: &mut Reflector<R, S>, now: Instant, co
     match command {
         Command::Stop => reflector.stop(),
         Command::Relist => reflector.relist(now),
+        Command::Refill => reflector.refill(now),
         Command::Repair => reflector.repair(now),
         Command::Wake => {}
     }
@@ -321,7 +324,9 @@ where
                 reflector.excuse_wait(timer.now(), id);
                 return true;
             }
-            Wake::Command(Command::Wake) => {}
+            Wake::Command(command @ (Command::Wake | Command::Refill)) => {
+                obey(reflector, timer.now(), command);
+            }
             Wake::Command(command @ (Command::Stop | Command::Relist | Command::Repair)) => {
                 obey(reflector, timer.now(), command);
                 return false;

@@ -71,7 +71,7 @@ where
     /// Says what to do next: [`Reflector::poll_output`].
     pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
         if self.cache.take_wants_relist(0) {
-            self.reflector.relist(now);
+            self.reflector.refill(now);
         }
         if !self.cache.wants_read() {
             // It is not the server that is silent.

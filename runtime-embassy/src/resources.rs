@@ -39,6 +39,7 @@ pub struct Resources<V, S: Storage> {
 pub(crate) struct Orders {
     pub(crate) stop: bool,
     pub(crate) relist: bool,
+    pub(crate) refill: bool,
     pub(crate) resync: bool,
 }
 

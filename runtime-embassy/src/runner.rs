@@ -253,7 +253,7 @@ where
             }
             if cache.take_wants_relist(0) {
                 let mut orders = self.resources.orders.get();
-                orders.relist = true;
+                orders.refill = true;
                 self.resources.orders.set(orders);
             }
         }
@@ -279,6 +279,8 @@ where
             Command::Stop
         } else if core::mem::take(&mut orders.relist) {
             Command::Relist
+        } else if core::mem::take(&mut orders.refill) {
+            Command::Refill
         } else if core::mem::take(&mut orders.resync) {
             // The driver asks for the deadline again, and finds it due.
             self.next_resync = Some(Instant::from_micros(0));

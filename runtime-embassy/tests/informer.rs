@@ -460,6 +460,35 @@ fn a_bound_that_is_reached_is_told_and_heals() {
     );
 }
 
+/// Where objects go one after another, a list brings what has room by all that went before it, and not by the first that
+/// went since the list before.
+#[test]
+fn a_cache_that_is_emptied_is_refilled_by_few_lists() {
+    for pause in [0, 1, 4] {
+        let mut bench = Bench::new(100);
+        for n in 0..16 {
+            bench.put("configmaps", &format!("m{n:02}"), n);
+        }
+        let (maps, _log) = bench.watch("configmaps");
+        bench.wait(5);
+        assert!(maps.is_incomplete() && maps.len() == Ok(8));
+        let mark = bench.mock.log().mark();
+        for n in 0..8 {
+            let name = format!("m{n:02}");
+            bench.mock.delete("configmaps", "prod", &name).unwrap();
+            bench.wait(pause);
+        }
+        bench.wait(25);
+        assert!(maps.is_synced() && !maps.is_incomplete(), "{pause} s");
+        assert_eq!(cached(maps), bench.held("configmaps"));
+        let lists = bench.mock.log();
+        let lists = lists
+            .since(mark)
+            .filter(|request| request.verb == Verb::List);
+        assert!(lists.count() <= 5, "{pause} s");
+    }
+}
+
 #[test]
 fn who_waits_hears_of_every_change() {
     let mut bench = Bench::new(4096);

@@ -37,7 +37,7 @@ pub(crate) struct CacheSink<D: Decode> {
     stop: StopSignal,
     /// An audit has found something.
     repairs: mpsc::Receiver<()>,
-    relist: bool,
+    refill: bool,
     /// What the transport last said of a failure.
     failure: String,
     /// What is to be written into the journal, where there is one.
@@ -70,7 +70,7 @@ where
             deadline: None,
             stop,
             repairs,
-            relist: false,
+            refill: false,
             failure: String::new(),
             outbox: None,
             restored: false,
@@ -225,7 +225,7 @@ where
         }
         self.pool.put_back(batch);
         let mut cache = self.inner.cache_mut();
-        self.relist |= cache.take_wants_relist(self.source);
+        self.refill |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
         let restored = cache.is_restored(self.source);
         let reached = cache.version(self.source).cloned().unwrap_or_default();
@@ -463,8 +463,8 @@ where
             self.stop = Box::pin(core::future::pending());
             return Poll::Ready(Command::Stop);
         }
-        if core::mem::take(&mut self.relist) {
-            return Poll::Ready(Command::Relist);
+        if core::mem::take(&mut self.refill) {
+            return Poll::Ready(Command::Refill);
         }
         // Where there is no audit, or its end, the channel is closed.
         if let Poll::Ready(Some(())) = self.repairs.poll_recv(cx) {

@@ -85,6 +85,8 @@ pub struct Reflector<R, S: Storage> {
     open_backoff: Option<Backoff>,
     auth_failure: Option<ErrorClass>,
     reopens: Reopens,
+    /// When it lists again, though nothing is wrong with the watch.
+    refill_at: Option<Instant>,
 
     run: Run<S>,
     framer: Framer<S::Frame>,
@@ -244,6 +246,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             open_backoff: (!config.client_go).then(|| Backoff::new(backoff)),
             auth_failure: None,
             reopens: Reopens::default(),
+            refill_at: None,
             run: Run::new(),
             framer: Framer::new(FramerMode::List, config.frame_limit),
             outcome: None,
@@ -359,6 +362,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Takes note that time has passed. Calling it too often is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.settle(now);
+        if self.refill_at.is_some_and(|at| now >= at) {
+            self.refill_at = None;
+            if self.is_in_run() {
+                self.abandon();
+                self.resuming = false;
+                self.begin_run(now);
+            }
+        }
         match self.state {
             State::Idle => self.begin_run(now),
             State::Paused { until, then } if now >= until => match then {
@@ -451,17 +462,56 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Abandons what is under way and lists again, after the delay for runs. Where that is due already, nothing
     /// changes.
     pub fn relist(&mut self, now: Instant) {
+        if !self.is_in_run() {
+            return;
+        }
+        if let State::Calling(call) = self.state {
+            self.note_health(now, &call);
+        }
+        self.abandon();
+        self.pause_run(now, None);
+    }
+
+    /// Lists again after the delay for runs, as [`relist`](Self::relist) does, but watches on until then: for a cache that
+    /// has room again for what it had to refuse. What goes meanwhile makes room for the same list, and where that is one
+    /// in pages, which shows the very version that it asks for, it is that of the last deletion.
+    pub fn refill(&mut self, now: Instant) {
+        if self.refill_at.is_some() {
+            return;
+        }
+        match self.state {
+            State::Stopped
+            | State::Idle
+            | State::Paused {
+                then: Next::Run | Next::Stream,
+                ..
+            } => return,
+            State::Paused {
+                then: Next::Watch, ..
+            } => {}
+            // What has not come yet of a list finds the room that there is.
+            State::Calling(call)
+                if (call.verb == Verb::List || call.initial)
+                    && !matches!(call.phase, Phase::Draining { .. }) =>
+            {
+                return;
+            }
+            State::Calling(call) => self.note_health(now, &call),
+        }
+        let delay = self.run_backoff.step(now, &mut self.rng, Duration::ZERO);
+        self.refill_at = Some(now + delay);
+    }
+
+    /// Tells whether a run is under way.
+    const fn is_in_run(&self) -> bool {
         match self.state {
             State::Stopped
             | State::Idle
             | State::Paused {
                 then: Next::Run, ..
-            } => return,
-            State::Paused { .. } => {}
-            State::Calling(call) => self.note_health(now, &call),
+            } => false,
+            State::Paused { .. } | State::Calling(_) => true,
         }
-        self.abandon();
-        self.pause_run(now, None);
     }
 
     /// Abandons what is under way and lists again, as [`relist`](Self::relist) does, at the newest version: for a cache
@@ -529,6 +579,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn begin_run(&mut self, now: Instant) {
         self.run = Run::new();
         self.run.began = now;
+        self.refill_at = None;
         if self.config.initial == Initial::Stream && !self.stream_refused {
             self.begin_stream(now);
         } else {
@@ -688,7 +739,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match &self.state {
+        let deadline = match &self.state {
             State::Idle | State::Stopped => None,
             State::Paused { until, .. } => Some(*until),
             State::Calling(call) => match call.phase {
@@ -704,7 +755,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     )
                 }
             },
-        }
+        };
+        earliest(deadline, self.refill_at.filter(|_| self.is_in_run()))
     }
 
     /// Gives up the current request without judging it.

@@ -412,7 +412,7 @@ impl<S: SimStorage> Engine for Parts<S> {
 
     fn poll(&mut self, source: usize, now: Instant) -> Out {
         if self.cache.take_wants_relist(small(source)) {
-            self.reflectors[source].relist(now);
+            self.reflectors[source].refill(now);
         }
         if !self.cache.wants_read() {
             self.reflectors[source].excuse_silence(now);
