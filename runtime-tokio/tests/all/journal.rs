@@ -566,3 +566,50 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
         assert_eq!(running.held(), place.truth());
     }
 }
+
+/// What cannot be written is said once, nobody misses anything by it, and what was written up to then is there after it.
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_takes_no_more_is_said_and_loses_nothing() {
+    let place = Place::new(3);
+    // All that is appended has room, and a journal that is compacted has none.
+    let second = place.folder.path().join("pods.1");
+    std::os::unix::fs::symlink("/dev/full", &second).unwrap();
+    let mut running = place.start();
+    running.pods.synced().await.unwrap();
+    running.told().await;
+    let pad = "x".repeat(2000);
+    let mut expected = Vec::new();
+    for round in 1..100 {
+        let mut pod = pod("p1", round);
+        pod["spec"]["pad"] = pad.as_str().into();
+        place.mock.update("pods", pod).unwrap();
+        sleep(Duration::from_millis(100)).await;
+        expected.push("~p1");
+    }
+    assert_eq!(running.told().await, expected);
+    assert_eq!(running.held(), place.truth());
+    assert_eq!(place.reports(), ["journal"]);
+    running.stop().await;
+
+    place.away();
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    let (held, truth) = (running.held(), place.truth());
+    assert!(held.keys().eq(truth.keys()) && held != truth, "{held:?}");
+    place.back();
+    running.pods.synced().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(running.held(), truth);
+    running.stop().await;
+
+    // There is room again.
+    std::fs::remove_file(&second).unwrap();
+    place.reports();
+    place.fill().await;
+    assert_eq!(place.reports(), [""; 0]);
+    place.away();
+    let running = place.start();
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), truth);
+}
