@@ -272,7 +272,8 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         while let Some((kind, key, size)) = format::read_key(&mut self.medium, start.area, at, end)?
         {
             let key = key.as_str();
-            if kind == Kind::Put && self.index.is_live(key, at) {
+            let was_given = kind == Kind::Put && self.index.is_live(key, at);
+            if was_given && !planted!(NothingTakenBack) {
                 take(Record::Delete { key });
             }
             at += size;
@@ -288,6 +289,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         match kind {
             Kind::Put => self.index.put(key, at, size),
             Kind::Stale => self.index.stale(key, at, size),
+            Kind::Delete if planted!(CompactedDeletion) => {}
             Kind::Delete => self.index.delete(key),
             Kind::Head | Kind::Version => {}
         }

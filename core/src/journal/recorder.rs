@@ -162,7 +162,7 @@ impl<J: Journal> Recorder<J> {
             Frame::Object(object) => self.object(decode, cache, source, &object, report),
             Frame::Complete { version } => {
                 let unnamed = cache.unnamed(source);
-                for key in unnamed {
+                for key in unnamed.filter(|_| !planted!(UnwrittenSweep)) {
                     let done = self.append(Record::Delete { key: key.as_ref() });
                     self.note(done, report);
                 }
@@ -190,7 +190,8 @@ impl<J: Journal> Recorder<J> {
     ) where
         S::Text: PartialEq,
     {
-        if self.in_list || self.broken || !self.unsaved || !version.is_known() {
+        let amid = self.in_list && !planted!(VersionAmidList);
+        if amid || self.broken || !self.unsaved || !version.is_known() {
             return;
         }
         let mut text = KeyBuf::new();
@@ -231,7 +232,9 @@ impl<J: Journal> Recorder<J> {
                 cache.delete(source, key, object);
             }
             (_, None) => {
-                done = self.append(Record::Stale { key });
+                if !planted!(UnwrittenStaleness) {
+                    done = self.append(Record::Stale { key });
+                }
                 cache.keep(source, key);
             }
             (change, Some(object)) => {

@@ -26,10 +26,15 @@ pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
     let none = clean.then_some(None);
     let bugs = Bug::ALL.iter().copied().map(Some);
     let hunt = |bug: Option<Bug>| {
-        // Without a bug both are hunted in.
+        // Without a bug all are hunted in.
         let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
-        if bug.is_none_or(|bug| !is_of_replicas(bug)) {
-            of_one = explore(Variant::Heap, SEEDS, threads, 1, &|| choose(bug)).failed;
+        for (variant, is_in) in [
+            (Variant::Heap, is_of_engine as fn(Bug) -> bool),
+            (Variant::Journal, is_of_journal),
+        ] {
+            if bug.is_none_or(is_in) {
+                of_one.extend(explore(variant, SEEDS, threads, 1, &|| choose(bug)).failed);
+            }
         }
         if bug.is_none_or(is_of_replicas) {
             of_replicas = replicas::explore(SEEDS, threads, 1, &|| choose(bug)).failed;
@@ -50,9 +55,20 @@ pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
 
 /// Tells whether a bug is one of replicas, which have a simulation of their own.
 fn is_of_replicas(bug: Bug) -> bool {
-    ["Members::", "Elector::"]
-        .iter()
-        .any(|place| bug.place().starts_with(place))
+    is_in(bug, &["Members::", "Elector::"])
+}
+
+/// Tells whether a bug is one of the journal, with which a process dies again and again.
+fn is_of_journal(bug: Bug) -> bool {
+    is_in(bug, &["Log::", "Recorder::", "format::"])
+}
+
+fn is_of_engine(bug: Bug) -> bool {
+    !is_of_replicas(bug) && !is_of_journal(bug)
+}
+
+fn is_in(bug: Bug, places: &[&str]) -> bool {
+    places.iter().any(|place| bug.place().starts_with(place))
 }
 
 /// Writes a line of the table.
