@@ -69,6 +69,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.retry_at(now, call, wait);
             return;
         }
+        // Who has asked so often that the request is given up is asked to wait all the same.
+        if !self.config.client_go && class != ErrorClass::TooLarge && !planted!(RetryAtOnce) {
+            self.asked_wait = retry_after.filter(|_| status == 429 || status >= 500);
+        }
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
             // A gateway that answers for a server that is away.
@@ -81,6 +85,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
             Verb::Stream => self.stream_refused(now, call, class, problem),
         }
+        self.asked_wait = None;
     }
 
     /// The body of an answer ended before its content did, or where a watch ends.
@@ -193,11 +198,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             && self.would_list_the_same()
             && !self.config.client_go
             && !planted!(ExactForEver);
-        let delay = self.run_backoff.step(
-            now,
-            &mut self.rng,
-            if patient { AUTH_CAP } else { Duration::ZERO },
-        );
+        let cap = if patient { AUTH_CAP } else { Duration::ZERO };
+        let delay = self.run_backoff.step(now, &mut self.rng, cap);
+        let delay = delay.max(self.asked_wait.unwrap_or_default());
         self.state = State::Paused {
             until: now + delay,
             then: Next::Run,
@@ -405,6 +408,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn open_later(&mut self, now: Instant, call: Call, problem: StoredProblem) {
         let backoff = self.open_backoff.as_mut().unwrap_or(&mut self.run_backoff);
         let delay = backoff.step(now, &mut self.rng, Duration::ZERO);
+        let delay = delay.max(self.asked_wait.unwrap_or_default());
         let then = if call.verb == Verb::Stream {
             Next::Stream
         } else {

@@ -76,6 +76,8 @@ pub struct Reflector<R, S: Storage> {
     version_unavailable: bool,
     /// A list from the watch cache came in pages, so the server has none.
     paginated: bool,
+    /// How long the answer that is being looked at asks to wait.
+    asked_wait: Option<Duration>,
     stream_refused: bool,
     bookmarks_seen: bool,
     /// The heartbeat fired on a server that never sent a bookmark.
@@ -239,6 +241,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             version: ResourceVersion::default(),
             version_unavailable: false,
             paginated: false,
+            asked_wait: None,
             stream_refused: false,
             bookmarks_seen: false,
             heartbeat_in_vain: false,

@@ -42,6 +42,8 @@ pub fn transport(
         RECEIVE.init_with(|| [0; _]),
         SEND.init_with(|| [0; _]),
     );
+    // A reset that is lost on the way is noticed when the next probe is answered, or is not.
+    socket.set_keep_alive(Some(Duration::from_secs(10)));
     socket.set_timeout(Some(Duration::from_secs(20)));
     let link = TcpLink::new(
         socket,

@@ -15,6 +15,8 @@ pub struct Wire {
     pub versions: Vec<u64>,
     /// The version of the last complete picture.
     pub listed: Option<u64>,
+    /// It was older than what had been reached before it.
+    pub went_back: bool,
     /// A complete picture has begun and is not complete.
     pub in_list: bool,
     /// How many pictures have begun. What came of one that was cut is kept.
@@ -239,6 +241,7 @@ impl Wire {
     }
 
     fn complete(&mut self, version: Option<u64>, era: usize, honest: bool) {
+        self.went_back = self.versions.iter().any(|reached| Some(*reached) > version);
         self.versions = version.into_iter().collect();
         self.listed = version;
         self.in_list = false;

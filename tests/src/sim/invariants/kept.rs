@@ -38,6 +38,10 @@ impl Invariant for Kept {
                 continue;
             }
             let wire = &context.client.wires[source];
+            // What a watch told the end of, and waits to be told, an older list may name again.
+            if context.client.unpopped_lists(source) > 0 && wire.went_back {
+                continue;
+            }
             // Who leaves a selector and comes back is told to be gone.
             if matches!(scope, Scope::Label(_)) {
                 continue;
