@@ -18,6 +18,9 @@ use super::faults::FaultKind;
 use super::plan::{KEY_NAMES, World};
 use super::wire::{Answer, Refused, Wire};
 
+/// How often a request is asked again below the reflector.
+const MAX_RETRIES: u32 = 10;
+
 /// The key of an object, for [`Listeners`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key(pub u8);
@@ -84,6 +87,8 @@ pub struct Ended {
     pub forced: bool,
     /// How the answer was.
     pub answer: Answer,
+    /// How often it had been asked before, below the reflector.
+    repeats: u32,
     /// When it was first sent, before all its repetitions, by the client's clock.
     began: Instant,
     /// For how long it was under way since then, by the client's clock.
@@ -100,7 +105,9 @@ impl Ended {
             self.failure,
             Some(FailureKind::Reset | FailureKind::TimedOut)
         );
-        self.status != Some(200) && self.retry_after.is_some() || self.status.is_none() && cut
+        let is_asked_again =
+            self.status != Some(200) && self.retry_after.is_some() || self.status.is_none() && cut;
+        is_asked_again && self.repeats < MAX_RETRIES
     }
 }
 
@@ -112,6 +119,7 @@ pub(super) struct Conn {
     target: String,
     open: Open,
     began: Instant,
+    repeats: u32,
     status: Option<u16>,
     retry_after: Option<Duration>,
     /// What was received and not yet read.
@@ -365,6 +373,7 @@ impl Client {
             .as_ref()
             .filter(|before| before.target == target && before.is_repeated());
         let began = repeated.map_or_else(|| self.clock(now), |before| before.began);
+        let repeats = repeated.map_or(0, |before| before.repeats + 1);
         if target.contains("continue=")
             && let Some((fault, at)) = self.page_fault.take()
         {
@@ -383,6 +392,7 @@ impl Client {
             target: target.clone(),
             open,
             began,
+            repeats,
             status: None,
             retry_after: None,
             bytes: VecDeque::new(),
@@ -463,6 +473,7 @@ impl Client {
             cancelled,
             forced: conn.forced,
             answer,
+            repeats: conn.repeats,
             began: conn.began,
             lived: self.clock(now).saturating_duration_since(conn.began),
             at: now,
@@ -812,13 +823,21 @@ impl Client {
         }
     }
 
-    /// Breaks the connections on which a server may yet lie.
+    /// Breaks the connections on which a server may yet lie, or goes on with a list of which it has told a part that is
+    /// no truth.
     pub fn break_lies(&mut self) {
-        for conn in self.conns.iter_mut().flatten() {
-            if conn.hit.is_some_and(FaultKind::lies) {
-                conn.bytes.clear();
-                conn.ending = Some(End::Failed(Failure::new(FailureKind::Reset)));
-            }
+        for (conn, wire) in self.conns.iter_mut().zip(&self.wires) {
+            let Some(conn) = conn else { continue };
+            // After a reset the same page would be asked for again.
+            let kind = if conn.target.contains("continue=") && !wire.list_is_honest() {
+                FailureKind::Refused
+            } else if conn.hit.is_some_and(FaultKind::lies) {
+                FailureKind::Reset
+            } else {
+                continue;
+            };
+            conn.bytes.clear();
+            conn.ending = Some(End::Failed(Failure::new(kind)));
         }
     }
 

@@ -140,6 +140,11 @@ impl Wire {
         }
     }
 
+    /// Tells whether all that has come of the list that is being read is the truth.
+    pub const fn list_is_honest(&self) -> bool {
+        self.list.honest
+    }
+
     /// A server has begun to lie.
     pub fn distrust(&mut self) {
         self.trusted = false;
