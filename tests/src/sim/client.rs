@@ -203,6 +203,8 @@ pub struct Client {
     held: Vec<bool>,
     /// How many complete lists of each source there were when all was popped last.
     pictures: Vec<u32>,
+    /// How many lists had begun then.
+    begun: Vec<u32>,
 }
 
 impl Client {
@@ -246,6 +248,7 @@ impl Client {
             popped: true,
             held: vec![false; sources],
             pictures: vec![0; sources],
+            begun: vec![0; sources],
         }
     }
 
@@ -634,6 +637,7 @@ impl Client {
                 self.touched |= !self.popped;
                 self.popped = true;
                 self.pictures = self.wires.iter().map(|wire| wire.complete).collect();
+                self.begun = self.wires.iter().map(|wire| wire.begun).collect();
                 break;
             };
             popped += 1;
@@ -893,10 +897,11 @@ impl Client {
         self.pictures[source] == self.wires[source].complete
     }
 
-    /// Returns how many complete lists of a source were not popped yet.
+    /// Returns how many lists of a source, or parts of one, were not popped yet.
     #[must_use]
     pub fn unpopped_lists(&self, source: usize) -> u32 {
-        self.wires[source].complete - self.pictures[source]
+        let wire = &self.wires[source];
+        (wire.complete - self.pictures[source]).max(wire.begun.saturating_sub(self.begun[source]))
     }
 
     /// Returns how much waits for a handler.

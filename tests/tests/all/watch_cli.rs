@@ -101,6 +101,7 @@ async fn what_it_does_not_understand_it_says_in_a_line() {
     fails(&["--resync", "soon"], &["'soon'", "--resync"]).await;
     fails(&["--page-size", "0"], &["--page-size"]).await;
     fails(&["--initial", "guess"], &["'guess'", "--initial"]).await;
+    fails(&["--keep", "half"], &["'half'", "--keep"]).await;
     fails(&["-l", ",,"], &["',,'", "label"]).await;
     fails(
         &["--demo", "--server", "http://127.0.0.1:1"],
@@ -218,6 +219,48 @@ async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>
         .lines()
         .map(|line| serde_json::from_str(line).expect("it is JSON"));
     (events(&output), requests.collect())
+}
+
+/// Whether objects are kept as they came or compressed is not to be seen in what is told.
+#[tokio::test]
+async fn it_tells_the_same_whatever_it_keeps() {
+    let pod = |name: &str, version: u32, phase: &str| {
+        json!({ "kind": "Pod", "apiVersion": "v1",
+            "metadata": { "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string() },
+            "spec": { "nodeName": "node-7" }, "status": { "phase": phase } })
+    };
+    // More than make a dictionary, so that most are packed with one.
+    let items: Vec<Value> = (1..=1500)
+        .map(|n| pod(&format!("p{n}"), n, "Pending"))
+        .collect();
+    let script = json!({
+        "lists": [{ "body": { "kind": "PodList", "apiVersion": "v1", "metadata": { "resourceVersion": "2000" },
+            "items": items } }],
+        "watches": [{ "frames": [
+            { "type": "MODIFIED", "object": pod("p1", 2001, "Running") },
+            { "type": "DELETED", "object": pod("p1500", 2002, "Failed") },
+        ], "end": "hold" }],
+    });
+    let (whole, packed) = (
+        scripted(&script, &["--keep", "whole"]),
+        scripted(&script, &["--keep", "packed"]),
+    );
+    let ((whole, _), (packed, _)) = tokio::join!(whole, packed);
+    let added = |events: &[Value]| -> std::collections::BTreeSet<String> {
+        let added = events.iter().filter(|event| event["event"] == "add");
+        added
+            .map(|event| format!("{} {}", event["key"], event["rv"]))
+            .collect()
+    };
+    assert_eq!(added(&whole).len(), 1500);
+    assert_eq!(added(&whole), added(&packed));
+    let rest = [
+        json!({ "event": "synced" }),
+        json!({ "event": "update", "key": "default/p1", "rv": "2001", "old_rv": "1" }),
+        json!({ "event": "delete", "key": "default/p1500", "rv": "2002", "final_state_unknown": false }),
+    ];
+    assert_eq!(whole[1500..], rest);
+    assert_eq!(packed[1500..], rest);
 }
 
 /// The switch for client-go's way is to be seen: an object that comes again under another uid is an update there.
