@@ -212,10 +212,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// has it, and that may be longer than watches can go on from it.
     fn would_list_the_same(&self) -> bool {
         let begins_with_list = self.config.initial == Initial::List || self.stream_refused;
-        let in_pages = self
-            .config
-            .page_size
-            .map_or(self.paginated, |size| size > 0);
+        // A server that makes pages by itself has no watch cache: its lists and watches expire together.
+        let in_pages = self.config.page_size.is_some_and(|size| size > 0);
         let was_the_same = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
         begins_with_list && in_pages || was_the_same
     }

@@ -277,7 +277,7 @@ impl Temper {
             client: weight(1),
             favourite: entropy.pick(&FaultKind::ALL),
             honest: !entropy.one_in(3),
-            pager: entropy.one_in(6),
+            pager: entropy.one_in(3),
         }
     }
 
@@ -392,8 +392,14 @@ impl Temper {
     }
 
     fn client(self, entropy: &mut Entropy<'_>) -> Action {
-        if self.pager && entropy.below(3) == 0 {
-            return Action::Relist(small(entropy, 2));
+        if self.pager {
+            match entropy.below(3) {
+                0 => return Action::Relist(small(entropy, 2)),
+                // In the middle of a page, now and then.
+                1 if entropy.one_in(3) => return Action::Stop,
+                1 if entropy.one_in(3) => return Action::Reborn,
+                _ => {}
+            }
         }
         match entropy.below(14) {
             0..3 => {
