@@ -74,6 +74,18 @@ pub trait Decode {
     ///
     /// # Errors
     /// An object that is refused is reported, and not restored.
+    ///
+    /// ```
+    /// use informer_core::{Decode, Json, Prune, RawObject};
+    ///
+    /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
+    /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);
+    /// let mut kept = Vec::new();
+    /// decoder.persist(&RawObject::parse(json), &mut |bytes| kept.extend_from_slice(bytes));
+    /// let pod = decoder.restore(&RawObject::parse(&kept))?;
+    /// assert_eq!(pod["metadata"], serde_json::json!({"name": "web"}));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     fn restore(&self, raw: &RawObject<'_>) -> Result<Self::Value, Self::Error> {
         self.decode(raw)
     }

@@ -311,7 +311,16 @@ pub fn decode_raw<D: Decode, X: crate::storage::Text>(
     object_of(decode.decode(raw), raw, key, report)
 }
 
-/// Decodes what [`Decode::persist`] has kept of an object; what cannot be used is reported.
+/// Decodes what [`Decode::persist`] has kept of an object; what cannot be used is reported, and gives `None`.
+///
+/// ```
+/// use informer_core::{Object, Raw, RawJson, RawObject, restore_raw};
+///
+/// let json = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"7"}}"#;
+/// let report = &mut |report: informer_core::Report<'_>| println!("{report}");
+/// let pod: Option<Object<RawJson, Box<str>>> = restore_raw(&Raw, &RawObject::parse(json), "prod/web", report);
+/// assert_eq!(pod.map(|pod| pod.value().bytes().to_vec()), Some(json.to_vec()));
+/// ```
 pub fn restore_raw<D: Decode, X: crate::storage::Text>(
     decode: &D,
     raw: &RawObject<'_>,

@@ -478,6 +478,23 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Lists again after the delay for runs, as [`relist`](Self::relist) does, but watches on until then: for a cache that
     /// has room again for what it had to refuse. What goes meanwhile makes room for the same list, and where that is one
     /// in pages, which shows the very version that it asks for, it is that of the last deletion.
+    ///
+    /// ```
+    /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
+    ///
+    /// let pods = Resource::new("", "v1", "pods");
+    /// let mut reflector: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1)
+    ///     .resuming_at(ResourceVersion::new("7"));
+    /// let now = Instant::from_micros(0);
+    /// assert!(matches!(reflector.poll_output(now), Output::Send(_)), "it watches");
+    /// reflector.refill(now);
+    /// let Output::Wait(Some(until)) = reflector.poll_output(now) else { panic!("it watches on") };
+    /// assert!(matches!(reflector.poll_output(until), Output::Cancel(_)));
+    /// let Output::Send(list) = reflector.poll_output(until) else { panic!("it lists") };
+    /// let mut target = String::new();
+    /// list.write_target(&mut target).unwrap();
+    /// assert_eq!(target, "/api/v1/pods?resourceVersion=7");
+    /// ```
     pub fn refill(&mut self, now: Instant) {
         if self.refill_at.is_some() {
             return;
