@@ -176,6 +176,8 @@ impl HyperBody {
                     }
                 }
             }
+            // All of it was used. Whoever owns its memory can read into it again.
+            self.received = Bytes::new();
             let polled = source.poll_data(&self.from, cx);
             if let Some(silence) = &mut self.silence {
                 if polled.is_ready() {

@@ -14,6 +14,9 @@ use hyper_util::rt::TokioIo;
 use crate::stream::Stream;
 use crate::tls::Version;
 
+/// How many bytes are read at once, at most. More are not read faster, and a connection keeps what it has read into.
+const READ_BYTES: usize = 128 << 10;
+
 /// A connection for one request at a time.
 ///
 /// hyper wants its I/O driven by a task; here everyone who waits for something of the connection drives it.
@@ -31,7 +34,10 @@ type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 
 impl Http1 {
     pub(crate) async fn open(stream: Stream, version: Version) -> Result<Self, hyper::Error> {
-        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(READ_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await?;
         Ok(Self {
             sender,
             driver: Driver(Some(Box::pin(driver))),
