@@ -87,6 +87,8 @@ mod seat;
 mod shared;
 mod sink;
 mod status;
+#[cfg(feature = "zstd")]
+mod stock;
 mod subscription;
 mod timer;
 mod wait;

@@ -1,6 +1,5 @@
 //! Objects kept compressed by zstd, with a dictionary made of the first of them.
 
-use core::cell::RefCell;
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -9,6 +8,10 @@ use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::dictionary;
+use crate::stock::Stock;
+
+/// How much room is kept from one object to the next: one rare large object does not keep its own.
+const KEPT_BYTES: usize = 128 << 10;
 
 /// Keeps each object compressed: its exact bytes, in a tenth of their room or less.
 ///
@@ -125,29 +128,44 @@ impl PackError {
     }
 }
 
-/// What a thread needs to pack and to unpack, kept from one object to the next.
-struct Workshop {
-    pack: CCtx<'static>,
-    unpack: DCtx<'static>,
+/// What it takes to pack an object.
+struct Press {
+    context: CCtx<'static>,
     packed: Vec<u8>,
     kept: Vec<u8>,
 }
 
-thread_local! {
-    static WORKSHOP: RefCell<Workshop> = RefCell::new(Workshop {
-        pack: CCtx::create(),
-        unpack: DCtx::create(),
-        packed: Vec::new(),
-        kept: Vec::new(),
-    });
+/// What it takes to unpack one.
+struct Opener {
+    context: DCtx<'static>,
+    json: Vec<u8>,
+}
+
+static PRESSES: Stock<Press> = Stock::new(|| Press {
+    context: CCtx::create(),
+    packed: Vec::new(),
+    kept: Vec::new(),
+});
+
+static OPENERS: Stock<Opener> = Stock::new(|| Opener {
+    context: DCtx::create(),
+    json: Vec::new(),
+});
+
+/// Drops the tools that a list needed. Those that were used without a dictionary have twice the room that they need with one.
+pub(crate) fn settle() {
+    PRESSES.clear();
+    OPENERS.clear();
 }
 
 impl Packed {
     fn pack(&self, prune: Prune, whole: &[u8]) -> Result<PackedJson, PackError> {
-        WORKSHOP.with_borrow_mut(|workshop| {
-            let Workshop {
-                pack, packed, kept, ..
-            } = workshop;
+        PRESSES.lend(|press| {
+            let Press {
+                context,
+                packed,
+                kept,
+            } = press;
             let json = if prune.is_nothing() {
                 whole
             } else {
@@ -155,10 +173,9 @@ impl Packed {
                 prune.copy(whole, kept);
                 kept.as_slice()
             };
-            let made = self.packer.pack(json, pack, packed);
-            // One rare large object does not keep its room.
-            packed.shrink_to(1 << 20);
-            kept.shrink_to(1 << 20);
+            let made = self.packer.pack(json, context, packed);
+            packed.shrink_to(KEPT_BYTES);
+            kept.shrink_to(KEPT_BYTES);
             made
         })
     }
@@ -280,7 +297,7 @@ impl PackedJson {
         self.read(RawJson::new)
     }
 
-    /// Calls `read` with the object's JSON, which is unpacked into memory that the thread has already.
+    /// Calls `read` with the object's JSON, which is unpacked into memory that is there already.
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
@@ -292,23 +309,22 @@ impl PackedJson {
     /// # }
     /// ```
     pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
-        // `read` may unpack another object: it gets the memory, and the thread takes new.
-        let mut json = WORKSHOP.with_borrow_mut(|workshop| core::mem::take(&mut workshop.kept));
-        json.clear();
-        json.reserve(self.len);
-        let unpacked = WORKSHOP.with_borrow_mut(|workshop| match &self.dictionary {
-            Some(dictionary) => {
-                workshop
-                    .unpack
-                    .decompress_using_ddict(&mut json, &self.packed, &dictionary.unpack)
+        // `read` may unpack another object, with another opener.
+        OPENERS.lend(|opener| {
+            let Opener { context, json } = opener;
+            json.clear();
+            json.reserve(self.len);
+            match &self.dictionary {
+                Some(dictionary) => {
+                    context.decompress_using_ddict(json, &self.packed, &dictionary.unpack)
+                }
+                None => context.decompress(json, &self.packed),
             }
-            None => workshop.unpack.decompress(&mut json, &self.packed),
-        });
-        unpacked.map_err(PackError::of)?;
-        let result = read(&json);
-        json.shrink_to(1 << 20);
-        WORKSHOP.with_borrow_mut(|workshop| workshop.kept = json);
-        Ok(result)
+            .map_err(PackError::of)?;
+            let result = read(json);
+            json.shrink_to(KEPT_BYTES);
+            Ok(result)
+        })
     }
 
     /// Returns the text at a path, where there is one; a number in the path is a place in an array.

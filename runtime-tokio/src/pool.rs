@@ -12,8 +12,8 @@ use informer_core::Decode;
 use crate::batch::Batch;
 use crate::shared::Inner;
 
-/// How many bytes of JSON are one job: some milliseconds of work, and little memory.
-const JOB_BYTES: usize = 256 << 10;
+/// How many bytes of JSON are one job: some hundred microseconds of work or more, and little memory.
+const JOB_BYTES: usize = 64 << 10;
 /// So many of a journal, which come sooner than a thread wakes.
 const JOURNAL_JOB_BYTES: usize = 1 << 20;
 /// How long a thread that helps waits for more. The next piece of a list or of a journal comes sooner, mostly, and to wake
@@ -309,6 +309,11 @@ where
     /// Returns an empty batch.
     pub(crate) fn empty(&mut self) -> Batch<D::Value> {
         self.spare.pop().unwrap_or(const { Batch::new() })
+    }
+
+    /// Drops what only a list needs.
+    pub(crate) fn settle(&mut self) {
+        self.spare.clear();
     }
 
     /// Takes a batch back that was applied.

@@ -15,12 +15,15 @@ use tokio::sync::mpsc;
 use crate::batch::{Batch, Item};
 use crate::entry::Key;
 use crate::figures::Levels;
+use crate::headroom::give_back;
 use crate::journal::{Outbox, moment};
 use crate::pool::{Decoder, Pool};
 use crate::shared::Inner;
 
 /// How many objects are applied under one lock.
 const BATCH: usize = 256;
+/// How many bytes of JSON make a list that leaves enough behind to be given back.
+const LARGE: usize = 1 << 20;
 /// How long the lock is held at most, as far as whole steps allow.
 const HOLD: Duration = Duration::from_micros(200);
 /// How many steps are taken between two looks at the clock.
@@ -40,6 +43,8 @@ pub(crate) struct CacheSink<D: Decode> {
     refill: bool,
     /// What the transport last said of a failure.
     failure: String,
+    /// How many bytes of JSON the list has brought so far.
+    listed: usize,
     /// What is to be written into the journal, where there is one.
     outbox: Option<Outbox>,
     /// What the cache shows comes from the journal, and the server has not confirmed it.
@@ -72,6 +77,7 @@ where
             repairs,
             refill: false,
             failure: String::new(),
+            listed: 0,
             outbox: None,
             restored: false,
         }
@@ -105,6 +111,7 @@ where
         let loaded = log.load(identity, &mut |record| match record {
             Record::Put { key, object } => {
                 objects += 1;
+                self.listed = self.listed.saturating_add(object.len());
                 let Decoder {
                     inner,
                     decode,
@@ -149,6 +156,7 @@ where
         let version = restored.version.clone();
         self.batch.items.push(Item::Restored(version));
         self.apply(None);
+        self.settle();
         // Not before: what others have decoded is applied first, and nothing is restored then.
         self.restored = true;
         let held = self.inner.cache().entries_of(self.source).count();
@@ -172,6 +180,9 @@ where
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
+        if frame.change == Change::Listed {
+            self.listed = self.listed.saturating_add(frame.raw.json().len());
+        }
         self.batch.persists = self.outbox.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
             self.batch.decode_later(frame);
@@ -185,6 +196,18 @@ where
                 inner.report_of(Some(*source), &report);
             });
         }
+    }
+
+    /// Gives back what only a large list needs, some megabytes, after all of it was applied.
+    fn settle(&mut self) {
+        if core::mem::take(&mut self.listed) < LARGE {
+            return;
+        }
+        self.batch = Batch::new();
+        self.pool.settle();
+        #[cfg(feature = "zstd")]
+        crate::packed::settle();
+        give_back();
     }
 
     /// Hands on what is enough for another thread, and applies what is there already.
@@ -397,6 +420,7 @@ where
                 // The first state is told before what follows it in the same batch changes it, or nobody would hear
                 // of the change.
                 self.apply(None);
+                self.settle();
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
             Frame::Bookmark { version } => {

@@ -1,0 +1,90 @@
+//! Tools that are costly to make, shared by all threads that use them for a moment.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many are kept when nobody uses them. More are made where more are wanted at once, and dropped after it.
+const MOST: usize = 8;
+
+/// Tools that nobody uses now, the warmest last. A thread may use several at once.
+pub(crate) struct Stock<T> {
+    make: fn() -> T,
+    idle: Mutex<Vec<T>>,
+}
+
+impl<T> Stock<T> {
+    pub(crate) const fn new(make: fn() -> T) -> Self {
+        Self {
+            make,
+            idle: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Works with a tool, which is dropped where the work panics.
+    pub(crate) fn lend<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let idle = self.lock().pop();
+        let mut tool = idle.unwrap_or_else(self.make);
+        let result = work(&mut tool);
+        let mut idle = self.lock();
+        if idle.len() < MOST {
+            idle.push(tool);
+        }
+        result
+    }
+
+    /// Drops all that nobody uses now.
+    pub(crate) fn clear(&self) {
+        // What is dropped may take its time, and not under the lock.
+        drop(core::mem::take(&mut *self.lock()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        // Nothing that can panic runs under the lock.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::panic::AssertUnwindSafe;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+
+    fn make() -> usize {
+        MADE.fetch_add(1, Ordering::Relaxed)
+    }
+
+    #[test]
+    fn one_after_another_use_the_same_and_at_once_each_has_its_own() {
+        let stock = Stock::new(make);
+        let made = || MADE.load(Ordering::Relaxed);
+        let first = stock.lend(|tool| *tool);
+        assert_eq!((stock.lend(|tool| *tool), made()), (first, 1));
+
+        let (outer, inner) = stock.lend(|outer| (*outer, stock.lend(|inner| *inner)));
+        assert_ne!(outer, inner);
+        assert_eq!((stock.lock().len(), made()), (2, 2));
+
+        let panicked = catch_unwind(AssertUnwindSafe(|| stock.lend(|_| panic!("at work"))));
+        assert!(panicked.is_err());
+        assert_eq!(stock.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_crowd_leaves_no_more_than_a_few() {
+        fn crowd(stock: &Stock<()>, more: usize) -> usize {
+            stock.lend(|()| match more {
+                0 => stock.lock().len(),
+                _ => crowd(stock, more - 1),
+            })
+        }
+        let stock = Stock::new(|| ());
+        assert_eq!(crowd(&stock, 3 * MOST), 0);
+        assert_eq!(stock.lock().len(), MOST);
+        stock.clear();
+        assert!(stock.lock().is_empty());
+    }
+}

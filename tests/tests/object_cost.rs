@@ -1,0 +1,98 @@
+//! An object costs the same in a small cache as in a large one: what a list needs on its way is given back after it.
+//!
+//! The server is another process, so that all that is counted here is the informer's. Packed objects are not looked at: what
+//! zstd allocates by itself is not counted, and what comes before there is a dictionary takes more.
+
+use std::process::Stdio;
+
+use informer_hyper::HyperTransport;
+use informer_tests::memory::Counting;
+use informer_tests::{PATIENCE, say};
+use informer_tokio::{Decode, Informer, Initial, Meta, Raw, Resource, State};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+#[global_allocator]
+static MEMORY: Counting = Counting::new();
+
+const FEW: usize = 2_000;
+const MANY: usize = 20_000;
+/// How much more the one may cost than the other.
+const BOUND: f64 = 1.2;
+
+/// Starts a server with so many Pods; returns its URL. It ends with its process, and that with its input.
+async fn serve(pods: usize) -> (Child, String) {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_demo_server"))
+        .arg(pods.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the demo server's binary is there");
+    let output = process.stdout.take().expect("it is piped");
+    let line = timeout(PATIENCE, BufReader::new(output).lines().next_line()).await;
+    let url = line.expect("in time").expect("the pipe is open");
+    (process, url.expect("the server runs"))
+}
+
+/// Returns what each object costs, with all that the informer has beside them.
+async fn cost<D>(server: &str, count: usize, decode: D) -> f64
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let pods = Resource::parse("pods").expect("a resource");
+    let before = MEMORY.now();
+    let transport = HyperTransport::builder(server).build().expect("a URL");
+    let (informer, driver) = Informer::builder(transport, pods, decode)
+        .initial(Initial::List)
+        .build();
+    let driver = tokio::spawn(driver.run());
+    // The watch follows the list, when all of that was applied and given back.
+    timeout(PATIENCE, async {
+        while informer.health().state != State::Watching {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("in time");
+    assert_eq!(
+        (informer.health().objects, informer.lister().len()),
+        (count, count)
+    );
+    let held = MEMORY.now() - before;
+
+    informer.stop();
+    timeout(PATIENCE, driver)
+        .await
+        .expect("in time")
+        .expect("no panic");
+    held as f64 / count as f64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_costs_as_much_among_few_as_among_many() {
+    let (_few, few) = serve(FEW).await;
+    let (_many, many) = serve(MANY).await;
+    let costs = [
+        (
+            "metadata",
+            cost(&few, FEW, Meta).await,
+            cost(&many, MANY, Meta).await,
+        ),
+        (
+            "raw",
+            cost(&few, FEW, Raw).await,
+            cost(&many, MANY, Raw).await,
+        ),
+    ];
+    for (form, few, many) in costs {
+        say(&format!(
+            "{form}: {few:.0} bytes an object among {FEW}, {many:.0} among {MANY}"
+        ));
+        assert!(
+            few / many <= BOUND && many / few <= BOUND,
+            "{form}: {few:.0} bytes an object among {FEW}, and {many:.0} among {MANY}"
+        );
+    }
+}
