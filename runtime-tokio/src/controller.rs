@@ -2,6 +2,7 @@
 
 mod figures;
 mod handle;
+mod keep;
 mod owned;
 mod run;
 mod task;
@@ -28,6 +29,7 @@ use crate::registered::HandlerHandle;
 use crate::wait::HasSynced;
 use figures::Figures;
 use handle::{Counts, Stop};
+use keep::Keep;
 use owned::OwnerKind;
 
 /// Calls a reconcile function with the keys of what changed.
@@ -76,7 +78,6 @@ pub struct Controller {
 
 /// Registers with an informer, when the controller runs.
 type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
-type Keep = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl Controller {
@@ -96,7 +97,7 @@ impl Controller {
             sources: Vec::new(),
             keys: Arc::new(move || keys(&lister)),
             queue: WorkQueue::new(),
-            keep: Arc::new(|_| true),
+            keep: Keep::new(|_| true),
             workers: 1,
             resync: None,
             sync_within: None,
@@ -226,7 +227,8 @@ impl Controller {
     }
 
     /// Reconciles no other keys than these: for replicas that share the work. It is asked when a key comes and again
-    /// before it is reconciled. Where the answer changes, [`ControllerHandle::enqueue_all`] brings in what is new.
+    /// before it is reconciled. Where the answer changes, [`ControllerHandle::enqueue_all`] brings in what is new. Where it
+    /// panics that is a [`Failure`], and the key is tried again.
     ///
     /// ```
     /// # fn example(controller: informer_tokio::Controller) {
@@ -234,7 +236,7 @@ impl Controller {
     /// # }
     /// ```
     pub fn only(mut self, keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
-        self.keep = Arc::new(keep);
+        self.keep = Keep::new(keep);
         self
     }
 
@@ -304,7 +306,7 @@ impl Controller {
             name: self.name.as_str().into(),
             queue: self.queue.clone(),
             keys: Arc::clone(&self.keys),
-            keep: Arc::clone(&self.keep),
+            keep: self.keep.clone(),
             stop: Arc::clone(&self.stop),
             rechecks: Arc::clone(&self.rechecks),
             counts: Arc::clone(&self.counts),
@@ -337,11 +339,11 @@ impl Intake {
         &self,
         map: impl Fn(&Entry<V>) -> I + Send + Sync + 'static,
     ) -> Handlers<V> {
-        let (queue, keep, map) = (self.queue.clone(), Arc::clone(&self.keep), Arc::new(map));
+        let (queue, keep, map) = (self.queue.clone(), self.keep.clone(), Arc::new(map));
         let figures = Arc::clone(&self.figures);
         let put = Arc::new(move |entry: &Entry<V>| {
             for key in map(entry) {
-                if keep(&key) {
+                if keep.lets_in(&key) {
                     queue.add(key);
                 }
             }

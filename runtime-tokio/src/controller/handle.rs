@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informer_core::QueueMetrics;
 use tokio::sync::watch;
 
-use super::Keep;
+use super::keep::Keep;
 use crate::entry::Key;
 use crate::queue::WorkQueue;
 
@@ -164,7 +164,7 @@ impl ControllerHandle {
     /// # }
     /// ```
     pub fn enqueue(&self, key: Key) {
-        if (self.keep)(&key) {
+        if self.keep.lets_in(&key) {
             self.queue.add(key);
         }
     }

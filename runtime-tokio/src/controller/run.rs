@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::figures::Figures;
 use super::handle::{Counts, ORDER, Stop, Stopped};
+use super::keep::Keep;
 use super::task::{Failure, Next, Task, Write, Writes};
 use super::{Controller, Intake, OnFailure, Registered};
 use crate::entry::Key;
@@ -133,7 +134,7 @@ impl Controller {
     fn register(&mut self, figures: &Arc<Figures>) -> AllRegistered {
         let intake = Intake {
             queue: self.queue.clone(),
-            keep: Arc::clone(&self.keep),
+            keep: self.keep.clone(),
             figures: Arc::clone(figures),
         };
         let mut options = HandlerOptions::default().name(format!("controller {}", self.name));
@@ -175,7 +176,7 @@ struct Run {
 struct Engine<F> {
     name: String,
     queue: WorkQueue<Key>,
-    keep: super::Keep,
+    keep: Keep,
     reconcile: Arc<F>,
     workers: usize,
     rechecks: watch::Receiver<u64>,
@@ -220,8 +221,10 @@ where
     }
 
     fn begin(&mut self, work: Work<Key>) {
-        if !(self.keep)(work.key()) {
-            return;
+        match self.keep.ask(work.key()) {
+            Ok(true) => {}
+            Ok(false) => return self.queue.forget(work.key()),
+            Err(message) => return self.panicked(work.key(), &message),
         }
         let attempt = self.queue.requeues(work.key());
         let (task, writes) = Task::new(work.key().clone(), attempt);
@@ -238,9 +241,13 @@ where
 
     /// Cuts what is not kept any more.
     fn cut_others(&self) {
-        let runs = self.of.values();
-        for run in runs.filter(|run| !(self.keep)(run.work.key())) {
-            run.task.abort();
+        for run in self.of.values() {
+            match self.keep.ask(run.work.key()) {
+                Ok(true) => {}
+                Ok(false) => run.task.abort(),
+                // Nobody says that it is another's.
+                Err(message) => self.failed(run.work.key(), &Failure::Panicked(&message)),
+            }
         }
     }
 
@@ -267,15 +274,12 @@ where
                 self.queue.add_rate_limited(key.clone());
             }
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => {
-                    self.counts.panicked.fetch_add(1, ORDER);
-                    let message = crate::registered::message(&*panic);
-                    self.failed(key, &Failure::Panicked(message));
-                    self.queue.add_rate_limited(key.clone());
-                }
+                Ok(panic) => self.panicked(key, crate::registered::message(&*panic)),
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
+                    // Where it comes back it begins anew.
+                    self.queue.forget(key);
                 }
             },
         }
@@ -306,6 +310,12 @@ where
                 tell(&name, on_failure.as_ref(), work.key(), &failure);
             }
         }));
+    }
+
+    fn panicked(&self, key: &Key, message: &str) {
+        self.counts.panicked.fetch_add(1, ORDER);
+        self.failed(key, &Failure::Panicked(message));
+        self.queue.add_rate_limited(key.clone());
     }
 
     fn failed(&self, key: &Key, failure: &Failure<'_>) {

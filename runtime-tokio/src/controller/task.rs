@@ -183,7 +183,8 @@ impl From<()> for Next {
 pub enum Failure<'a> {
     /// The reconcile function gave an error, which says so. The key is tried again.
     Failed(&'a str),
-    /// The reconcile function panicked, with this message. The key is tried again.
+    /// The reconcile function panicked with this message, or what [`only`](super::Controller::only) asks did. The key is tried
+    /// again.
     Panicked(&'a str),
     /// The cache did not show a write in time. The key may be run on a state from before it.
     WriteNotSeen {

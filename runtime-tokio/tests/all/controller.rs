@@ -435,6 +435,74 @@ async fn what_is_watched_is_mapped_to_keys() {
     controller.stop().await;
 }
 
+/// A function that says which keys are the controller's and panics ends nothing and loses no key: it is told, and the key
+/// comes again. A key that was another's for a while begins with the first attempt.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
+    let mock = server();
+    for name in ["good", "wild", "bad"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let (log, told) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
+    let start = Instant::now();
+    let kept = Arc::new(Mutex::new(BTreeMap::from([("prod/bad".to_owned(), true)])));
+    let controller = Controller::new(&sets)
+        .limit(Exponential::new(secs(1), secs(60)))
+        .only({
+            let kept = Arc::clone(&kept);
+            move |key| {
+                // At 0 s when it comes and before it is reconciled, and once more at 1 s.
+                let is_early = start.elapsed() < secs(2);
+                assert!(key.as_str() != "prod/wild" || !is_early, "who knows");
+                let kept = kept.lock().unwrap();
+                kept.get(key.as_str()).copied().unwrap_or(true)
+            }
+        })
+        .on_failure({
+            let told = Arc::clone(&told);
+            move |key, failure| told.lock().unwrap().push(format!("{key}: {failure}"))
+        });
+    let controller = run(controller, {
+        let note = noting(&log);
+        move |task| {
+            let (is_bad, attempt) = (task.name() == "bad", task.attempt());
+            let noted = note(task);
+            async move {
+                noted.await?;
+                if is_bad {
+                    return Err(format!("attempt {attempt}"));
+                }
+                Ok(())
+            }
+        }
+    });
+    sleep(Duration::from_millis(5_500)).await;
+    let mut at: Vec<_> = log.lock().unwrap().drain(..).collect();
+    at.sort();
+    let bad = [0, 1, 3].map(|second| ("prod/bad".to_owned(), second));
+    let others = [("prod/good".to_owned(), 0), ("prod/wild".to_owned(), 3)];
+    assert_eq!(at, [&bad[..], &others[..]].concat());
+    let wild = |told: &[String]| {
+        let wild = told.iter().filter(|line| line.starts_with("prod/wild"));
+        wild.cloned().collect::<Vec<_>>()
+    };
+    let expected = "prod/wild: it panicked: in `only`: who knows";
+    assert_eq!(wild(&told.lock().unwrap()), [expected; 2]);
+    assert_eq!(controller.handle.metrics().panicked, 2);
+
+    // It waits for its fourth attempt, at 7 s, when it is another's.
+    kept.lock().unwrap().insert("prod/bad".to_owned(), false);
+    sleep(secs(4)).await;
+    assert_eq!(names(&log), [""; 0]);
+    kept.lock().unwrap().insert("prod/bad".to_owned(), true);
+    told.lock().unwrap().clear();
+    controller.handle.enqueue(Key::new("prod/bad"));
+    settle().await;
+    assert_eq!(*told.lock().unwrap(), ["prod/bad: attempt 0"]);
+    controller.stop().await;
+}
+
 /// A key is replayed once in a period, however many objects belong to it.
 #[tokio::test(start_paused = true)]
 async fn a_resync_reconciles_every_key_again() {
