@@ -1,0 +1,187 @@
+//! The handlers of a client: they join, hear and leave.
+
+use core::time::Duration;
+
+use informer_core::{Event, ListenerConfig, ListenerId, Notification};
+use informer_mock::Instant;
+
+use super::{Client, Seen};
+use crate::sim::cluster::State;
+use crate::sim::engine::{Note, NoteKind};
+use crate::sim::plan::KEY_NAMES;
+
+/// The key of an object, for [`Listeners`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key(pub u8);
+
+impl AsRef<str> for Key {
+    fn as_ref(&self) -> &str {
+        KEY_NAMES[usize::from(self.0)]
+    }
+}
+
+/// What a handler heard.
+pub type Heard = Event<Key, State>;
+
+/// Somebody who hears.
+#[derive(Clone, Debug)]
+pub struct Handler {
+    /// Its name among the listeners.
+    pub id: ListenerId,
+    /// Its number, in the order in which handlers joined.
+    pub number: usize,
+    /// Its resync period.
+    pub resync: Option<Duration>,
+    /// How much may wait for it before it is coalesced.
+    pub backlog: usize,
+    /// Whether it wants unchanged objects.
+    pub unchanged: bool,
+}
+
+impl Client {
+    /// Pops up to so many notifications; returns how many there were.
+    pub fn pop(&mut self, count: usize) -> usize {
+        let mut popped = 0;
+        while popped < count {
+            let Some(note) = self.engine.pop() else {
+                self.touched |= !self.popped;
+                self.popped = true;
+                self.pictures = self.wires.iter().map(|wire| wire.complete).collect();
+                self.begun = self.wires.iter().map(|wire| wire.begun).collect();
+                break;
+            };
+            popped += 1;
+            self.tell(note);
+        }
+        if popped > 0 {
+            self.listeners.coalesce();
+        }
+        popped
+    }
+
+    fn tell(&mut self, note: Note) {
+        self.seen.push(Seen::Told(note));
+        let (key, object) = (&Key(note.slot), &note.state);
+        let notification = match &note.kind {
+            NoteKind::Added(initial) => Notification::Added {
+                key,
+                object,
+                is_in_initial_list: *initial,
+            },
+            NoteKind::Updated(old) => Notification::Updated { key, old, object },
+            NoteKind::Replayed(pass) => Notification::Replayed {
+                key,
+                object,
+                pass: *pass,
+            },
+            NoteKind::Deleted(unknown) => Notification::Deleted {
+                key,
+                object,
+                final_state_unknown: *unknown,
+            },
+            NoteKind::Synced => Notification::Synced,
+        };
+        self.listeners.append(&notification);
+    }
+
+    /// Pops up to and with a deletion; returns whether there was one.
+    pub fn pop_deletion(&mut self) -> bool {
+        while self.pop(1) > 0 {
+            let last = self.seen.iter().rev().find_map(|seen| match seen {
+                Seen::Told(note) => Some(note.kind),
+                _ => None,
+            });
+            if matches!(last, Some(NoteKind::Deleted(_))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Has a handler hear up to so many events; returns how many there were.
+    pub fn hear(&mut self, handler: usize, count: usize) -> usize {
+        let Some(id) = self
+            .handlers
+            .get(handler)
+            .map(|handler| (handler.id, handler.number))
+        else {
+            return 0;
+        };
+        let mut events = Vec::new();
+        self.listeners.take(id.0, count, &mut events);
+        let heard = events.len();
+        self.seen
+            .extend(events.into_iter().map(|event| Seen::Heard(id.1, event)));
+        heard
+    }
+
+    /// A handler joins.
+    pub fn join(&mut self, resync: u8, backlog: u8, unchanged: bool) {
+        if self.handlers.len() >= 4 {
+            return;
+        }
+        let resync = (resync > 0).then(|| Duration::from_secs(resync.into()));
+        let backlog = if backlog == 255 {
+            usize::MAX
+        } else {
+            backlog.into()
+        };
+        let config = ListenerConfig::default()
+            .resync(resync)
+            .backlog(backlog)
+            .unchanged(unchanged);
+        let told = self.engine.told();
+        let initial = told.into_iter().map(|(slot, state)| (Key(slot), state));
+        let id = self
+            .listeners
+            .join(config, initial, self.engine.has_told_synced());
+        let handler = Handler {
+            id,
+            number: self.joined,
+            resync,
+            backlog,
+            unchanged,
+        };
+        self.joined += 1;
+        self.handlers.push(handler.clone());
+        self.seen.push(Seen::Joined(handler));
+    }
+
+    /// A handler leaves.
+    pub fn leave(&mut self, handler: usize) {
+        if handler < self.handlers.len() {
+            let handler = self.handlers.remove(handler);
+            self.listeners.leave(handler.id);
+            self.seen.push(Seen::Left(handler.number));
+        }
+    }
+
+    /// Begins a resync, as the user wants it.
+    pub fn resync(&mut self) {
+        let pass = self.engine.resync();
+        self.seen.push(Seen::Resync(pass, Vec::new()));
+    }
+
+    /// Begins the resyncs whose time has come.
+    pub fn resync_due(&mut self, now: Instant) {
+        let clock = self.clock(now);
+        if self
+            .listeners
+            .next_resync(clock)
+            .is_none_or(|due| due > clock)
+        {
+            return;
+        }
+        let pass = self.engine.resync();
+        let next = self.listeners.next_resync(clock);
+        debug_assert!(next.is_some());
+        self.listeners.begin_pass(clock, pass);
+        self.seen.push(Seen::Resync(pass, Vec::new()));
+    }
+
+    /// Returns how much waits for a handler.
+    #[must_use]
+    pub fn pending(&self, handler: &Handler) -> usize {
+        self.listeners.pending(handler.id)
+    }
+}

@@ -1,0 +1,412 @@
+//! The requests of a client: sent, answered, read, ended.
+
+use std::collections::VecDeque;
+
+use core::time::Duration;
+
+use informer_core::{End, Failure, FailureKind, RequestId, Verb};
+use informer_mock::{Chunk, HeadPoll, Instant};
+
+use super::{Client, Seen};
+use crate::sim::cluster::{Cluster, Open};
+use crate::sim::coverage::Coverage;
+use crate::sim::faults::FaultKind;
+use crate::sim::wire::{Answer, Refused};
+
+/// How often a request is asked again below the reflector.
+const MAX_RETRIES: u32 = 10;
+
+/// A request as it was sent.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The source.
+    pub source: usize,
+    /// When, by a clock that never goes back.
+    pub at: Instant,
+    /// What for.
+    pub verb: Verb,
+    /// Path and query.
+    pub target: String,
+    /// The versions that the source has reached, as far as can be said.
+    pub versions: Vec<u64>,
+    /// The server has refused the last version, or may have done so.
+    pub refused: Refused,
+    /// How the request of this source before it ended.
+    pub before: Option<Ended>,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What it asked for.
+    pub verb: Verb,
+    /// Path and query.
+    pub target: String,
+    /// The status of its answer.
+    pub status: Option<u16>,
+    /// The answer asked to wait so long.
+    pub retry_after: Option<Duration>,
+    /// Why it failed.
+    pub failure: Option<FailureKind>,
+    /// The client has abandoned it.
+    pub cancelled: bool,
+    /// The user, or room in the cache, has made the client list.
+    pub forced: bool,
+    /// How the answer was.
+    pub answer: Answer,
+    /// How often it had been asked before, below the reflector.
+    repeats: u32,
+    /// When it was first sent, before all its repetitions, by the client's clock.
+    began: Instant,
+    /// For how long it was under way since then, by the client's clock.
+    pub lived: Duration,
+    /// When it ended.
+    pub at: Instant,
+}
+
+impl Ended {
+    /// Tells whether it is asked again below the reflector, so that the next one of the same text is the same request. Two
+    /// watches can ask for the same time by chance.
+    fn is_repeated(&self) -> bool {
+        let cut = matches!(
+            self.failure,
+            Some(FailureKind::Reset | FailureKind::TimedOut)
+        );
+        let is_asked_again =
+            self.status != Some(200) && self.retry_after.is_some() || self.status.is_none() && cut;
+        is_asked_again && self.repeats < MAX_RETRIES
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct Conn {
+    id: RequestId,
+    pub(super) verb: Verb,
+    pub(super) target: String,
+    pub(super) open: Open,
+    began: Instant,
+    repeats: u32,
+    pub(super) status: Option<u16>,
+    retry_after: Option<Duration>,
+    /// What was received and not yet read.
+    pub(super) bytes: VecDeque<u8>,
+    /// How it will end when the bytes are read.
+    pub(super) ending: Option<End>,
+    hit: Option<FaultKind>,
+    pub(super) forced: bool,
+}
+
+impl Conn {
+    /// Takes what the servers have sent; returns when they have more to say.
+    fn receive(&mut self, cluster: &mut Cluster, now: Instant) -> Option<Instant> {
+        // Before its head an answer has no body.
+        self.status?;
+        while self.ending.is_none() {
+            match cluster.chunk(now, self.open) {
+                Chunk::Data(data) => self.bytes.extend(data),
+                Chunk::End => self.ending = Some(End::Clean),
+                Chunk::Abort(kind) => self.abort(kind),
+                Chunk::Pending { until } => return until,
+            }
+        }
+        None
+    }
+
+    fn abort(&mut self, kind: FailureKind) {
+        // What is compressed and cut is an error of the decompressor, not of the connection.
+        let kind = if self.hit == Some(FaultKind::CutInMember) {
+            FailureKind::Other
+        } else {
+            kind
+        };
+        self.ending = Some(End::Failed(Failure::new(kind)));
+    }
+}
+
+impl Client {
+    #[expect(clippy::too_many_arguments, reason = "it is one request, taken apart")]
+    pub(super) fn send(
+        &mut self,
+        source: usize,
+        id: RequestId,
+        verb: Verb,
+        target: String,
+        accept: &'static str,
+        cluster: &mut Cluster,
+        now: Instant,
+        coverage: &mut Coverage,
+    ) {
+        if self.conns[source].is_some() {
+            self.seen
+                .push(Seen::Wrong(format!("two requests at once: {target}")));
+        }
+        if self.stopped {
+            self.seen
+                .push(Seen::Wrong(format!("a request after the stop: {target}")));
+        }
+        let before = self.ended[source].take();
+        let repeated = before
+            .as_ref()
+            .filter(|before| before.target == target && before.is_repeated());
+        let began = repeated.map_or_else(|| self.clock(now), |before| before.began);
+        let repeats = repeated.map_or(0, |before| before.repeats + 1);
+        if target.contains("continue=")
+            && let Some((fault, at)) = self.page_fault.take()
+        {
+            cluster.inject(&fault.fault(at));
+            self.fault = Some(fault);
+        }
+        let hit = if cluster.has_faults() {
+            self.fault
+        } else {
+            None
+        };
+        let open = cluster.ask(now, &target, accept);
+        self.conns[source] = Some(Conn {
+            id,
+            verb,
+            target: target.clone(),
+            open,
+            began,
+            repeats,
+            status: None,
+            retry_after: None,
+            bytes: VecDeque::new(),
+            ending: None,
+            hit,
+            forced: core::mem::take(&mut self.forced[source]),
+        });
+        if !target.contains("continue=") && verb != Verb::Watch {
+            let has_version =
+                target.contains("resourceVersion=") && !target.contains("resourceVersion=0");
+            self.exact[source] = verb == Verb::List && target.contains("limit=") && has_version;
+        }
+        if let Some(fault) = hit {
+            coverage.hit(self.phase(source), fault);
+        }
+        let wire = &self.wires[source];
+        let (versions, refused) = (wire.versions.clone(), wire.refused);
+        self.seen.push(Seen::Asked(Asked {
+            source,
+            at: now,
+            verb,
+            target,
+            versions,
+            refused,
+            before,
+        }));
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        source: usize,
+        id: RequestId,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        match self.conns[source].take() {
+            Some(conn) if conn.id == id => {
+                self.finish(source, &conn, None, true, now);
+                cluster.close(conn.open);
+                self.abandoned.push_front((source, id));
+                self.abandoned.truncate(3);
+            }
+            conn => {
+                self.conns[source] = conn;
+                self.seen
+                    .push(Seen::Wrong("what is cancelled is not under way".to_owned()));
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        source: usize,
+        conn: &Conn,
+        end: Option<End>,
+        cancelled: bool,
+        now: Instant,
+    ) {
+        let answer = self.wires[source].end();
+        let is_gone = conn.status == Some(410) || answer.error && !answer.overloaded;
+        self.note_refusal(source, conn, end);
+        let has_version = conn.target.contains("resourceVersion=");
+        let is_refused = match conn.verb {
+            Verb::Watch if self.client_go => Some(false),
+            Verb::Watch if self.exact[source] => Some(true),
+            Verb::Watch => self.next_is_exact,
+            Verb::Stream => Some(answer.initial && has_version),
+            Verb::List => Some(false),
+        };
+        if is_gone && is_refused != Some(false) {
+            // What the user gave up in the middle of the refusal may not have said it.
+            self.wires[source].refuse(is_refused == Some(true) && !conn.forced);
+        }
+        let failure = match end {
+            Some(End::Failed(failure)) => Some(failure.kind),
+            Some(End::Clean) | None => None,
+        };
+        self.ended[source] = Some(Ended {
+            verb: conn.verb,
+            target: conn.target.clone(),
+            status: conn.status,
+            retry_after: conn.retry_after,
+            failure,
+            cancelled,
+            forced: conn.forced,
+            answer,
+            repeats: conn.repeats,
+            began: conn.began,
+            lived: self.clock(now).saturating_duration_since(conn.began),
+            at: now,
+        });
+    }
+
+    /// Receives what is there for a source, and has the engine read up to so many bytes of it. Returns whether
+    /// anything happened.
+    pub fn read(
+        &mut self,
+        source: usize,
+        cluster: &mut Cluster,
+        now: Instant,
+        bytes: usize,
+        coverage: &mut Coverage,
+    ) -> bool {
+        let clock = self.clock(now);
+        let Some(mut conn) = self.conns[source].take() else {
+            return false;
+        };
+        conn.receive(cluster, now);
+        let mut news = false;
+        if conn.status.is_none() {
+            match cluster.head(now, conn.open) {
+                HeadPoll::Pending { .. } => {}
+                HeadPoll::Failed(kind) => {
+                    let mut failure = Failure::new(kind);
+                    failure.connection_was_used = conn.hit == Some(FaultKind::StaleConnection);
+                    conn.ending = Some(End::Failed(failure));
+                }
+                HeadPoll::Ready(head) => {
+                    let head = head.to_head();
+                    conn.status = Some(head.status);
+                    conn.retry_after = head.retry_after;
+                    if head.status == 200 {
+                        let first = !conn.target.contains("continue=");
+                        let honest = !conn.hit.is_some_and(FaultKind::lies);
+                        self.wires[source].begin(conn.verb, first, cluster.era_number(), honest);
+                    }
+                    self.engine.head(source, clock, conn.id, head);
+                    news = true;
+                }
+            }
+        } else if !conn.bytes.is_empty() {
+            let take = bytes.min(conn.bytes.len());
+            let chunk: Vec<u8> = conn.bytes.iter().take(take).copied().collect();
+            let mut reports = Vec::new();
+            self.popped = false;
+            let taken = self
+                .engine
+                .data(source, clock, conn.id, &chunk, &mut reports);
+            conn.bytes.drain(..taken);
+            self.held[source] = taken < chunk.len();
+            self.wires[source].read(&chunk[..taken]);
+            if taken > chunk.len() {
+                self.seen
+                    .push(Seen::Wrong("more was read than there was".to_owned()));
+            }
+            self.seen.extend(
+                reports
+                    .into_iter()
+                    .map(|class| Seen::Reported(source, class)),
+            );
+            news = taken > 0;
+        }
+        // After each call the engine is asked what it wants, so an end comes by itself.
+        if !news
+            && conn.bytes.is_empty()
+            && let Some(end) = conn.ending
+        {
+            self.finish(source, &conn, Some(end), false, now);
+            cluster.close(conn.open);
+            self.engine.end(source, clock, conn.id, end);
+            news = true;
+        } else {
+            self.conns[source] = Some(conn);
+        }
+        self.touched |= news;
+        self.poll_source(source, cluster, now, coverage);
+        news
+    }
+
+    /// A refused version is not asked for again until there is a list.
+    fn note_refusal(&mut self, source: usize, conn: &Conn, end: Option<End>) {
+        let is_page = conn.target.contains("continue=");
+        let without = conn.verb == Verb::Stream && !conn.target.contains("resourceVersion=");
+        let is_whole = conn.hit.is_none() && !conn.forced && matches!(end, Some(End::Clean));
+        if is_page && conn.status == Some(410) && !is_whole {
+            // Half of it, or what was given up for taking too long, says that something is gone, but not that it is the
+            // page.
+            self.wires[source].refuse(false);
+        }
+        if conn.verb != Verb::Watch
+            && !without
+            && (conn.status == Some(410) && !is_page || conn.status == Some(504))
+        {
+            // What was abandoned or cut in the middle may not have said it.
+            let is_clear = matches!(end, Some(End::Clean))
+                && matches!(conn.hit, None | Some(FaultKind::Gone | FaultKind::TooLarge));
+            self.wires[source].refuse(is_clear);
+        }
+    }
+
+    /// Returns when the servers have more to say on what is open.
+    pub fn next_news(&mut self, cluster: &mut Cluster, now: Instant) -> Option<Instant> {
+        let mut next = None;
+        for source in 0..self.sources() {
+            let Some(mut conn) = self.conns[source].take() else {
+                continue;
+            };
+            let until = conn.receive(cluster, now);
+            next = next.into_iter().chain(until).min();
+            if conn.ending.is_some() || !conn.bytes.is_empty() {
+                next = Some(now);
+            }
+            self.conns[source] = Some(conn);
+        }
+        next
+    }
+
+    /// Breaks all connections, as TCP does in the end with those that are half open.
+    pub fn break_connections(&mut self) {
+        for conn in self.conns.iter_mut().flatten() {
+            conn.bytes.clear();
+            conn.ending = Some(End::Failed(Failure::new(FailureKind::Reset)));
+        }
+    }
+
+    /// Breaks the connections on which a server may yet lie, or goes on with a list of which it has told a part that is
+    /// no truth.
+    pub fn break_lies(&mut self) {
+        for (conn, wire) in self.conns.iter_mut().zip(&self.wires) {
+            let Some(conn) = conn else { continue };
+            // After a reset the same page would be asked for again.
+            let kind = if conn.target.contains("continue=") && !wire.list_is_honest() {
+                FailureKind::Refused
+            } else if conn.hit.is_some_and(FaultKind::lies) {
+                FailureKind::Reset
+            } else {
+                continue;
+            };
+            conn.bytes.clear();
+            conn.ending = Some(End::Failed(Failure::new(kind)));
+        }
+    }
+
+    /// Drops all connections, as when the process ends.
+    pub fn abandon(&mut self, cluster: &mut Cluster) {
+        for conn in self.conns.iter_mut().filter_map(Option::take) {
+            cluster.close(conn.open);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What is looked at after each step, and what is kept of it.
+
+use core::hash::{Hash, Hasher};
+
+use informer_mock::Instant;
+
+use super::{Failed, Run};
+use crate::sim::client::{Client, Seen};
+use crate::sim::cluster::Cluster;
+use crate::sim::engine::{NoteKind, Snapshot};
+use crate::sim::invariants::Context;
+use crate::sim::plan::{KEY_NAMES, World};
+
+impl Run {
+    /// Looks at all that happened since the last time, and at the state.
+    pub(super) fn check(&mut self) -> Result<(), Failed> {
+        self.journaled();
+        let seen = core::mem::take(&mut self.client.seen);
+        for seen in &seen {
+            self.digest_of(seen);
+            if self.wants_trace
+                && let Some(line) = shown(seen)
+            {
+                self.note(|| format!("    {line}"));
+            }
+        }
+        // What handlers hear was told before.
+        let quiet = seen
+            .iter()
+            .all(|seen| matches!(seen, Seen::Drained(..) | Seen::Heard(..)));
+        let touched = core::mem::take(&mut self.client.touched) || !quiet;
+        // Where nothing happened the state is what it was.
+        let snapshot = if touched {
+            self.client.snapshot()
+        } else {
+            Snapshot::default()
+        };
+        let context = context(
+            &self.cluster,
+            &self.world,
+            &self.client,
+            &snapshot,
+            self.now,
+        );
+        for seen in &seen {
+            if let Seen::Wrong(what) = seen {
+                return Err(("rules", "docs/RUN-LOOP.md", what.clone()));
+            }
+            for invariant in &mut self.invariants {
+                let (name, source) = (invariant.name(), invariant.source());
+                invariant
+                    .seen(seen, &context)
+                    .map_err(|what| (name, source, what))?;
+            }
+        }
+        for invariant in self.invariants.iter_mut().filter(|_| touched) {
+            let (name, source) = (invariant.name(), invariant.source());
+            invariant
+                .step(&context)
+                .map_err(|what| (name, source, what))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn settled(&mut self) -> Result<(), Failed> {
+        let snapshot = self.client.snapshot();
+        let context = context(
+            &self.cluster,
+            &self.world,
+            &self.client,
+            &snapshot,
+            self.now,
+        );
+        for invariant in &mut self.invariants {
+            let (name, source) = (invariant.name(), invariant.source());
+            invariant
+                .settled(&context)
+                .map_err(|what| (name, source, what))?;
+        }
+        Ok(())
+    }
+
+    fn digest_of(&mut self, seen: &Seen) {
+        let mut hasher = Fnv(self.digest);
+        feed(seen, &mut hasher);
+        self.digest = hasher.finish();
+        let part = match seen {
+            // Whether what came in the middle of a pass is replayed by it depends on its place.
+            Seen::Told(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
+            Seen::Told(note) if note.kind != NoteKind::Synced => note.slot.into(),
+            // What handlers hear follows from what was told.
+            Seen::Heard(..) => return,
+            _ => KEY_NAMES.len(),
+        };
+        let mut hasher = Fnv(self.agreement[part]);
+        feed(seen, &mut hasher);
+        self.agreement[part] = hasher.finish();
+    }
+}
+
+fn feed(seen: &Seen, hasher: &mut Fnv) {
+    match seen {
+        Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(hasher),
+        Seen::Reported(source, class) => (2, source, class).hash(hasher),
+        Seen::Told(note) => (3, note.slot, note.state).hash(hasher),
+        Seen::Heard(handler, event) => {
+            (4, handler, event.key().map(|key| key.0)).hash(hasher);
+        }
+        Seen::Joined(handler) => (5, handler.number).hash(hasher),
+        Seen::Left(handler) => (6, handler).hash(hasher),
+        Seen::Resync(pass, _) => (7, pass).hash(hasher),
+        Seen::Drained(source, outputs, wait) => (8, source, outputs, wait).hash(hasher),
+        Seen::Wrong(what) => (9, what).hash(hasher),
+    }
+}
+
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+const fn context<'a>(
+    cluster: &'a Cluster,
+    world: &'a World,
+    client: &'a Client,
+    snapshot: &'a Snapshot,
+    now: Instant,
+) -> Context<'a> {
+    Context {
+        cluster,
+        world,
+        client,
+        snapshot,
+        now,
+    }
+}
+
+fn shown(seen: &Seen) -> Option<String> {
+    Some(match seen {
+        Seen::Asked(asked) => format!("-> {} {}", asked.source, asked.target),
+        Seen::Reported(source, class) => format!("!  {source} {class}"),
+        Seen::Told(note) => format!("*  {note}"),
+        Seen::Heard(handler, event) => format!("   handler {handler} hears {event:?}"),
+        Seen::Joined(handler) => format!("   handler {} joined", handler.number),
+        Seen::Left(handler) => format!("   handler {handler} left"),
+        Seen::Resync(pass, _) => format!("   resync, pass {pass}"),
+        Seen::Drained(..) => return None,
+        Seen::Wrong(what) => format!("?? {what}"),
+    })
+}

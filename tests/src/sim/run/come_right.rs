@@ -1,0 +1,177 @@
+//! The end of a run: all faults are over, and what is told has to become true.
+
+use core::time::Duration;
+
+use informer_core::{Audit, AuditConfig, AuditStep, Verdict};
+
+use super::{Failed, PATIENCE, Run};
+use crate::sim::audit::{Entries, list, version};
+use crate::sim::engine::resource;
+use crate::sim::invariants;
+use crate::sim::plan::KEY_NAMES;
+
+impl Run {
+    /// All faults end, and what is told has to become true.
+    pub(super) fn come_right(&mut self) -> Result<(), Failed> {
+        self.step += 1;
+        self.note(|| "all faults end".to_owned());
+        self.cluster.heal();
+        self.client.fault = None;
+        self.client.page_fault = None;
+        self.client.break_lies();
+        if self.world.client_go {
+            // It waits for a connection that is half open as long as TCP likes, which is not for ever.
+            self.client.break_connections();
+            // And a list in pages that shows a version from which no watch can go on does so until the etcd compacts.
+            self.cluster.compact(0);
+        }
+        if self.lost {
+            // What was lost would come back from the history.
+            self.cluster.compact(0);
+        }
+        self.poll();
+        self.drain()?;
+        self.lose_what_is_spoilt();
+        for source in 0..self.client.sources() {
+            if self.client.wires[source].trusted {
+                continue;
+            }
+            // Nobody can know that a server has lied. An audit asks again.
+            self.audit(source)?;
+        }
+        self.poll();
+        self.drain()?;
+        self.wait_until_right()?;
+        self.settled()?;
+        // It is not right by chance: what happens now comes as well.
+        for slot in 0..self.world.keys {
+            self.cluster.put(slot, slot % 2, None);
+        }
+        self.drain()?;
+        self.cluster.delete(0);
+        self.drain()?;
+        self.wait_until_right()?;
+        self.settled()?;
+        if self.client.engine.is_incomplete() {
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    /// Servers that have lied also lose what is of no use in its newest state: nothing is harder to notice.
+    fn lose_what_is_spoilt(&mut self) {
+        if self.client.wires.iter().all(|wire| wire.trusted) {
+            return;
+        }
+        for slot in 0..self.world.keys {
+            if self.cluster.is_spoilt(slot) && self.cluster.lose(slot) {
+                self.note(|| format!("the server loses {}", KEY_NAMES[usize::from(slot)]));
+                self.give_up();
+                self.cluster.compact(0);
+            }
+        }
+    }
+
+    /// What did not fit comes when there is room for it.
+    fn make_room(&mut self) -> Result<(), Failed> {
+        self.step += 1;
+        self.note(|| "objects are deleted until the others fit".to_owned());
+        self.must_fit = true;
+        for slot in self.world.room..self.world.keys {
+            self.cluster.delete(slot);
+        }
+        self.drain()?;
+        self.wait_until_right()?;
+        self.settled()
+    }
+
+    /// Looks for what a server's lies have left in the cache. Where it finds nothing there is nothing.
+    fn audit(&mut self, source: usize) -> Result<(), Failed> {
+        let scope = self.world.scopes[source];
+        let resource = resource(scope);
+        let mut audit = Audit::new(AuditConfig::new(Duration::from_secs(300)), 1);
+        let start = self.now;
+        while self.now.saturating_duration_since(start) < PATIENCE {
+            let reached = version(self.client.engine.version(source).unwrap_or(0));
+            let entries = Entries::of(&self.client.snapshot(), scope);
+            match audit.poll(self.now, &reached) {
+                AuditStep::Wait(until) | AuditStep::Behind(until) => {
+                    let left = until.saturating_duration_since(self.now);
+                    self.pass(left.min(Duration::from_secs(20)), true)?;
+                }
+                AuditStep::List => {
+                    if !list(&mut self.cluster, &resource, self.now, &mut audit, &entries) {
+                        self.pass(Duration::from_secs(1), true)?;
+                    }
+                }
+                AuditStep::Compare => match audit.compare(self.now, &reached, entries.iter()) {
+                    Verdict::Clean => {
+                        self.note(|| "an audit finds nothing".to_owned());
+                        return Ok(());
+                    }
+                    Verdict::Doubt => {}
+                    Verdict::Drift { count, .. } => {
+                        self.note(|| format!("an audit finds {count} objects of source {source}"));
+                        self.client.relist(source, self.now);
+                        return Ok(());
+                    }
+                },
+            }
+        }
+        let what = format!("after {PATIENCE:?} no audit has come to its end");
+        Err(("liveness", "simulation 5.8.2", what))
+    }
+
+    fn wait_until_right(&mut self) -> Result<(), Failed> {
+        let start = self.now;
+        while !self.is_right() {
+            if self.now.saturating_duration_since(start) > PATIENCE {
+                return Err(("liveness", "simulation 5.8.2", self.what_is_missing()));
+            }
+            self.pass(Duration::from_secs(20), true)?;
+        }
+        let took = self.now.saturating_duration_since(start);
+        self.note(|| format!("all is right after {took:?}"));
+        Ok(())
+    }
+
+    fn is_right(&mut self) -> bool {
+        let quiet = self.client.is_quiet();
+        let synced = self.client.engine.is_synced() || self.lacks_room();
+        let heard = self
+            .client
+            .handlers
+            .iter()
+            .all(|handler| self.client.pending(handler) == 0);
+        quiet && synced && heard && self.missing().is_none()
+    }
+
+    /// Tells whether the cache is incomplete, and may be.
+    fn lacks_room(&self) -> bool {
+        self.client.engine.is_incomplete() && !self.must_fit
+    }
+
+    fn missing(&self) -> Option<String> {
+        if self.lacks_room() {
+            return None;
+        }
+        let snapshot = self.client.snapshot();
+        let era = self.cluster.era_number();
+        invariants::bookmarkable::difference(&self.cluster, &self.world, &snapshot, |_| {
+            Some((era, u64::MAX))
+        })
+    }
+
+    fn what_is_missing(&self) -> String {
+        let phases: Vec<_> = (0..self.client.sources())
+            .map(|source| self.client.phase(source))
+            .collect();
+        format!(
+            "after {PATIENCE:?} without faults: synced {}, idle {}, states {phases:?}, {}",
+            self.client.engine.is_synced(),
+            self.client.engine.is_idle(),
+            self.missing()
+                .unwrap_or_else(|| "the cache is right".to_owned()),
+        )
+    }
+}
