@@ -10,7 +10,7 @@ use crate::sim::cluster::State;
 use crate::sim::engine::{Note, NoteKind};
 use crate::sim::plan::KEY_NAMES;
 
-/// The key of an object, for [`Listeners`].
+/// The key of an object, for [`Listeners`](informer_core::Listeners).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key(pub u8);
 
