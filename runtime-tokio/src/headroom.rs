@@ -31,15 +31,31 @@ impl Headroom {
     }
 }
 
-/// Gives whole pages that are free, in the heaps of all threads, back to the system. With some hundred thousand objects that takes a
-/// fraction of a millisecond: glibc looks at the large free pieces, and not at what is in use.
+/// Gives whole pages that are free, in the heaps of all threads, back to the system.
+///
+/// With some hundred thousand objects that takes a fraction of a millisecond, but some milliseconds where much is free in
+/// small pieces, so it is done in a hundredth of the time at most: of many informers that list at once some give back what
+/// others have left.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a function of C")]
 pub(crate) fn give_back() {
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    static NOT_BEFORE: Mutex<Option<Instant>> = Mutex::new(None);
+    // Where another thread is at it that will do.
+    let Ok(mut not_before) = NOT_BEFORE.try_lock() else {
+        return;
+    };
+    let begun = Instant::now();
+    if not_before.is_some_and(|at| begun < at) {
+        return;
+    }
     // SAFETY: Any thread may call it at any time.
     unsafe {
         libc::malloc_trim(0);
     }
+    *not_before = Some(begun + begun.elapsed() * 100);
 }
 
 /// Other allocators do it by themselves.
