@@ -458,6 +458,8 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             // All of it is one step, which does not fit.
             return Err(LogError::Full { capacity });
         };
+        // What came after the last version is in the index, and does not count yet.
+        let is_indexed = I::KEEPS && from.end.at == committed.at;
         let mut to = self.begin()?;
         let mut cursor = from.start;
         let mut last = from.start;
@@ -468,7 +470,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 .ok_or(LogError::Damaged)?;
             let key = found.key.as_str();
             let is_live = match found.kind {
-                Kind::Put | Kind::Stale if I::KEEPS => self.index.is_live(key, found.at),
+                Kind::Put | Kind::Stale if is_indexed => self.index.is_live(key, found.at),
                 Kind::Put | Kind::Stale => self.is_newest(&found, &cursor, committed.at)?,
                 Kind::Head | Kind::Delete | Kind::Version => false,
             };
@@ -578,7 +580,8 @@ impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
     }
 
     fn compact(&mut self) -> Result<(), Self::Error> {
-        // A log that remembers its keys remembers those that no version covers yet.
+        // A log that remembers its keys remembers those that no version covers yet: it would be read once for each of its
+        // records, which are many.
         let is_due = |tail: &Tail| {
             tail.committed
                 .is_some_and(|at| !I::KEEPS || at.at == tail.end.at)

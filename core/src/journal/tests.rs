@@ -178,6 +178,7 @@ fn an_area_that_is_full_is_compacted() {
         ..Memory::default()
     };
     keeps_what_a_version_covers::<Scanned>(&small);
+    keeps_what_a_version_covers::<Keys>(&small);
 }
 
 /// Every byte after which a file can end is a state that was there.
@@ -396,4 +397,172 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
     log.append(Record::Version(Reached::new("6"))).unwrap();
     let (_, found) = load::<Scanned>(log.into_medium());
     assert_eq!(found.unwrap(), (BTreeMap::new(), "6".to_owned()));
+}
+
+/// A medium that takes so many calls, and then no more: of what it should write it takes the first half.
+#[derive(Default)]
+struct Failing {
+    memory: Memory,
+    left: usize,
+    has_failed: bool,
+}
+
+impl Failing {
+    fn call(&mut self) -> Result<&mut Memory, &'static str> {
+        self.has_failed |= self.left == 0;
+        if self.has_failed {
+            return Err("no space left");
+        }
+        self.left -= 1;
+        Ok(&mut self.memory)
+    }
+}
+
+fn sure<T>(done: Result<T, Infallible>) -> T {
+    match done {
+        Ok(done) => done,
+        Err(never) => match never {},
+    }
+}
+
+impl Medium for Failing {
+    type Error = &'static str;
+
+    fn unit(&self) -> usize {
+        self.memory.unit()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.memory.capacity()
+    }
+
+    fn len(&mut self, area: Area) -> Result<u64, Self::Error> {
+        Ok(sure(self.call()?.len(area)))
+    }
+
+    fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error> {
+        sure(self.call()?.read(area, at, into));
+        Ok(())
+    }
+
+    fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+        let has_failed = self.has_failed;
+        let done = self.call().map(drop);
+        let taken = match done {
+            Ok(()) => bytes.len(),
+            Err(_) if has_failed => 0,
+            Err(_) => bytes.len() / 2 / self.unit() * self.unit(),
+        };
+        sure(self.memory.write(area, at, &bytes[..taken]));
+        done
+    }
+
+    fn clear(&mut self, area: Area) -> Result<(), Self::Error> {
+        sure(self.call()?.clear(area));
+        Ok(())
+    }
+
+    fn cut(&mut self, area: Area, at: u64) -> Result<bool, Self::Error> {
+        Ok(sure(self.call()?.cut(area, at)))
+    }
+
+    fn commit(&mut self) -> Result<(), Self::Error> {
+        self.call().map(drop)
+    }
+
+    fn sync(&mut self, _area: Area) -> Result<(), Self::Error> {
+        self.call().map(drop)
+    }
+
+    fn free(&mut self, area: Area) -> Result<(), Self::Error> {
+        sure(self.call()?.free(area));
+        Ok(())
+    }
+}
+
+/// The version, and which objects there are.
+fn shown(state: Option<&State>) -> String {
+    let Some((objects, version)) = state else {
+        return "nothing".to_owned();
+    };
+    let keys: Vec<_> = objects.keys().map(String::as_str).collect();
+    alloc::format!("{version} with {}", keys.join(", "))
+}
+
+/// Has each call fail in its turn: that is an error, nothing can be written after it, what is found then is what one of the
+/// last two versions covers, and where there is room again a new begin is one.
+fn survives_each_failure<I: Index>(memory: &Memory) {
+    for calls in 0.. {
+        let mut rng = Rng::new(3);
+        let mut log = Log::<_, I, _>::new(
+            Failing {
+                memory: memory.clone(),
+                left: calls,
+                has_failed: false,
+            },
+            Vec::new(),
+        );
+        let mut state = State::default();
+        let mut covered = [None, None];
+        let mut failed = log
+            .load(&identity(), &mut |_| panic!("there was nothing"))
+            .err();
+        for number in 1..=crate::rounds(150) {
+            if failed.is_some() {
+                break;
+            }
+            random(&mut rng, number, &mut |record| {
+                take(&mut state, record);
+                if matches!(record, Record::Version(_)) {
+                    covered = [covered[1].take(), Some(state.clone())];
+                }
+                failed = log.append(record).err();
+            });
+            if number % 40 == 0 && failed.is_none() {
+                failed = log.compact().err();
+            }
+        }
+        let Some(failed) = failed else {
+            assert!(calls as u64 > crate::rounds(150), "only {calls} calls");
+            return;
+        };
+        assert_eq!(failed, LogError::Medium("no space left"), "call {calls}");
+        assert_eq!(
+            log.append(Record::Delete { key: "a" }),
+            Err(LogError::Broken),
+            "call {calls}"
+        );
+        let (_, found) = load::<I>(log.medium().memory.clone());
+        assert!(
+            covered.contains(&found),
+            "call {calls}: {} is none of {}",
+            shown(found.as_ref()),
+            covered
+                .each_ref()
+                .map(|state| shown(state.as_ref()))
+                .join(" and ")
+        );
+
+        let mut medium = log.into_medium();
+        (medium.has_failed, medium.left) = (false, usize::MAX);
+        let mut log = Log::<_, I, _>::new(medium, Vec::new());
+        log.load(&identity(), &mut |_| {}).unwrap();
+        log.restart().unwrap();
+        log.append(Record::Version(Reached::new("6"))).unwrap();
+        let (_, found) = load::<I>(log.into_medium().memory);
+        let empty = (BTreeMap::new(), "6".to_owned());
+        assert_eq!(found, Some(empty), "call {calls}");
+    }
+}
+
+#[test]
+fn a_medium_that_fails_at_any_call_loses_no_version_and_tells_no_other() {
+    let small = Memory {
+        capacity: Some(8 << 10),
+        ..Memory::default()
+    };
+    for memory in [Memory::default(), small] {
+        survives_each_failure::<Keys>(&memory);
+        survives_each_failure::<Scanned>(&memory);
+    }
 }
