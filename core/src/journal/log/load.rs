@@ -1,0 +1,226 @@
+//! How a log is read when it is opened.
+
+use super::{Log, LogError, Tail};
+use crate::journal::format::{self, Cursor, Found, INCOMPLETE, Kind, number};
+use crate::journal::identity::Identity;
+use crate::journal::index::Index;
+use crate::journal::medium::{Area, Medium, Room};
+use crate::journal::{Loaded, Reached, Record};
+
+impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
+    pub(super) fn try_load(
+        &mut self,
+        identity: &Identity,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Loaded, LogError<M::Error>> {
+        let mut areas = [self.head(Area::First)?, self.head(Area::Second)?];
+        // The newer one first.
+        areas.sort_unstable_by_key(|area| core::cmp::Reverse(area.map(|(sequence, ..)| sequence)));
+        for (sequence, found, start) in areas.into_iter().flatten() {
+            self.sequence = self.sequence.max(sequence);
+            let mismatch = identity.mismatch(&found);
+            let loaded = match mismatch {
+                None => self.load_area(start, take)?,
+                Some(_) => self.load_area(start, &mut |_| ())?,
+            };
+            let Some(tail) = loaded else {
+                continue;
+            };
+            self.valid = Some(start.area);
+            if let Some(mismatch) = mismatch {
+                self.index.clear();
+                return Ok(Loaded::Refused(mismatch));
+            }
+            self.tail = Some(tail);
+            return Ok(Loaded::Restored);
+        }
+        self.index.clear();
+        Ok(Loaded::Empty)
+    }
+
+    /// Reads the first record of an area.
+    fn head(&mut self, area: Area) -> Result<Option<(u64, Identity, Cursor)>, M::Error> {
+        let end = self.medium.len(area)?;
+        let mut head = [0; format::HEAD];
+        let mut cursor = Cursor::start(area);
+        let found = format::read(&mut self.medium, &mut head, &mut cursor, end)?;
+        Ok(found
+            .filter(|found| found.kind == Kind::Head && found.len == format::HEAD)
+            .and_then(|_| format::parse_head(&head))
+            .map(|(sequence, identity)| (sequence, identity, cursor)))
+    }
+
+    /// Hands over what counts of an area that it reads up to its last version; `None` where it has none.
+    fn load_area(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
+        let tail = if I::KEEPS {
+            self.load_at_once(start, take)?
+        } else {
+            self.load_twice(start, take)?
+        };
+        let Some(mut tail) = tail else {
+            return Ok(None);
+        };
+        tail.blocked = !self.medium.cut(start.area, tail.end.at)?;
+        Ok(Some(tail))
+    }
+
+    /// Reads what is whole up to the last version, and then all of that again.
+    fn load_twice(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
+        let end = self.medium.len(start.area)?;
+        let mut cursor = start;
+        let mut committed = None;
+        while let Some(found) = self.next(&mut cursor, end)? {
+            match found.kind {
+                Kind::Head => break,
+                Kind::Version => committed = Some(cursor),
+                Kind::Put | Kind::Delete | Kind::Stale => {}
+            }
+        }
+        let Some(committed) = committed else {
+            return Ok(None);
+        };
+        let mut cursor = start;
+        while cursor.at < committed.at {
+            // It was looked at before.
+            let (medium, room) = (&mut self.medium, &mut self.room);
+            let found = format::read_again(medium, room, &mut cursor, committed.at)?;
+            let found = found.ok_or(LogError::Damaged)?;
+            self.give(&found, true, cursor.at >= committed.at, take)?;
+        }
+        Ok(Some(Tail::loaded(start, committed)))
+    }
+
+    /// Looks at the keys, so that it knows what counts, and reads the rest once: what it finds to be whole is handed over
+    /// at once. Where something is not whole, so that less counts than it seemed, it is taken back.
+    fn load_at_once(
+        &mut self,
+        start: Cursor,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Option<Tail>, LogError<M::Error>> {
+        let mut end = self.medium.len(start.area)?;
+        while let Some((committed, all_count)) = self.survey(start, end)? {
+            let mut cursor = start;
+            while cursor.at < committed {
+                let (medium, room) = (&mut self.medium, &mut self.room);
+                let found = format::read_in_place(medium, room, &mut cursor, committed)?;
+                let Some(found) = found else {
+                    break;
+                };
+                let counts = all_count || self.index.is_live(found.key.as_str(), found.at);
+                self.give(&found, counts, cursor.at >= committed, take)?;
+            }
+            if cursor.at >= committed {
+                return Ok(Some(Tail::loaded(start, cursor)));
+            }
+            end = cursor.at;
+            self.take_back(start, end, take)?;
+        }
+        Ok(None)
+    }
+
+    /// Looks at the keys of an area, and remembers what counts if all of it is whole up to the last version; returns where
+    /// that ends, and whether all up to there counts.
+    fn survey(&mut self, start: Cursor, end: u64) -> Result<Option<(u64, bool)>, M::Error> {
+        let mut end = end;
+        loop {
+            self.index.clear();
+            let mut puts = 0;
+            let mut all_put = true;
+            let mut committed = None;
+            let mut at = start.at;
+            while let Some((kind, key, size)) =
+                format::read_key(&mut self.medium, start.area, at, end)?
+            {
+                if kind == Kind::Head {
+                    break;
+                }
+                self.remember(kind, key.as_str(), at, size);
+                at += size;
+                match kind {
+                    Kind::Put => puts += 1,
+                    Kind::Version => committed = Some(at),
+                    Kind::Head | Kind::Delete | Kind::Stale => all_put = false,
+                }
+            }
+            let Some(committed) = committed else {
+                return Ok(None);
+            };
+            if committed == at {
+                let all_count = all_put && puts == self.index.objects();
+                return Ok(Some((committed, all_count)));
+            }
+            // Without what came after the last version.
+            end = committed;
+        }
+    }
+
+    /// Takes back what was handed over up to a place.
+    fn take_back(
+        &mut self,
+        start: Cursor,
+        end: u64,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<(), M::Error> {
+        let mut at = start.at;
+        while let Some((kind, key, size)) = format::read_key(&mut self.medium, start.area, at, end)?
+        {
+            let key = key.as_str();
+            let was_given = kind == Kind::Put && self.index.is_live(key, at);
+            if was_given && !planted!(NothingTakenBack) {
+                take(Record::Delete { key });
+            }
+            at += size;
+        }
+        Ok(())
+    }
+
+    /// Hands over a record that was just read, if it counts, and the last of the versions.
+    fn give(
+        &mut self,
+        found: &Found,
+        counts: bool,
+        is_last: bool,
+        take: &mut dyn FnMut(Record<'_>),
+    ) -> Result<(), M::Error> {
+        let key = found.key.as_str();
+        match found.kind {
+            Kind::Put if counts => {
+                let object = self.value(found)?;
+                take(Record::Put { key, object });
+            }
+            Kind::Stale if counts => take(Record::Stale { key }),
+            Kind::Delete if !I::KEEPS => take(Record::Delete { key }),
+            Kind::Version if is_last => {
+                let at = number(self.value(found)?);
+                take(Record::Version(Reached {
+                    version: key,
+                    at: Some(at).filter(|at| *at > 0),
+                    complete: found.flags & INCOMPLETE == 0,
+                }));
+            }
+            Kind::Head | Kind::Put | Kind::Delete | Kind::Stale | Kind::Version => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the value of a record that was just read.
+    fn value(&mut self, found: &Found) -> Result<&[u8], M::Error> {
+        let lent = if I::KEEPS {
+            self.medium.lend(found.area, found.value, found.len)?
+        } else {
+            None
+        };
+        Ok(match lent {
+            Some(value) => value,
+            None => self.room.room(found.len).unwrap_or_default(),
+        })
+    }
+}
