@@ -75,7 +75,7 @@ pub struct ControllerMetrics {
     pub succeeded: u64,
     /// How many runs gave an error.
     pub failed: u64,
-    /// How many runs panicked.
+    /// How many runs panicked, and how often [`Controller::only`](super::Controller::only) did in place of one.
     pub panicked: u64,
     /// How many runs were cut: by a stop, or since the key was another's.
     pub cut: u64,
