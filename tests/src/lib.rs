@@ -3,6 +3,8 @@
 #[cfg(feature = "runtime")]
 pub mod conformance;
 #[cfg(feature = "runtime")]
+pub mod demo;
+#[cfg(feature = "runtime")]
 mod events;
 pub mod fuzzing;
 pub mod journal;

@@ -3,38 +3,21 @@
 //! The server is another process, so that all that is counted here is the informer's. Packed objects are not looked at: what
 //! zstd allocates by itself is not counted, and what comes before there is a dictionary takes more.
 
-use std::process::Stdio;
-
 use informer_hyper::HyperTransport;
+use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
 use informer_tokio::{Decode, Informer, Initial, Meta, Raw, Resource, State};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_demo_server");
 const FEW: usize = 2_000;
 const MANY: usize = 20_000;
 /// How much more the one may cost than the other.
 const BOUND: f64 = 1.2;
-
-/// Starts a server with so many Pods; returns its URL. It ends with its process, and that with its input.
-async fn serve(pods: usize) -> (Child, String) {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_demo_server"))
-        .arg(pods.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("the demo server's binary is there");
-    let output = process.stdout.take().expect("it is piped");
-    let line = timeout(PATIENCE, BufReader::new(output).lines().next_line()).await;
-    let url = line.expect("in time").expect("the pipe is open");
-    (process, url.expect("the server runs"))
-}
 
 /// Returns what each object costs, with all that the informer has beside them.
 async fn cost<D>(server: &str, count: usize, decode: D) -> f64
@@ -72,18 +55,18 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_costs_as_much_among_few_as_among_many() {
-    let (_few, few) = serve(FEW).await;
-    let (_many, many) = serve(MANY).await;
+    let few = DemoServer::start(PROGRAM, FEW).await;
+    let many = DemoServer::start(PROGRAM, MANY).await;
     let costs = [
         (
             "metadata",
-            cost(&few, FEW, Meta).await,
-            cost(&many, MANY, Meta).await,
+            cost(few.url(), FEW, Meta).await,
+            cost(many.url(), MANY, Meta).await,
         ),
         (
             "raw",
-            cost(&few, FEW, Raw).await,
-            cost(&many, MANY, Raw).await,
+            cost(few.url(), FEW, Raw).await,
+            cost(many.url(), MANY, Raw).await,
         ),
     ];
     for (form, few, many) in costs {

@@ -3,16 +3,14 @@
 //! The server is another process, so that all that is counted here is the informer's.
 
 use core::time::Duration;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use informer_hyper::HyperTransport;
+use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
 use informer_tokio::{Decode, Event, Informer, Json, Meta, Packed, Raw, Resource};
 use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -24,60 +22,6 @@ const PODS: usize = 100_000;
 const BOUND: f64 = 1.1;
 /// One Pod in so many changes before the relist, and one in ten of these is deleted and another created.
 const CHANGED: usize = 4;
-
-/// The server's process, which ends with this.
-struct DemoServer {
-    process: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-    url: String,
-}
-
-impl DemoServer {
-    async fn start() -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_demo_server"))
-            .arg(PODS.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the demo server's binary is there");
-        let input = process.stdin.take().expect("it is piped");
-        let output = BufReader::new(process.stdout.take().expect("it is piped")).lines();
-        let mut server = Self {
-            process,
-            input,
-            output,
-            url: String::new(),
-        };
-        server.url = server.line().await;
-        server
-    }
-
-    async fn line(&mut self) -> String {
-        let line = timeout(PATIENCE, self.output.next_line()).await;
-        line.expect("the server answers")
-            .expect("the pipe is open")
-            .expect("the server runs")
-    }
-
-    /// Has everybody list again, and returns the server's version.
-    async fn relist(&mut self, changed: usize) -> String {
-        let command = format!("relist {changed}\n");
-        self.input
-            .write_all(command.as_bytes())
-            .await
-            .expect("the server reads");
-        let line = self.line().await;
-        let (version, count) = line.split_once(' ').expect("two numbers");
-        assert_eq!(count, PODS.to_string());
-        version.to_owned()
-    }
-
-    async fn stop(mut self) {
-        self.process.kill().await.expect("it is ours");
-    }
-}
 
 /// What a decoder's form needs for a relist, as a part of what is held before it.
 struct Needed {
@@ -93,7 +37,9 @@ where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
     let pods = Resource::parse("pods").expect("a resource");
-    let transport = HyperTransport::builder(&server.url).build().expect("a URL");
+    let transport = HyperTransport::builder(server.url())
+        .build()
+        .expect("a URL");
     let (heard, mut version) = watch::channel(String::new());
     let reports = Arc::new(Mutex::new(Vec::new()));
     let mut backoff = informer_core::BackoffConfig::default();
@@ -134,7 +80,8 @@ where
         .expect("it runs");
     assert_eq!(informer.health().objects, PODS);
     let held = MEMORY.reset_peak();
-    let wanted = server.relist(0).await;
+    let (wanted, count) = server.relist(0).await;
+    assert_eq!(count, PODS);
     reach(&mut version, &wanted).await;
     let needed = Needed {
         held: held - empty,
@@ -149,7 +96,8 @@ where
     let mut events = informer.subscribe();
     while !matches!(informer_tests::next(&mut events).await, Event::Synced) {}
     let held = MEMORY.reset_peak();
-    let wanted = server.relist(CHANGED).await;
+    let (wanted, count) = server.relist(CHANGED).await;
+    assert_eq!(count, PODS);
     let (mut updates, mut adds, mut deletions) = (0, 0, 0);
     while deletions < PODS / CHANGED / 10 {
         match informer_tests::next(&mut events).await {
@@ -275,7 +223,7 @@ struct LargeStatus {
 
 #[tokio::test]
 async fn r29_a_relist_needs_little_more_than_the_cache() {
-    let mut server = DemoServer::start().await;
+    let mut server = DemoServer::start(env!("CARGO_BIN_EXE_demo_server"), PODS).await;
     let needed = [
         ("metadata", measure(&mut server, Meta).await),
         ("raw", measure(&mut server, Raw).await),

@@ -2,14 +2,11 @@
 
 use core::hash::{Hash, Hasher};
 
-use informer_mock::Instant;
-
 use super::{Failed, Run};
-use crate::sim::client::{Client, Seen};
-use crate::sim::cluster::Cluster;
+use crate::sim::client::Seen;
 use crate::sim::engine::{NoteKind, Snapshot};
-use crate::sim::invariants::Context;
-use crate::sim::plan::{KEY_NAMES, World};
+use crate::sim::invariants::{Context, Invariant};
+use crate::sim::plan::KEY_NAMES;
 
 impl Run {
     /// Looks at all that happened since the last time, and at the state.
@@ -35,47 +32,41 @@ impl Run {
         } else {
             Snapshot::default()
         };
-        let context = context(
-            &self.cluster,
-            &self.world,
-            &self.client,
-            &snapshot,
-            self.now,
-        );
         for seen in &seen {
             if let Seen::Wrong(what) = seen {
                 return Err(("rules", "docs/RUN-LOOP.md", what.clone()));
             }
-            for invariant in &mut self.invariants {
-                let (name, source) = (invariant.name(), invariant.source());
-                invariant
-                    .seen(seen, &context)
-                    .map_err(|what| (name, source, what))?;
-            }
+            self.ask(&snapshot, |invariant, context| {
+                invariant.seen(seen, context)
+            })?;
         }
-        for invariant in self.invariants.iter_mut().filter(|_| touched) {
-            let (name, source) = (invariant.name(), invariant.source());
-            invariant
-                .step(&context)
-                .map_err(|what| (name, source, what))?;
+        if touched {
+            self.ask(&snapshot, |invariant, context| invariant.step(context))?;
         }
         Ok(())
     }
 
     pub(super) fn settled(&mut self) -> Result<(), Failed> {
         let snapshot = self.client.snapshot();
-        let context = context(
-            &self.cluster,
-            &self.world,
-            &self.client,
-            &snapshot,
-            self.now,
-        );
+        self.ask(&snapshot, |invariant, context| invariant.settled(context))
+    }
+
+    /// Asks each invariant, up to the first that is violated.
+    fn ask(
+        &mut self,
+        snapshot: &Snapshot,
+        mut ask: impl FnMut(&mut dyn Invariant, &Context<'_>) -> Result<(), String>,
+    ) -> Result<(), Failed> {
+        let context = Context {
+            cluster: &self.cluster,
+            world: &self.world,
+            client: &self.client,
+            snapshot,
+            now: self.now,
+        };
         for invariant in &mut self.invariants {
-            let (name, source) = (invariant.name(), invariant.source());
-            invariant
-                .settled(&context)
-                .map_err(|what| (name, source, what))?;
+            ask(&mut **invariant, &context)
+                .map_err(|what| (invariant.name(), invariant.source(), what))?;
         }
         Ok(())
     }
@@ -125,22 +116,6 @@ impl Hasher for Fnv {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
-    }
-}
-
-const fn context<'a>(
-    cluster: &'a Cluster,
-    world: &'a World,
-    client: &'a Client,
-    snapshot: &'a Snapshot,
-    now: Instant,
-) -> Context<'a> {
-    Context {
-        cluster,
-        world,
-        client,
-        snapshot,
-        now,
     }
 }
 

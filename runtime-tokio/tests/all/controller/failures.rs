@@ -1,0 +1,232 @@
+//! Reconcile functions that fail, and functions of the user that panic.
+
+use super::*;
+
+/// A controller whose keys wait for seconds after a failure, and all that it tells of failures.
+fn telling(sets: &Informer<RawJson>) -> (Controller, Arc<Mutex<Vec<String>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let controller = Controller::new(sets)
+        .limit(Exponential::new(secs(1), secs(60)))
+        .on_failure({
+            let told = Arc::clone(&told);
+            move |key, failure| told.lock().unwrap().push(format!("{key}: {failure}"))
+        });
+    (controller, told)
+}
+
+/// What fails and what panics comes again, later each time, holds no other key back, and is told of.
+#[tokio::test(start_paused = true)]
+async fn failures_and_panics_are_retried_with_backoff() {
+    let mock = server();
+    for name in ["bad", "good", "wild"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let (controller, told) = telling(&sets);
+    let controller = run(controller, {
+        let note = noting(&log);
+        move |task| {
+            let (name, attempt) = (task.name().to_owned(), task.attempt());
+            // A panic of the function itself, and not of its future.
+            assert!(name != "wild" || attempt >= 2, "no way ({attempt})");
+            let noted = note(task);
+            async move {
+                noted.await?;
+                if name == "bad" && attempt < 5 {
+                    return Err(format!("not yet ({attempt})"));
+                }
+                Ok(())
+            }
+        }
+    });
+    sleep(secs(100)).await;
+    let at: Vec<_> = log.lock().unwrap().clone();
+    let of = |name: &str| -> Vec<u64> {
+        let key = format!("prod/{name}");
+        at.iter()
+            .filter(|(of, _)| *of == key)
+            .map(|(_, second)| *second)
+            .collect()
+    };
+    assert_eq!(of("good"), [0]);
+    assert_eq!(of("bad"), [0, 1, 3, 7, 15, 31]);
+    assert_eq!(of("wild"), [3]);
+    let mut told = told.lock().unwrap().clone();
+    told.sort();
+    let expected: Vec<String> = (0..5)
+        .map(|attempt| format!("prod/bad: not yet ({attempt})"))
+        .chain((0..2).map(|attempt| format!("prod/wild: it panicked: no way ({attempt})")))
+        .collect();
+    assert_eq!(told, expected);
+    let metrics = controller.handle.metrics();
+    assert_eq!(
+        (metrics.succeeded, metrics.failed, metrics.panicked),
+        (3, 5, 2)
+    );
+    // It was forgotten when it went well.
+    mock.update("replicasets.apps", set("bad", 1)).unwrap();
+    settle().await;
+    assert_eq!(log.lock().unwrap().last().unwrap().0, "prod/bad");
+    assert_eq!(controller.handle.metrics().failed, 6);
+    controller.stop().await;
+}
+
+/// A function that says which keys are the controller's and panics ends nothing and loses no key: it is told, and the key
+/// comes again. A key that was another's for a while begins with the first attempt.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
+    let mock = server();
+    for name in ["good", "wild", "bad"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let (controller, told) = telling(&sets);
+    let start = Instant::now();
+    let kept = Arc::new(Mutex::new(BTreeMap::from([("prod/bad".to_owned(), true)])));
+    let controller = controller.only({
+        let kept = Arc::clone(&kept);
+        move |key| {
+            // At 0 s when it comes and before it is reconciled, and once more at 1 s.
+            let is_early = start.elapsed() < secs(2);
+            assert!(key.as_str() != "prod/wild" || !is_early, "who knows");
+            let kept = kept.lock().unwrap();
+            kept.get(key.as_str()).copied().unwrap_or(true)
+        }
+    });
+    let controller = run(controller, {
+        let note = noting(&log);
+        move |task| {
+            let (is_bad, attempt) = (task.name() == "bad", task.attempt());
+            let noted = note(task);
+            async move {
+                noted.await?;
+                if is_bad {
+                    return Err(format!("attempt {attempt}"));
+                }
+                Ok(())
+            }
+        }
+    });
+    sleep(Duration::from_millis(5_500)).await;
+    let mut at: Vec<_> = log.lock().unwrap().drain(..).collect();
+    at.sort();
+    let bad = [0, 1, 3].map(|second| ("prod/bad".to_owned(), second));
+    let others = [("prod/good".to_owned(), 0), ("prod/wild".to_owned(), 3)];
+    assert_eq!(at, [&bad[..], &others[..]].concat());
+    let wild = |told: &[String]| {
+        let wild = told.iter().filter(|line| line.starts_with("prod/wild"));
+        wild.cloned().collect::<Vec<_>>()
+    };
+    let expected = "prod/wild: it panicked: in `only`: who knows";
+    assert_eq!(wild(&told.lock().unwrap()), [expected; 2]);
+    assert_eq!(controller.handle.metrics().panicked, 2);
+
+    // It waits for its fourth attempt, at 7 s, when it is another's.
+    kept.lock().unwrap().insert("prod/bad".to_owned(), false);
+    sleep(secs(4)).await;
+    assert_eq!(names(&log), [""; 0]);
+    kept.lock().unwrap().insert("prod/bad".to_owned(), true);
+    told.lock().unwrap().clear();
+    controller.handle.enqueue(Key::new("prod/bad"));
+    settle().await;
+    assert_eq!(*told.lock().unwrap(), ["prod/bad: attempt 0"]);
+    controller.stop().await;
+}
+
+/// Keeps what this thread logs.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Logged {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(
+                &mut self,
+                field: &tracing::field::Field,
+                value: &dyn core::fmt::Debug,
+            ) {
+                self.0 += &format!(" {field}={value:?}");
+            }
+        }
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Whoever is told of failures and panics at it does not end the controller: keys are retried and others are done, a write
+/// that is not seen is told, and the panics are logged.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
+    let logged = Logged::default();
+    let _guard = tracing::subscriber::set_default(logged.clone());
+    let mock = server();
+    for name in ["fails", "panics", "waits", "well"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let told = Arc::new(AtomicUsize::new(0));
+    let log = Log::default();
+    let hear = Arc::clone(&told);
+    let controller =
+        Controller::new(&sets)
+            .write_deadline(secs(5))
+            .on_failure(move |key, failure| {
+                hear.fetch_add(1, Ordering::Relaxed);
+                panic!("{key} is too much: {failure}");
+            });
+    let running = run(controller, {
+        let (log, sets) = (Arc::clone(&log), sets.clone());
+        move |task: Task| {
+            let (log, sets) = (Arc::clone(&log), sets.clone());
+            async move {
+                match (task.name(), task.attempt()) {
+                    ("fails", 0..2) => return Err("no".to_owned()),
+                    ("panics", 0..2) => panic!("never"),
+                    ("waits", _) => task.wrote(&sets, &task, "999999"),
+                    _ => {}
+                }
+                log.lock().unwrap().push((task.key().to_string(), 0));
+                Ok(())
+            }
+        }
+    });
+    sleep(secs(10)).await;
+    let all = ["prod/fails", "prod/panics", "prod/waits", "prod/well"];
+    assert_eq!(names(&log), all);
+    assert_eq!(told.load(Ordering::Relaxed), 5);
+    mock.update("replicasets.apps", set("waits", 1)).unwrap();
+    settle().await;
+    assert_eq!(names(&log), ["prod/waits"]);
+    assert_eq!(running.stop().await, Stopped::default());
+    let logged = logged.0.lock().unwrap();
+    let panics = logged
+        .iter()
+        .filter(|line| line.contains("`on_failure` panicked"));
+    assert_eq!(panics.clone().count(), 5, "{logged:#?}");
+    assert!(panics.clone().all(|line| line.starts_with("ERROR")));
+    assert!(
+        panics
+            .clone()
+            .any(|line| line.contains("prod/fails is too much: no"))
+    );
+}

@@ -1,0 +1,80 @@
+//! The demo API server, in a process of its own.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::PATIENCE;
+
+/// The server's process, which ends with this.
+pub struct DemoServer {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    url: String,
+}
+
+impl DemoServer {
+    /// Starts `program`, the binary `demo_server`, with so many Pods.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    pub async fn start(program: &str, pods: usize) -> Self {
+        let mut process = Command::new(program)
+            .arg(pods.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the demo server's binary is there");
+        let input = process.stdin.take().expect("it is piped");
+        let output = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let mut server = Self {
+            process,
+            input,
+            output,
+            url: String::new(),
+        };
+        server.url = server.line().await;
+        server
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Changes one Pod in so many, none with 0, and has everybody list again; returns the server's version, and how many Pods
+    /// there are.
+    ///
+    /// # Panics
+    /// Where it does not answer.
+    pub async fn relist(&mut self, changed: usize) -> (String, usize) {
+        let command = format!("relist {changed}\n");
+        self.input
+            .write_all(command.as_bytes())
+            .await
+            .expect("the server reads");
+        let line = self.line().await;
+        let (version, count) = line.split_once(' ').expect("two numbers");
+        (version.to_owned(), count.parse().expect("a number"))
+    }
+
+    /// Ends it, and waits until it has ended.
+    ///
+    /// # Panics
+    /// Where it cannot be ended.
+    pub async fn stop(mut self) {
+        self.process.kill().await.expect("it is ours");
+    }
+
+    async fn line(&mut self) -> String {
+        let line = timeout(PATIENCE, self.output.next_line()).await;
+        line.expect("the server answers")
+            .expect("the pipe is open")
+            .expect("the server runs")
+    }
+}
