@@ -17,16 +17,19 @@ use crate::stream::Stream;
 
 /// The I/O of one connection, shared by all who have a stream on it.
 ///
-/// There is no task of its own that could drive the I/O, and any of those who share it may not be polled for long. So
-/// everyone who is polled and finds nothing drives it for all, and what comes from the socket or the clock wakes all
-/// who wait. The first of them does the work, and h2 wakes those for whom there is something; for the others it is a
-/// look at a flag.
+/// The connection has no task of its own, and any of its streams may not be polled for a long time. So each stream that
+/// is polled and has nothing to return drives the I/O for all of them, and the socket and the timer wake all waiting
+/// streams. The first one polled does the work, and h2 wakes the streams that have received something; the others only
+/// read a flag.
 pub(super) struct Driver {
+    /// Locked only by `drive`, which checks `woken` after unlocking, and when the connection is closed. A task that
+    /// fails to take the lock leaves the work to the lock's holder, so any other holder would lose a wake-up.
     io: Mutex<Option<Io>>,
-    /// Whether there may be something to do. It is taken back before the work and looked at again after it, so nobody
-    /// has to wait for the lock: who cannot have it leaves the work to its holder.
+    /// Whether there may be work to do. It is cleared before the work and checked again after it.
     woken: AtomicBool,
-    /// How many are about to drive anyway, so that nobody else is to be woken.
+    /// Set once the I/O has been dropped.
+    ended: AtomicBool,
+    /// The number of tasks that are about to drive the connection, during which nobody else needs to be woken.
     quiet: AtomicUsize,
     waiters: Mutex<Waiters>,
     death: OnceLock<HyperError>,
@@ -43,6 +46,7 @@ impl Driver {
         Self {
             io: Mutex::new(Some(io)),
             woken: AtomicBool::new(true),
+            ended: AtomicBool::new(false),
             quiet: AtomicUsize::new(0),
             waiters: Mutex::default(),
             death: OnceLock::new(),
@@ -50,19 +54,19 @@ impl Driver {
         }
     }
 
-    /// Moves the connection on as far as it goes, where there may be something to do.
+    /// Drives the I/O as far as it goes, if there may be work to do.
     pub(super) fn drive(self: &Arc<Self>) {
         for _ in 0..MOST_IN_A_ROW {
             if !self.woken.load(Ordering::SeqCst) {
                 return;
             }
             let Some(mut io) = self.try_lock() else {
-                return; // Its holder looks at the flag after it has let go.
+                return; // The lock's holder checks the flag after unlocking.
             };
             self.woken.store(false, Ordering::SeqCst);
             self.poll(&mut io);
         }
-        // It goes on and on, so others are to run as well. Whoever comes first goes on with it.
+        // There is more work than one task should do in a row. The first task to be polled continues with it.
         if self.woken.load(Ordering::SeqCst) {
             self.wake_all();
         }
@@ -85,17 +89,24 @@ impl Driver {
 
     /// Closes the connection.
     pub(super) fn close(&self) {
-        let io = self
-            .io
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        drop(io);
+        let mut io = self.io.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end(&mut io);
     }
 
+    /// Returns whether the connection has ended.
     pub(super) fn has_ended(&self) -> bool {
-        // Who holds the lock is driving, and so it has not ended yet.
-        self.try_lock().is_some_and(|io| io.is_none())
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    fn end(&self, io: &mut Option<Io>) {
+        *io = None;
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether there is work that nobody has done yet.
+    #[cfg(test)]
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::SeqCst)
     }
 
     /// Why the connection has ended, where that is known better here than by its streams.
@@ -117,16 +128,16 @@ impl Driver {
         let Some(io) = slot else { return };
         let waker = Waker::from(Arc::clone(self));
         let cx = &mut Context::from_waker(&waker);
-        // What has come is read before silence is judged.
+        // Received data is read before the connection may be declared dead.
         if Pin::new(&mut io.connection).poll(cx).is_ready() {
-            *slot = None; // Each stream knows why.
+            self.end(slot); // h2 gives the reason to each stream.
             return;
         }
         if let Some(health) = &mut io.health
             && let Poll::Ready(silence) = health.poll_dead(cx)
         {
             let _ = self.death.set(HyperError::silent(&self.server, silence));
-            *slot = None;
+            self.end(slot);
         }
     }
 
@@ -135,9 +146,9 @@ impl Driver {
         match self.io.try_lock() {
             Ok(io) => Some(io),
             Err(TryLockError::Poisoned(poisoned)) => {
-                // h2 has panicked in the middle of something.
+                // h2 has panicked, so its state may be inconsistent.
                 let mut io = poisoned.into_inner();
-                *io = None;
+                self.end(&mut io);
                 Some(io)
             }
             Err(TryLockError::WouldBlock) => None,

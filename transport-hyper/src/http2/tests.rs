@@ -426,3 +426,24 @@ async fn reading_wakes_nobody_else() {
     tokio::task::yield_now().await;
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
 }
+
+/// A task that fails to take the lock of the I/O leaves the work to its holder, so each holder must do that work.
+#[tokio::test]
+async fn asking_whether_a_connection_has_ended_loses_no_wake_up() {
+    const ROUNDS: usize = 100_000;
+    let (connection, _server) = pair(None, 10).await;
+    let asking = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while asking.load(Ordering::SeqCst) {
+                assert!(!connection.driver.has_ended());
+            }
+        });
+        let lost = (0..ROUNDS).find(|_| {
+            connection.driver.drive_now();
+            connection.driver.is_woken()
+        });
+        asking.store(false, Ordering::SeqCst);
+        assert_eq!(lost, None, "the wake-up of this round is lost");
+    });
+}
