@@ -368,7 +368,9 @@ impl HyperBuilder {
         self
     }
 
-    /// Sets for how long a connection may be idle and still be used again. It is 90 s where nothing is set.
+    /// Sets for how long a connection may be idle and still be used again; 90 s by default.
+    ///
+    /// With zero, each request opens a connection, except while another request uses one of HTTP/2.
     ///
     /// # Examples
     /// ```

@@ -157,6 +157,16 @@ impl HyperError {
         )
     }
 
+    /// The error of a request for which no connection stayed open.
+    pub(crate) fn closing(server: &Address) -> Self {
+        Self::new(
+            FailureKind::Reset,
+            format!(
+                "the server at {server} closes each new HTTP/2 connection before it takes a request"
+            ),
+        )
+    }
+
     /// The error of a connection whose other end is gone.
     pub(crate) fn silent(server: &Address, silence: Duration) -> Self {
         Self::new(

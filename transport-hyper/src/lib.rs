@@ -25,11 +25,12 @@
 //! [`http1`](HyperBuilder::http1) and [`http2`](HyperBuilder::http2) turn either off.
 //!
 //! **HTTP/2.** A transport and all its clones share connections, so give each informer a clone. One connection carries
-//! as many lists and watches as the server allows (100 at an API server where nothing else is configured); then another
-//! is opened. A connection that goes away (GOAWAY) is drained: what runs on it goes on, and new requests go to another
-//! connection. A request that the server says it has not looked at is sent again. Where nothing was heard for 12 s a
-//! ping goes out, and after 10 s more without a sign of life the connection is dead ([`pings`](HyperBuilder::pings)).
-//! What is not read of one stream holds back no other.
+//! as many lists and watches as the server allows (an API server allows 100 by default); then another is opened. When
+//! the server closes a connection (GOAWAY), its open streams continue and new requests use another connection. A request
+//! that the server reports as not processed is sent again, and a new connection that the server closes at once is
+//! replaced. After five such attempts the request fails as a reset, and the informer backs off. After 12 s without data
+//! a ping is sent, and after 10 s more the connection is dead ([`pings`](HyperBuilder::pings)). A stream that is not
+//! read holds back no other.
 //!
 //! **HTTP/1.1.** A transport keeps one idle connection. A request takes it, and gives it back when the body was read to
 //! its end; so a list and the watch that follows share a connection. A request that comes while it is taken opens

@@ -41,12 +41,31 @@ enum Protocol {
     Http2,
 }
 
-/// The first opening and those of HTTP/2 are shared: those who wait drive it together, so it goes on whoever of them
-/// is polled, and it is given up when all of them have gone.
-type Opening = Pin<Box<dyn Future<Output = Result<Spare, HyperError>> + Send>>;
+/// The first opening and those of HTTP/2 are shared: all waiting requests drive the opening together, so it makes
+/// progress whichever of them is polled, and it is cancelled when the last of them is dropped.
+type Opening = Pin<Box<dyn Future<Output = Result<New, HyperError>> + Send>>;
 
-/// A connection of HTTP/1.1 that an opening has brought, for the first who takes it.
-type Spare = Arc<Mutex<Option<Http1>>>;
+/// What a shared opening resulted in.
+#[derive(Clone)]
+enum New {
+    /// A connection for one request: the first that takes it.
+    Http1(Arc<Mutex<Option<Http1>>>),
+    Http2(Arc<Http2>),
+}
+
+/// Limits how often one request is tried on connections that the server closes or whose streams it refuses.
+#[derive(Default)]
+pub(crate) struct Attempts(u32);
+
+impl Attempts {
+    /// Counts a failed attempt. Returns whether another one is allowed.
+    pub(crate) fn fail(&mut self) -> bool {
+        self.0 += 1;
+        self.0 < Self::MOST
+    }
+
+    const MOST: u32 = 5;
+}
 
 /// A connection for one request.
 pub(crate) enum Taken {
@@ -64,7 +83,10 @@ impl Pool {
     }
 
     /// Takes a connection that is ready for a request.
-    pub(crate) async fn take(&self) -> Result<Taken, HyperError> {
+    ///
+    /// # Errors
+    /// Fails if no connection can be opened, or if the server closed each new one before it took a request.
+    pub(crate) async fn take(&self, attempts: &mut Attempts) -> Result<Taken, HyperError> {
         loop {
             let version = self.connector.version();
             if let Some(connection) = self.slot.take(self.connector.idle)
@@ -84,16 +106,39 @@ impl Pool {
                     Some(self.opening(&mut state))
                 }
             };
-            let Some(opening) = opening else {
-                match self.connector.open().await? {
+            let opened = match opening {
+                Some(opening) => opening.await?,
+                None => match self.connector.open().await? {
                     Opened::Http1(connection) => return Ok(Taken::Http1(connection)),
-                    Opened::Http2(connection) => lock(&self.shared).add(connection),
-                }
-                continue;
+                    Opened::Http2(connection) => {
+                        lock(&self.shared).add(Arc::clone(&connection));
+                        New::Http2(connection)
+                    }
+                },
             };
-            let spare = opening.await?;
-            if let Some(connection) = lock(&spare).take() {
-                return Ok(Taken::Http1(connection));
+            match opened {
+                New::Http1(spare) => {
+                    if let Some(connection) = lock(&spare).take() {
+                        return Ok(Taken::Http1(connection));
+                    }
+                }
+                // A connection that was just opened counts as not idle, whatever `idle_timeout` is.
+                New::Http2(connection)
+                    if connection.version() >= version && connection.is_open() =>
+                {
+                    if let Some(place) = connection.reserve() {
+                        return Ok(Taken::Http2(place));
+                    }
+                    // Other requests have all of its streams, or the server allows none any more.
+                    if connection.idle().is_some() && !attempts.fail() {
+                        return Err(HyperError::no_streams(&self.connector.address));
+                    }
+                }
+                New::Http2(_) => {
+                    if !attempts.fail() {
+                        return Err(HyperError::closing(&self.connector.address));
+                    }
+                }
             }
         }
     }
@@ -116,17 +161,16 @@ impl Pool {
             let opened = connector.open().await;
             let mut state = lock(&shared);
             state.opening = None;
-            let spare = match opened? {
+            Ok(match opened? {
                 Opened::Http1(connection) => {
                     state.speaks = Some(Protocol::Http1);
-                    Some(connection)
+                    New::Http1(Arc::new(Mutex::new(Some(connection))))
                 }
                 Opened::Http2(connection) => {
-                    state.add(connection);
-                    None
+                    state.add(Arc::clone(&connection));
+                    New::Http2(connection)
                 }
-            };
-            Ok(Arc::new(Mutex::new(spare)))
+            })
         });
         let opening = opening.shared();
         state.opening = opening.downgrade();

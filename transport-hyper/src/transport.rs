@@ -17,7 +17,7 @@ use crate::builder::HyperBuilder;
 use crate::connect::Connector;
 use crate::credentials::{Credential, CredentialError, CredentialSource};
 use crate::error::HyperError;
-use crate::pool::{Pool, Taken};
+use crate::pool::{Attempts, Pool, Taken};
 
 /// Sends requests to one API server by HTTP.
 ///
@@ -100,8 +100,11 @@ impl Transport for HyperTransport {
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, HyperBody), HyperError> {
         let settings = Arc::clone(&self.settings);
         let mut request = settings.request(&get)?;
+        let mut attempts = Attempts::default();
         let mut credential = settings.credential(None).await?;
-        let mut answer = self.ask(&mut request, credential.as_ref()).await?;
+        let mut answer = self
+            .ask(&mut request, credential.as_ref(), &mut attempts)
+            .await?;
         if answer.status == StatusCode::UNAUTHORIZED
             && let Some(refused) = &credential
             // Where there is no other one, the answer says more than why.
@@ -110,7 +113,9 @@ impl Transport for HyperTransport {
         {
             drop(answer);
             credential = Some(renewed);
-            answer = self.ask(&mut request, credential.as_ref()).await?;
+            answer = self
+                .ask(&mut request, credential.as_ref(), &mut attempts)
+                .await?;
         }
         let head = head(answer.status, &answer.headers);
         let body = HyperBody::new(
@@ -145,6 +150,7 @@ impl HyperTransport {
         &self,
         request: &mut Parts,
         credential: Option<&Credential>,
+        attempts: &mut Attempts,
     ) -> Result<Answer, HyperError> {
         let address = &self.settings.address;
         if let Some(header) = credential.and_then(Credential::header) {
@@ -156,20 +162,22 @@ impl HyperTransport {
                 .map_err(|why| HyperError::login(address, &CredentialError::new(why)))?;
         }
         let Some(limit) = self.settings.answer_timeout else {
-            return self.exchange(request).await;
+            return self.exchange(request, attempts).await;
         };
         // The time to open a connection has its own limit, and may be spent twice where the server refuses.
-        let answer = tokio::time::timeout(limit, self.exchange(request)).await;
+        let answer = tokio::time::timeout(limit, self.exchange(request, attempts)).await;
         answer
             .unwrap_or_else(|_elapsed| Err(HyperError::slow(address, "get an answer from", limit)))
     }
 
-    async fn exchange(&self, request: &Parts) -> Result<Answer, HyperError> {
+    async fn exchange(
+        &self,
+        request: &Parts,
+        attempts: &mut Attempts,
+    ) -> Result<Answer, HyperError> {
         let address = &self.settings.address;
-        let mut attempts = 0;
         loop {
-            attempts += 1;
-            match self.pool.take().await? {
+            match self.pool.take(attempts).await? {
                 Taken::Http1(mut connection) => {
                     let was_used = connection.was_used();
                     let response = connection
@@ -196,17 +204,15 @@ impl HyperTransport {
                             source: Source::Http2(body),
                         });
                     }
-                    // The server has done nothing and says so: it goes away, or has too much to do on this connection.
-                    Err(failure) if failure.is_untouched && attempts < MOST_ATTEMPTS => {}
+                    // The server reports that it has not processed the request: it is closing the connection (GOAWAY), or
+                    // refuses more streams on it.
+                    Err(failure) if failure.is_untouched && attempts.fail() => {}
                     Err(failure) => return Err(failure.error),
                 },
             }
         }
     }
 }
-
-/// A server that goes away on every connection is not asked for ever.
-const MOST_ATTEMPTS: u32 = 5;
 
 /// A request in the parts that both protocols have.
 struct Parts {

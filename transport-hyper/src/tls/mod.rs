@@ -132,7 +132,7 @@ struct State {
 }
 
 /// Counts the configurations. A connection that was opened under an older one takes no new requests.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Version(u64);
 
 impl Tls {

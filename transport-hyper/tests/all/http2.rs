@@ -1,5 +1,12 @@
 //! Many requests on few connections of HTTP/2, over real sockets.
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::std_instead_of_alloc,
+    reason = "a test may"
+)]
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use crate::support::{Server, read};
 use bytes::Bytes;
@@ -270,6 +277,58 @@ async fn a_server_that_refuses_all_is_not_asked_for_ever() {
     let error = transport.send(Get::new("/x")).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Reset, "{error}");
     assert!(error.to_string().contains("no answer from"), "{error}");
+}
+
+type Served = h2::server::Connection<tokio::net::TcpStream, Bytes>;
+
+/// Accepts up to 20 connections of HTTP/2, whose idle time is zero, and handles each with `handle`; counts them.
+async fn counting<F: Future<Output = ()> + Send + 'static>(
+    handle: fn(Served) -> F,
+) -> (HyperTransport, Arc<AtomicUsize>) {
+    let server = Server::start().await;
+    let builder = server
+        .builder()
+        .http1(false)
+        .idle_timeout(core::time::Duration::ZERO);
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    tokio::spawn(async move {
+        for _ in 0..20 {
+            let http2 = h2::server::handshake(server.accept_tcp().await).await;
+            count.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(handle(http2.unwrap()));
+        }
+    });
+    (builder.build().unwrap(), opened)
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_on_each_connection_gets_five() {
+    let (mut transport, opened) = counting(|mut http2: Served| async move {
+        http2.abrupt_shutdown(Reason::NO_ERROR);
+        let _ = http2.accept().await;
+    })
+    .await;
+    let error = transport.send(Get::new("/x")).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Reset, "{error}");
+    assert_eq!(opened.load(Ordering::SeqCst), 5, "{error}");
+}
+
+#[tokio::test]
+async fn without_idle_time_each_request_opens_one_connection() {
+    let (mut transport, opened) = counting(|mut http2: Served| async move {
+        while let Some(Ok((_, mut respond))) = http2.accept().await {
+            let _ = respond.send_response(http::Response::new(()), true);
+        }
+    })
+    .await;
+    for request in 1..4 {
+        assert_eq!(
+            read(transport.send(Get::new("/x")).await).await.unwrap(),
+            ""
+        );
+        assert_eq!(opened.load(Ordering::SeqCst), request);
+    }
 }
 
 #[tokio::test]
