@@ -27,7 +27,7 @@ trap 'rm -rf "$work"' EXIT
 counts=$work/counts
 for case in $("$program"); do
     valgrind --tool=callgrind --callgrind-out-file="$work/out" --collect-atstart=no \
-        --toggle-collect="*cases::case_$case*" "$program" "$case" 2>"$work/log" ||
+        --toggle-collect="*::case_$case*" "$program" "$case" 2>"$work/log" ||
         { cat "$work/log"; exit 1; }
     count=$(sed -n 's/^==[0-9]*== Collected : //p' "$work/log")
     # A name that callgrind does not find would count nothing.

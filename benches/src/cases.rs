@@ -11,6 +11,7 @@ use informer_core::{
 };
 use serde::Deserialize;
 
+use crate::informers::{self, Work};
 use crate::pods::{self, State};
 
 /// How many Pods a case goes through.
@@ -21,6 +22,7 @@ pub const PODS: u64 = 100;
 pub struct Input {
     pods: Vec<String>,
     keys: Vec<String>,
+    pub(crate) work: Work,
 }
 
 impl Input {
@@ -43,7 +45,15 @@ impl Input {
                 key
             })
             .collect();
-        Self { pods, keys }
+        Self {
+            pods,
+            keys,
+            work: Work::new(PODS),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
     }
 
     fn raw(&self) -> impl Iterator<Item = RawObject<'_>> {
@@ -61,7 +71,7 @@ impl Default for Input {
 pub type Case = fn(&Input);
 
 /// All of them, by name.
-pub const CASES: [(&str, Case); 10] = [
+pub const CASES: [(&str, Case); 19] = [
     ("scan", case_scan),
     ("head", case_head),
     ("path", case_path),
@@ -72,6 +82,15 @@ pub const CASES: [(&str, Case); 10] = [
     ("fifo", case_fifo),
     ("cache", case_cache),
     ("lister", case_lister),
+    ("drive_list", informers::case_drive_list),
+    ("drive_update", informers::case_drive_update),
+    ("drive_sweep", informers::case_drive_sweep),
+    ("listener", informers::case_listener),
+    ("listeners_8", informers::case_listeners_8),
+    ("resync", informers::case_resync),
+    ("record", informers::case_record),
+    ("restart", informers::case_restart),
+    ("inline", informers::case_inline),
 ];
 
 /// Validates each Pod.

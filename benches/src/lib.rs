@@ -1,7 +1,9 @@
-//! What the benchmarks share: the data set and the server that replays it.
+//! What the benchmarks share: the data set, the server that replays it, and the cases whose instructions are counted.
 
 pub mod cases;
 pub mod compare;
 pub mod data;
+pub mod informers;
 pub mod pods;
+pub mod script;
 pub mod server;
