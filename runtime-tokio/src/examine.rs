@@ -3,8 +3,10 @@
 use core::time::Duration;
 use std::time::SystemTime;
 
+use informer_core::{Cache, ResourceVersion};
 use tokio::time::Instant;
 
+use crate::entry::{Key, Shared, Store};
 use crate::error::Ended;
 use crate::health::{HandlerHealth, Health, State, Trouble};
 use crate::shared::Inner;
@@ -18,8 +20,9 @@ impl<V> Inner<V> {
         let inner = self;
         let status = *inner.status.borrow();
         let (stopping, ended) = inner.stopped();
-        let reached = inner.reached.borrow().clone();
         let cache = inner.cache();
+        let reached = versions(&cache);
+        let is_synced = cache.is_synced();
         let stale_count = cache.stale_len();
         let stale: Vec<String> = cache
             .stale_keys()
@@ -67,13 +70,13 @@ impl<V> Inner<V> {
             at: SystemTime::now(),
             state,
             state_age,
-            synced: status.synced,
+            synced: is_synced,
             stale_since: self.stale_since(),
             ended: status.ended,
             incomplete,
             objects,
             bytes,
-            resource_version: self.resource_version(),
+            resource_version: oldest(&reached),
             lists,
             relists: sources
                 .iter()
@@ -143,16 +146,33 @@ impl<V> Inner<V> {
         (reasons.join("; "), troubles)
     }
 
-    /// The version that the cache shows; of several sources the oldest.
+    /// Returns the version that the cache shows; of several sources the oldest.
+    ///
+    /// It is read from the cache: a listener can be notified of a change before `reached` is updated.
     pub(crate) fn resource_version(&self) -> String {
-        let reached = self.reached.borrow();
-        let oldest = reached
-            .iter()
-            .reduce(|oldest, other| match other.compare(oldest) {
-                Some(order) if order.is_ge() => oldest,
-                // One that is not known, or not comparable, is as old as can be.
-                _ => other,
-            });
-        oldest.map(ToString::to_string).unwrap_or_default()
+        oldest(&versions(&self.cache()))
     }
+
+    /// Returns whether the cache has shown a complete list, as listeners are notified of it.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.cache().is_synced()
+    }
+}
+
+/// Returns the version of each source.
+fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Vec<ResourceVersion<Key>> {
+    (0..)
+        .map_while(|source| cache.version(source).cloned())
+        .collect()
+}
+
+fn oldest(versions: &[ResourceVersion<Key>]) -> String {
+    let oldest = versions
+        .iter()
+        .reduce(|oldest, other| match other.compare(oldest) {
+            Some(order) if order.is_ge() => oldest,
+            // One that is unknown or not comparable counts as the oldest.
+            _ => other,
+        });
+    oldest.map(ToString::to_string).unwrap_or_default()
 }

@@ -292,7 +292,7 @@ impl<V> Informer<V> {
     /// ```
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.inner.status.borrow().synced
+        self.inner.is_synced()
     }
 
     /// Returns how the informer is: whether it is synced, and if not, why.

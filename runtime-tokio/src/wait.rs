@@ -57,7 +57,7 @@ impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
     }
 
     fn why_not(&self) -> (String, Vec<Trouble>) {
-        if !self.inner().status.borrow().synced {
+        if !self.inner().is_synced() {
             return self.inner().why();
         }
         let lag = self.lag();

@@ -277,6 +277,16 @@ fn lock(screen: &Mutex<Screen>) -> std::sync::MutexGuard<'_, Screen> {
     screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn figures<V>(informer: &Informer<V>) -> String {
+    let health = informer.health();
+    format!(
+        "{} objects, resourceVersion {}, {} relists",
+        health.objects,
+        health.resource_version,
+        health.lists.saturating_sub(1)
+    )
+}
+
 /// Shows what happens, to a person or to a program.
 struct Screen {
     output: Output,
@@ -379,7 +389,12 @@ impl Screen {
             return;
         }
         let [added, updated, deleted, replayed] = self.counts;
-        let _ = self.line(&self.paint("1", &self.status_line(informer)));
+        // The event has its own line already, so the summary has only the final figures.
+        let line = match self.synced {
+            Some(_) => figures(informer),
+            None => self.status_line(informer),
+        };
+        let _ = self.line(&self.paint("1", &line));
         let _ = self.line(&format!(
             "{added} added, {updated} updated, {deleted} deleted, {replayed} replayed, {} reports in {:.1} s",
             self.reports,
@@ -388,17 +403,11 @@ impl Screen {
     }
 
     fn status_line<V>(&self, informer: &Informer<V>) -> String {
-        let health = informer.health();
         let synced = match self.synced {
             Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
             None => "not synced yet".to_owned(),
         };
-        format!(
-            "{synced}, {} objects, resourceVersion {}, {} relists",
-            health.objects,
-            health.resource_version,
-            health.lists.saturating_sub(1)
-        )
+        format!("{synced}, {}", figures(informer))
     }
 
     fn row<V: View>(&self, event: &Event<V>) -> Option<String> {

@@ -6,6 +6,7 @@ mod batches;
 mod controller;
 mod decoders;
 mod election;
+mod hooks;
 mod informer;
 mod journal;
 mod queue;
