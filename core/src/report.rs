@@ -257,6 +257,32 @@ impl<'a> Report<'a> {
         self.problem.class()
     }
 
+    /// Returns whether a request failed in a way that further attempts will not mend.
+    ///
+    /// The server refused the credentials, the permissions, the resource or the parameters, and no other way to ask is
+    /// left. The informer keeps trying, ever more slowly, because somebody may grant the permission or install the
+    /// resource. A program that a person has just started should rather end with this report than wait.
+    ///
+    /// ```
+    /// use informer_core::{Head, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+    ///
+    /// let now = Instant::from_micros(0);
+    /// let pods = Resource::new("", "v1", "pods").fields("spec.colour=red");
+    /// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::list(), 1);
+    /// let Output::Send(request) = reflector.poll_output(now) else { panic!() };
+    /// let id = request.id();
+    /// reflector.handle_head(now, id, Head::new(400));
+    /// reflector.handle_end(now, id, informer_core::End::Clean);
+    /// let Output::Report(report) = reflector.poll_output(now) else { panic!() };
+    /// assert!(report.is_permanent(), "pods have no colour: {report}");
+    /// ```
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        let is_request = matches!(self.phase, Phase::List | Phase::Watch | Phase::Stream);
+        // A refusal that another request gets around is less than an error.
+        is_request && self.level == Level::Error
+    }
+
     /// Returns the key of the object it is about.
     #[must_use]
     #[expect(
@@ -323,13 +349,10 @@ impl Problem<'_> {
     )]
     pub(crate) const fn level(&self) -> Level {
         match self {
-            Self::Answer {
-                class: ErrorClass::Unauthorized | ErrorClass::Forbidden | ErrorClass::NotFound,
-                ..
+            Self::Answer { class, .. } if class.is_permanent() => Level::Error,
+            Self::RequestTooLong | Self::IndexPanicked { .. } | Self::HandlerPanicked { .. } => {
+                Level::Error
             }
-            | Self::RequestTooLong
-            | Self::IndexPanicked { .. }
-            | Self::HandlerPanicked { .. } => Level::Error,
             Self::Answer {
                 class: ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::TooManyRequests,
                 ..

@@ -20,7 +20,14 @@ pub(crate) fn advice(
         "not-acceptable" => "The server does not speak the media type that was asked for; ask for whole objects instead of \
              metadata."
             .to_owned(),
-        "invalid" => format!(
+        "method-not-allowed" => format!(
+            "The server does not list or watch `{}`: `kubectl api-resources -o wide` shows the verbs that it supports.",
+            full_name(resource)
+        ),
+        "bad-request" if message.contains("HTTP request to an HTTPS server") => {
+            "The server speaks TLS at this port: use https:// in its URL.".to_owned()
+        }
+        "invalid" | "bad-request" => format!(
             "The server does not take a parameter: see whether the selectors are right and whether {} can be selected by \
              these fields.",
             resource.plural

@@ -86,8 +86,8 @@ pub(super) const HEALTHY: Duration = Duration::from_secs(30);
 /// How many watches are reopened at once within [`REOPEN_WINDOW`].
 pub(super) const REOPENS: usize = 5;
 pub(super) const REOPEN_WINDOW: Duration = Duration::from_secs(30);
-/// The longest delay while the credentials do not suffice.
-pub(super) const AUTH_CAP: Duration = Duration::from_secs(300);
+/// The longest delay while the server refuses the credentials or the parameters.
+pub(super) const PERMANENT_CAP: Duration = Duration::from_secs(300);
 /// How long an answer with Retry-After, or none at all, is asked again below the reflector.
 pub(super) const MAX_RETRIES: u8 = 10;
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);

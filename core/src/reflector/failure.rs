@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::config::{
-    AUTH_CAP, HEALTHY, HEARTBEAT, MAX_RETRIES, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT,
+    HEALTHY, HEARTBEAT, MAX_RETRIES, PERMANENT_CAP, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT,
     STREAM_SILENCE,
 };
 use super::read::Outcome;
@@ -190,15 +190,20 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Waits for the delay between runs, and then lists.
     pub(super) fn pause_run(&mut self, now: Instant, class: Option<ErrorClass>) -> Duration {
         self.resuming = false;
-        let auth =
-            class.filter(|class| matches!(class, ErrorClass::Unauthorized | ErrorClass::Forbidden));
-        let patient = auth.is_some() && auth == self.auth_failure && !self.config.client_go;
-        self.auth_failure = auth;
+        // A resource that is not served yet may be installed at any moment.
+        let permanent =
+            class.filter(|class| class.is_permanent() && *class != ErrorClass::NotFound);
+        let patient = permanent.is_some() && permanent == self.permanent && !self.config.client_go;
+        self.permanent = permanent;
         self.version_unavailable |= class == Some(ErrorClass::Expired)
             && self.would_list_the_same()
             && !self.config.client_go
             && !planted!(ExactForEver);
-        let cap = if patient { AUTH_CAP } else { Duration::ZERO };
+        let cap = if patient {
+            PERMANENT_CAP
+        } else {
+            Duration::ZERO
+        };
         let delay = self.run_backoff.step(now, &mut self.rng, cap);
         let delay = delay.max(self.asked_wait.unwrap_or_default());
         self.state = State::Paused {
@@ -298,6 +303,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.run.from = From::Newest;
             self.version_unavailable = true;
             self.first_page(now);
+        } else if class == ErrorClass::BadRequest && !self.run.token.as_slice().is_empty() {
+            // The server refuses its own token, not the parameters: the next list gets another token.
+            let delay = self.pause_run(now, None);
+            self.report_at(ReportPhase::List, problem, Some(delay), Level::Warn);
         } else {
             self.fail_run(now, ReportPhase::List, problem, Some(class));
         }

@@ -85,7 +85,8 @@ pub struct Reflector<R, S: Storage> {
 
     run_backoff: Backoff,
     open_backoff: Option<Backoff>,
-    auth_failure: Option<ErrorClass>,
+    /// The refusal that ended the last run, if only a person can mend it.
+    permanent: Option<ErrorClass>,
     reopens: Reopens,
     /// When it lists again, though nothing is wrong with the watch.
     refill_at: Option<Instant>,
@@ -247,7 +248,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             heartbeat_in_vain: false,
             run_backoff: Backoff::new(backoff),
             open_backoff: (!config.client_go).then(|| Backoff::new(backoff)),
-            auth_failure: None,
+            permanent: None,
             reopens: Reopens::default(),
             refill_at: None,
             run: Run::new(),
@@ -398,7 +399,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             if verb.is_watch() {
                 self.resumed = self.resumed.or(Some(now));
                 // The list before it may be allowed where the watch is not.
-                self.auth_failure = None;
+                self.permanent = None;
             } else {
                 // It was of use, and the page may not name another.
                 self.run.token.clear();

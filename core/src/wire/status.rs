@@ -99,6 +99,10 @@ pub enum ErrorClass {
     NotFound,
     /// The server does not speak the media type asked for.
     NotAcceptable,
+    /// The server cannot parse the request: a selector, a parameter, or plain HTTP sent to a TLS port.
+    BadRequest,
+    /// The resource does not support the verb.
+    MethodNotAllowed,
     /// A parameter is wrong, or not known to this server.
     Invalid,
     /// The server has failed.
@@ -124,12 +128,43 @@ impl ErrorClass {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not-found",
             Self::NotAcceptable => "not-acceptable",
+            Self::BadRequest => "bad-request",
+            Self::MethodNotAllowed => "method-not-allowed",
             Self::Invalid => "invalid",
             Self::InternalError => "internal-error",
             Self::ServerTimeout => "server-timeout",
             Self::Timeout => "timeout",
             Self::ServiceUnavailable => "service-unavailable",
             Self::Other => "other",
+        }
+    }
+
+    /// Returns whether the same request keeps failing until somebody changes it, the credentials, the permissions or
+    /// the server.
+    ///
+    /// ```
+    /// use informer_core::wire::ErrorClass;
+    ///
+    /// assert!(ErrorClass::BadRequest.is_permanent(), "a misspelled field selector stays misspelled");
+    /// assert!(!ErrorClass::TooManyRequests.is_permanent());
+    /// ```
+    pub const fn is_permanent(self) -> bool {
+        match self {
+            Self::Unauthorized
+            | Self::Forbidden
+            | Self::NotFound
+            | Self::NotAcceptable
+            | Self::BadRequest
+            | Self::MethodNotAllowed
+            | Self::Invalid => true,
+            Self::Expired
+            | Self::TooLarge
+            | Self::TooManyRequests
+            | Self::InternalError
+            | Self::ServerTimeout
+            | Self::Timeout
+            | Self::ServiceUnavailable
+            | Self::Other => false,
         }
     }
 
@@ -149,9 +184,9 @@ impl ErrorClass {
             ("Timeout", ErrorClass::Timeout),
             ("ServiceUnavailable", ErrorClass::ServiceUnavailable),
             ("AlreadyExists", ErrorClass::Other),
-            ("BadRequest", ErrorClass::Other),
+            ("BadRequest", ErrorClass::BadRequest),
             ("Conflict", ErrorClass::Other),
-            ("MethodNotAllowed", ErrorClass::Other),
+            ("MethodNotAllowed", ErrorClass::MethodNotAllowed),
             ("RequestEntityTooLarge", ErrorClass::Other),
             ("StoreReadError", ErrorClass::InternalError),
             ("UnsupportedMediaType", ErrorClass::Other),
@@ -164,9 +199,11 @@ impl ErrorClass {
 
     fn of_code(code: u16) -> Self {
         match code {
+            400 => Self::BadRequest,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
             404 => Self::NotFound,
+            405 => Self::MethodNotAllowed,
             406 => Self::NotAcceptable,
             410 => Self::Expired,
             422 => Self::Invalid,
@@ -345,7 +382,9 @@ mod tests {
             (504, "", Timeout),
             (500, "", InternalError),
             (500, "Expired", Expired),
-            (400, "BadRequest", Other),
+            (400, "BadRequest", BadRequest),
+            (400, "", BadRequest),
+            (405, "MethodNotAllowed", MethodNotAllowed),
             (409, "Conflict", Other),
             (410, "Conflict", Other),
             (418, "", Other),
@@ -368,6 +407,11 @@ mod tests {
         );
         assert_eq!(class(404, "404 page not found\n"), ErrorClass::NotFound);
         assert_eq!(class(410, ""), ErrorClass::Expired);
+        assert_eq!(
+            class(400, "Client sent an HTTP request to an HTTPS server.\n"),
+            ErrorClass::BadRequest
+        );
+        assert_eq!(class(405, ""), ErrorClass::MethodNotAllowed);
         assert_eq!(class(502, "<html>bad gateway</html>"), ErrorClass::Other);
         assert_eq!(
             class(504, "Timeout: Too large resource version: 5, current: 4"),

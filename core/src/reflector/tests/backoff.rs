@@ -185,13 +185,20 @@ fn streams_that_end_too_often_wait() {
     w.expect_after(ms(800), "STREAM");
 }
 
-/// DIFFERENCES: 401 and 403 have the same first delays and a cap of five minutes, while it is the same one.
+/// DIFFERENCES: a refusal of the credentials or the parameters has the same first delays and a cap of five minutes, for as
+/// long as its class stays the same.
 #[test]
-fn credentials_that_do_not_suffice_are_tried_more_seldom() {
+fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
     let delays = [
         800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800,
     ];
-    for (code, reason, other) in [(401, "Unauthorized", 403), (403, "Forbidden", 401)] {
+    for (code, reason, other) in [
+        (401, "Unauthorized", 403),
+        (403, "Forbidden", 401),
+        (400, "BadRequest", 401),
+        (405, "MethodNotAllowed", 400),
+        (422, "Invalid", 400),
+    ] {
         let mut w = World::list();
         w.expect("LIST limit=500 resourceVersion=0");
         for base in delays.into_iter().chain([300_000; 4]) {

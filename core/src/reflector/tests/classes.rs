@@ -41,7 +41,8 @@ fn rows() -> Vec<Row> {
             "service-unavailable",
         ),
         row(422, &status(422, "Invalid"), "invalid"),
-        row(400, &status(400, "BadRequest"), "other"),
+        row(400, &status(400, "BadRequest"), "bad-request"),
+        row(405, &status(405, "MethodNotAllowed"), "method-not-allowed"),
         row(406, &status(406, "NotAcceptable"), "not-acceptable"),
         row(404, &status(404, "NotFound"), "not-found"),
         row(401, &status(401, "Unauthorized"), "unauthorized"),
@@ -63,6 +64,11 @@ fn texts() -> Vec<Row> {
             "too-many-requests",
         ),
         row(404, "404 page not found\n", "not-found"),
+        row(
+            400,
+            "Client sent an HTTP request to an HTTPS server.\n",
+            "bad-request",
+        ),
         row(401, "", "unauthorized"),
         row(403, "<html>", "forbidden"),
         row(502, "<html>Bad gateway</html>", "other"),
@@ -206,6 +212,29 @@ fn as_an_event_of_a_streaming_list() {
             }
         }
     }
+}
+
+/// A refusal is permanent once no other request is left to try.
+#[test]
+fn a_refusal_that_only_a_person_can_mend_is_permanent() {
+    for row in rows().iter().chain(&texts()) {
+        let permanent = matches!(row.code, 400 | 401 | 403 | 404 | 405 | 406 | 422);
+        for mut w in modes(Initial::List) {
+            w.answer(row.code, &row.body);
+            assert_eq!(w.take_reports()[0].permanent, permanent, "{}", row.code);
+        }
+        // Without streaming lists the server may still list.
+        for mut w in modes(Initial::Stream) {
+            w.answer(row.code, &row.body);
+            assert!(!w.take_reports()[0].permanent, "{}", row.code);
+        }
+    }
+    // A token that the server refuses does not make the request wrong.
+    let mut w = World::list();
+    w.answer(200, &page("10", "t", &[]));
+    w.answer(400, &status(400, "BadRequest"));
+    let reports = w.take_reports();
+    assert!(!reports[0].permanent, "{reports:?}");
 }
 
 /// What the server says is in the report.
