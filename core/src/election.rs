@@ -1,45 +1,16 @@
 //! Leader election by a Lease, on given time.
 
+mod config;
+
+use alloc::boxed::Box;
 use alloc::string::String;
+use core::cmp::Ordering;
 use core::time::Duration;
 
+pub use self::config::{ElectionConfig, ElectionError};
+use crate::reflector::RequestId;
 use crate::time::Instant;
-
-/// How one of several replicas becomes the leader, and for how long.
-///
-/// The values are client-go's. Each must be shorter than the one above it.
-///
-/// ```
-/// use core::time::Duration;
-/// use informer_core::ElectionConfig;
-///
-/// let config = ElectionConfig::default();
-/// assert_eq!(config.lease_duration, Duration::from_secs(15));
-/// assert_eq!(config.renew_deadline, Duration::from_secs(10));
-/// assert_eq!(config.retry_period, Duration::from_secs(2));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct ElectionConfig {
-    /// How long others wait, after the last sign of life of a leader, until they take its place. It is written to the
-    /// Lease in whole seconds, rounded up.
-    pub lease_duration: Duration,
-    /// How long a leader that cannot renew goes on: counted from when its last renewal was *sent*, so that it has
-    /// stopped before another one starts.
-    pub renew_deadline: Duration,
-    /// The time between attempts, to acquire as to renew.
-    pub retry_period: Duration,
-}
-
-impl Default for ElectionConfig {
-    fn default() -> Self {
-        Self {
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-        }
-    }
-}
+use crate::version::ResourceVersion;
 
 /// What stands in a Lease (`coordination.k8s.io/v1`), as far as elections go. Its times are not there: they are for
 /// people, and are written by whoever sends it.
@@ -55,16 +26,24 @@ pub struct LeaseRecord {
     pub renewed: String,
 }
 
-/// What an [`Elector`] wants done.
+/// What an [`Elector`] wants done. A request has an id, which comes back with its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ElectionStep {
-    /// Read the Lease, and say what it is by [`Elector::handle_read`].
-    Read,
-    /// Create the Lease, and say how that went by [`Elector::handle_written`]. Its times are now.
-    Create(LeaseRecord),
-    /// Update the Lease where it still has this resourceVersion, and say how that went by
-    /// [`Elector::handle_written`]. `spec.renewTime` is now, and so is `spec.acquireTime` where `acquire` says so.
+    /// Read the Lease and call [`Elector::handle_read`].
+    Read(RequestId),
+    /// Create the Lease, with the current time as `spec.acquireTime` and `spec.renewTime`, and call
+    /// [`Elector::handle_written`].
+    Create {
+        /// The request.
+        id: RequestId,
+        /// What to write.
+        record: LeaseRecord,
+    },
+    /// Update the Lease if it still has this resourceVersion, and call [`Elector::handle_written`]. `spec.renewTime` is
+    /// the current time, and so is `spec.acquireTime` if `acquire` is set.
     Update {
+        /// The request.
+        id: RequestId,
         /// What to write.
         record: LeaseRecord,
         /// The resourceVersion that it was read with.
@@ -72,7 +51,7 @@ pub enum ElectionStep {
         /// Whether the holder changes by it.
         acquire: bool,
     },
-    /// Nothing until then.
+    /// Do nothing until then.
     Wait(Instant),
 }
 
@@ -81,7 +60,8 @@ pub enum ElectionStep {
 pub enum Written {
     /// It was written; the Lease has this resourceVersion now.
     Done(String),
-    /// Somebody else was faster (409), or it is gone (404).
+    /// The Lease has changed (409), or it was deleted (404). A leader stops leading until a read shows that it still
+    /// holds the Lease.
     Conflict,
     /// It is not known whether it was written.
     Failed,
@@ -94,21 +74,25 @@ pub enum Written {
 /// Lease, nobody else does, provided that its clock does not run slower than theirs by more than the part that
 /// `renew_deadline` is shorter than `lease_duration`.
 ///
+/// Each request has an id. An answer to any other request than the current one changes nothing: a write that was given up
+/// may still arrive, and must not count as the next one.
+///
 /// ```
 /// use core::time::Duration;
 /// use informer_core::{ElectionConfig, ElectionStep, Elector, Instant, Written};
 ///
 /// let now = Instant::from_micros(0);
-/// let mut elector = Elector::new("replica-1", ElectionConfig::default());
-/// assert_eq!(elector.poll(now), ElectionStep::Read);
-/// elector.handle_read(now, None);
-/// let ElectionStep::Create(record) = elector.poll(now) else { panic!() };
+/// let mut elector = Elector::new("replica-1", ElectionConfig::default())?;
+/// let ElectionStep::Read(id) = elector.poll(now) else { panic!() };
+/// elector.handle_read(now, id, None);
+/// let ElectionStep::Create { id, record } = elector.poll(now) else { panic!() };
 /// assert_eq!(record.holder, "replica-1");
-/// elector.handle_written(now, Written::Done("7".into()));
+/// elector.handle_written(now, id, Written::Done("7".into()));
 /// assert!(elector.is_leader(now));
 /// assert_eq!(elector.poll(now), ElectionStep::Wait(now + Duration::from_secs(2)));
-/// // It cannot renew for too long, and is the leader no more.
+/// // Without a renewal it stops leading at its deadline.
 /// assert!(!elector.is_leader(now + Duration::from_secs(10)));
+/// # Ok::<(), informer_core::ElectionError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Elector {
@@ -118,9 +102,15 @@ pub struct Elector {
     seen: Option<Seen>,
     step: Step,
     next: Instant,
-    /// When the renewal was sent that holds.
+    /// When the last successful write was sent; `None` if this replica does not hold the Lease.
     renewed: Option<Instant>,
+    /// The version that a renewal was refused at, until the next successful write. Empty if there was none.
+    refused: Option<String>,
+    /// A read has shown since the refusal that this replica still holds the Lease.
+    is_confirmed: bool,
     releasing: bool,
+    /// The last request.
+    id: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -148,35 +138,52 @@ enum Step {
 }
 
 impl Elector {
-    /// Makes a replica that takes part. Its identity must be its own: two with the same would both lead.
-    #[must_use]
-    pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Self {
-        Self {
-            identity: identity.into(),
+    /// Creates a replica that takes part. Its identity must be unique: two replicas with the same one would both lead.
+    ///
+    /// # Errors
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use informer_core::{ElectionConfig, Elector};
+    ///
+    /// let mut config = ElectionConfig::default();
+    /// config.lease_duration = Duration::from_secs(5);
+    /// let error = Elector::new("replica-1", config).unwrap_err();
+    /// assert!(error.to_string().contains("renew_deadline (10s) must be shorter than lease_duration (5s)"));
+    /// ```
+    pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Result<Self, ElectionError> {
+        let identity = identity.into();
+        config.validate_for(&identity)?;
+        Ok(Self {
+            identity,
             config,
             seen: None,
             step: Step::Idle,
             next: Instant::from_micros(0),
             renewed: None,
+            refused: None,
+            is_confirmed: true,
             releasing: false,
-        }
+            id: 0,
+        })
     }
 
-    /// Says what to do next. While something that was asked for is on its way, it is to wait.
+    /// Returns what to do next: to wait, while a request is under way.
     pub fn poll(&mut self, now: Instant) -> ElectionStep {
         match self.step {
-            Step::Idle if now < self.next && !self.releasing => ElectionStep::Wait(self.next),
-            Step::Idle if self.releasing && !self.holds(now) => {
+            Step::Idle | Step::Write { .. } if self.releasing && !self.holds(now) => {
                 self.step = Step::Released;
                 ElectionStep::Wait(now + self.config.retry_period)
             }
-            // After a write that failed the Lease has to be read first: nobody knows its version.
+            Step::Idle if now < self.next && !self.releasing => ElectionStep::Wait(self.next),
+            // After a failed write the version is unknown, so the Lease has to be read first.
             Step::Idle if self.holds(now) && (self.seen.is_some() || planted!(BlindRenewal)) => {
                 self.write(now, true)
             }
             Step::Idle => {
                 self.step = Step::Reading;
-                ElectionStep::Read
+                ElectionStep::Read(self.next_id())
             }
             Step::Write { exists } => self.write(now, exists),
             Step::Reading | Step::Writing { .. } | Step::Released => {
@@ -185,17 +192,30 @@ impl Elector {
         }
     }
 
-    /// Takes in what the Lease is and its resourceVersion, `None` where there is none. What could not be read is
+    /// Takes the answer to a read: the Lease and its resourceVersion, `None` if it does not exist. A failed read is
     /// [`handle_read_failed`](Self::handle_read_failed).
-    pub fn handle_read(&mut self, now: Instant, lease: Option<(LeaseRecord, String)>) {
+    pub fn handle_read(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        lease: Option<(LeaseRecord, String)>,
+    ) {
+        if self.step != Step::Reading || !self.is_current(id) {
+            return;
+        }
         let Some((record, resource_version)) = lease else {
+            // Anyone may create it at once.
+            self.renewed = None;
             self.seen = None;
             self.step = Step::Write { exists: false };
             return;
         };
         if record.holder != self.identity {
             self.renewed = None;
+        } else if self.is_outdated(now, &resource_version) && !self.releasing {
+            return self.rest(now);
         }
+        self.is_confirmed = true;
         self.observe(now, record, resource_version);
         if self.is_taken(now) {
             self.rest(now);
@@ -204,69 +224,72 @@ impl Elector {
         }
     }
 
-    /// Takes note that the Lease could not be read.
-    pub fn handle_read_failed(&mut self, now: Instant) {
+    /// Records that a read failed or timed out.
+    pub fn handle_read_failed(&mut self, now: Instant, id: RequestId) {
+        if self.step != Step::Reading || !self.is_current(id) {
+            return;
+        }
         self.rest(now);
         if self.releasing {
             self.step = Step::Released;
         }
     }
 
-    /// Takes in what a watch of the Lease brought, at any time.
-    pub fn handle_seen(&mut self, now: Instant, record: LeaseRecord, resource_version: String) {
-        let other = record.holder != self.identity;
-        self.observe(now, record, resource_version);
-        if other {
-            self.renewed = None;
-        }
-    }
-
-    /// Takes in how a write went.
-    pub fn handle_written(&mut self, now: Instant, written: Written) {
+    /// Takes the outcome of a write; one that timed out is [`Written::Failed`].
+    pub fn handle_written(&mut self, now: Instant, id: RequestId, written: Written) {
         let Step::Writing { sent, release } = self.step else {
             return;
         };
+        if !self.is_current(id) {
+            return;
+        }
         self.rest(now);
+        if release {
+            self.step = Step::Released;
+        }
         match written {
             Written::Done(resource_version) => {
                 if let Some(seen) = &mut self.seen {
                     seen.resource_version = resource_version;
                 }
-                if release {
-                    self.renewed = None;
-                    self.step = Step::Released;
+                self.refused = None;
+                self.is_confirmed = true;
+                let counts = if planted!(RenewedWhenAnswered) {
+                    now
                 } else {
-                    self.renewed = Some(if planted!(RenewedWhenAnswered) {
-                        now
-                    } else {
-                        sent
-                    });
-                }
+                    sent
+                };
+                self.renewed = Some(counts).filter(|_| !release);
             }
-            // Who holds it has to be read; that it was written all the same shows there.
+            // A read shows who holds it, also if the write arrived and its answer was lost.
             Written::Conflict | Written::Failed => {
-                if release {
-                    self.step = Step::Released;
+                let seen = self.seen.take();
+                if written == Written::Conflict && !release && !planted!(LeadsAfterConflict) {
+                    let version = seen.as_ref().map(|seen| seen.resource_version.clone());
+                    let is_first = self.refused.replace(version.unwrap_or_default()).is_none();
+                    self.is_confirmed = false;
+                    // A leader reads at once, but only once: a server that refuses every write must not be flooded.
+                    if is_first && self.holds(now) {
+                        self.next = now;
+                    }
                 }
-                self.seen = self
-                    .seen
-                    .take()
-                    .filter(|seen| seen.record.holder != self.identity);
+                self.seen = seen.filter(|seen| seen.record.holder != self.identity);
             }
         }
     }
 
-    /// Tells whether this replica is the leader.
+    /// Returns whether this replica is the leader.
     #[must_use]
     pub fn is_leader(&self, now: Instant) -> bool {
-        !self.releasing && self.step != Step::Released && self.holds(now)
+        let leads = !self.releasing && self.step != Step::Released;
+        leads && self.leads_until().is_some_and(|until| now < until)
     }
 
-    /// Returns until when it is the leader if it cannot renew.
+    /// Returns until when it is the leader if it cannot renew; `None` if it does not lead, or after a conflict until a read
+    /// has shown that it holds the Lease.
     #[must_use]
     pub fn leads_until(&self) -> Option<Instant> {
-        self.renewed
-            .map(|renewed| renewed + self.config.renew_deadline)
+        self.deadline().filter(|_| self.is_confirmed)
     }
 
     /// Returns who was seen to hold the Lease, if anyone.
@@ -288,8 +311,35 @@ impl Elector {
         self.step == Step::Released
     }
 
+    fn deadline(&self) -> Option<Instant> {
+        self.renewed
+            .map(|renewed| renewed + self.config.renew_deadline)
+    }
+
+    /// Returns whether the Lease is this replica's as far as it knows, though a conflict may wait for its read.
     fn holds(&self, now: Instant) -> bool {
-        self.leads_until().is_some_and(|until| now < until)
+        self.deadline().is_some_and(|until| now < until)
+    }
+
+    /// Returns whether a read shows a state from before the refusal, as a read from a cache may: it confirms nothing. This
+    /// counts only until the deadline, since a restored backup lowers all versions.
+    fn is_outdated(&self, now: Instant, resource_version: &str) -> bool {
+        let Some(refused) = self.refused.as_ref().filter(|_| self.holds(now)) else {
+            return false;
+        };
+        let version = ResourceVersion::<Box<str>>::new(resource_version);
+        let order = version.compare(&ResourceVersion::new(refused));
+        order.is_some_and(Ordering::is_le)
+    }
+
+    /// Returns whether this is the request that an answer is awaited for.
+    const fn is_current(&self, id: RequestId) -> bool {
+        id.0 == self.id || planted!(LateAnswerCounts)
+    }
+
+    const fn next_id(&mut self) -> RequestId {
+        self.id = self.id.wrapping_add(1);
+        RequestId(self.id)
     }
 
     fn rest(&mut self, now: Instant) {
@@ -322,11 +372,10 @@ impl Elector {
     }
 
     fn write(&mut self, now: Instant, exists: bool) -> ElectionStep {
-        let release = self.releasing;
+        let (id, release) = (self.next_id(), self.releasing);
         self.step = Step::Writing { sent: now, release };
         let before = self.seen.as_ref().filter(|_| exists);
         let acquire = before.is_none_or(|seen| seen.record.holder != self.identity);
-        let seconds = self.config.lease_duration.as_millis().div_ceil(1000);
         let record = LeaseRecord {
             holder: if release {
                 String::new()
@@ -336,7 +385,8 @@ impl Elector {
             duration_seconds: if release {
                 1
             } else {
-                u32::try_from(seconds).unwrap_or(u32::MAX)
+                // Whole seconds: the config is validated.
+                u32::try_from(self.config.lease_duration.as_secs()).unwrap_or(u32::MAX)
             },
             transitions: before.map_or(0, |seen| {
                 seen.record.transitions.saturating_add(acquire.into())
@@ -353,6 +403,7 @@ impl Elector {
                     since,
                 });
                 ElectionStep::Update {
+                    id,
                     record,
                     resource_version,
                     acquire: acquire && !release,
@@ -364,7 +415,7 @@ impl Elector {
                     resource_version: String::new(),
                     since,
                 });
-                ElectionStep::Create(record)
+                ElectionStep::Create { id, record }
             }
         }
     }

@@ -7,7 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use crate::election::ElectionConfig;
+use crate::election::{ElectionConfig, ElectionError};
 use crate::shard::rendezvous;
 use crate::time::Instant;
 
@@ -51,13 +51,16 @@ struct Seen {
 }
 
 impl Members {
-    /// Makes one that knows of nobody.
+    /// Creates a replica that knows of no other.
+    ///
+    /// # Errors
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
     ///
     /// ```
     /// use core::time::Duration;
     /// use informer_core::{ElectionConfig, Instant, Members};
     ///
-    /// let mut members = Members::new("replica-1", ElectionConfig::default());
+    /// let mut members = Members::new("replica-1", ElectionConfig::default())?;
     /// let now = Instant::from_micros(0);
     /// members.handle_lease(now, Some(now + Duration::from_secs(10)));
     /// members.handle_list(now, now, []);
@@ -65,18 +68,20 @@ impl Members {
     ///
     /// let later = now + Duration::from_secs(15);
     /// members.handle_lease(later, Some(later + Duration::from_secs(10)));
+    /// # Ok::<(), informer_core::ElectionError>(())
     /// ```
-    #[must_use]
-    pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Self {
-        Self {
-            identity: identity.into(),
+    pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Result<Self, ElectionError> {
+        let identity = identity.into();
+        config.validate_for(&identity)?;
+        Ok(Self {
+            identity,
             config,
             others: BTreeMap::new(),
             listed: None,
             leads: None,
             since: None,
             resigned: false,
-        }
+        })
     }
 
     /// Returns the own name.
@@ -139,9 +144,10 @@ impl Members {
     ///
     /// ```
     /// # use informer_core::{ElectionConfig, Instant, Members};
-    /// # let mut members = Members::new("replica-1", ElectionConfig::default());
+    /// # let mut members = Members::new("replica-1", ElectionConfig::default())?;
     /// members.resign();
     /// assert!(!members.is_active(Instant::from_micros(0)));
+    /// # Ok::<(), informer_core::ElectionError>(())
     /// ```
     pub const fn resign(&mut self) {
         self.resigned = true;

@@ -108,6 +108,8 @@ mod chosen {
         ManyMove "Members::owns" "how many live counts for all keys",
         BlindRenewal "Elector::poll" "after a renewal that failed the Lease is not read",
         RenewedWhenAnswered "Elector::handle_written" "a renewal counts from its answer",
+        LeadsAfterConflict "Elector::handle_written" "a leader whose renewal was refused goes on without reading the Lease",
+        LateAnswerCounts "Elector::is_current" "the answer to an earlier request counts as that to the current one",
     }
 
     std::thread_local! {

@@ -4,15 +4,18 @@ use core::fmt;
 use core::future::Future;
 use core::time::Duration;
 
-use informer_core::{ElectionConfig, ElectionStep, Elector, Instant, LeaseRecord, Timer, Written};
+use informer_core::{
+    ElectionConfig, ElectionError, ElectionStep, Elector, Instant, LeaseRecord, RequestId, Timer,
+    Written,
+};
 use tokio::sync::watch;
 
 use crate::timer::TokioTimer;
 
 /// Reads and writes the one Lease that an election is about, by whatever client the program has.
 ///
-/// An answer that nobody waits for any more must not be taken for that of a later call: each call is given up, by
-/// dropping its future, after the time in which a leader has to renew.
+/// A call that takes longer than `renew_deadline` is given up by dropping its future. An answer that arrives after that
+/// must not be returned from a later call.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -72,8 +75,8 @@ pub trait LeaseClient: Send + 'static {
 /// ```no_run
 /// use informer_tokio::{Election, ElectionConfig, LeaseClient};
 ///
-/// # async fn example(client: impl LeaseClient) {
-/// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default());
+/// # async fn example(client: impl LeaseClient) -> Result<(), informer_tokio::ElectionError> {
+/// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default())?;
 /// tokio::spawn(election.run());
 /// loop {
 ///     leadership.acquired().await;
@@ -115,19 +118,24 @@ struct State {
 }
 
 impl<C: LeaseClient> Election<C> {
-    /// Takes part under an identity that no other replica has; the name of the Pod is a good one.
+    /// Creates an election under an identity that no other replica has, such as the name of the Pod.
+    ///
+    /// # Errors
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could lead.
     ///
     /// ```
-    /// use informer_tokio::{Election, ElectionConfig, LeaseClient};
-    /// # fn example(client: impl LeaseClient) {
-    /// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default());
+    /// use informer_tokio::{Election, ElectionConfig, ElectionError, LeaseClient};
+    /// # fn example(client: impl LeaseClient) -> Result<(), ElectionError> {
+    /// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default())?;
+    /// # Ok(())
     /// # }
     /// ```
     pub fn new(
         client: C,
         identity: impl Into<String>,
         config: ElectionConfig,
-    ) -> (Leadership, Self) {
+    ) -> Result<(Leadership, Self), ElectionError> {
+        let elector = Elector::new(identity, config)?;
         let (state, state_seen) = watch::channel(State::default());
         let (resign, resign_seen) = watch::channel(false);
         let timer = TokioTimer::new();
@@ -138,13 +146,13 @@ impl<C: LeaseClient> Election<C> {
         };
         let election = Self {
             client,
-            elector: Elector::new(identity, config),
+            elector,
             config,
             state,
             resign: resign_seen,
             timer,
         };
-        (leadership, election)
+        Ok((leadership, election))
     }
 
     /// Does the work, until it has [resigned](Leadership::resign). Where it is dropped, this replica leads no more, and
@@ -175,25 +183,26 @@ impl<C: LeaseClient> Election<C> {
                     // An error is that nobody wants to know any more.
                     changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
                 },
-                ElectionStep::Read => match within(patience, self.client.read()).await {
-                    Ok(lease) => self.elector.handle_read(timer.now(), lease),
+                ElectionStep::Read(id) => match within(patience, self.client.read()).await {
+                    Ok(lease) => self.elector.handle_read(timer.now(), id, lease),
                     Err(error) => {
                         tracing::warn!(%error, "the Lease could not be read");
-                        self.elector.handle_read_failed(timer.now());
+                        self.elector.handle_read_failed(timer.now(), id);
                     }
                 },
-                ElectionStep::Create(record) => {
+                ElectionStep::Create { id, record } => {
                     let written = within(patience, self.client.create(&record)).await;
-                    self.written(timer.now(), written);
+                    self.written(id, written);
                 }
                 ElectionStep::Update {
+                    id,
                     record,
                     resource_version,
                     acquire,
                 } => {
                     let update = self.client.update(&record, &resource_version, acquire);
                     let written = within(patience, update).await;
-                    self.written(timer.now(), written);
+                    self.written(id, written);
                 }
             }
         }
@@ -203,12 +212,17 @@ impl<C: LeaseClient> Election<C> {
         });
     }
 
-    fn written(&mut self, now: Instant, written: Result<Written, String>) {
+    fn written(&mut self, id: RequestId, written: Result<Written, String>) {
         let written = written.unwrap_or_else(|error| {
             tracing::warn!(%error, "the Lease could not be written");
             Written::Failed
         });
-        self.elector.handle_written(now, written);
+        if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
+            tracing::warn!(
+                "the Lease was changed or deleted by another client; not leading until a read confirms it"
+            );
+        }
+        self.elector.handle_written(self.timer.now(), id, written);
     }
 
     fn publish(&self, now: Instant) {

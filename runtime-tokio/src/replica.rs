@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{ElectionConfig, Instant, LeaseRecord, Members, Timer as _};
+use informer_core::{ElectionConfig, ElectionError, Instant, LeaseRecord, Members, Timer as _};
 use tokio::sync::watch;
 
 use crate::controller::ControllerHandle;
@@ -41,8 +41,8 @@ pub trait MembersClient: Send + 'static {
 ///
 /// ```
 /// use informer_tokio::{Controller, Informer, LeaseClient, MembersClient, RawJson, Replica};
-/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) {
-/// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default());
+/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) -> Result<(), informer_tokio::ElectionError> {
+/// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
 /// let own = replica.clone();
 /// let controller = Controller::new(&pods).only(move |key| own.owns(key));
 /// let handle = controller.handle();
@@ -51,6 +51,7 @@ pub trait MembersClient: Send + 'static {
 /// tokio::spawn(async move { sharing.share(&handle).await });
 /// let stopped = controller.run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) }).await;
 /// replica.resign().await; // When nothing is under way any more.
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
@@ -87,13 +88,17 @@ struct View {
 }
 
 impl Replica {
-    /// Makes a replica with a name that no other has or had, and its work. `lease` is for the Lease that is named after
-    /// it, and `all` for those of all replicas.
+    /// Creates a replica with a name that no other has or had, and its work. `lease` accesses the Lease that is named
+    /// after it, `all` those of all replicas.
+    ///
+    /// # Errors
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could have a key.
     ///
     /// ```
     /// use informer_tokio::{LeaseClient, MembersClient, Replica};
-    /// # fn example(lease: impl LeaseClient, all: impl MembersClient) {
-    /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default());
+    /// # fn example(lease: impl LeaseClient, all: impl MembersClient) -> Result<(), informer_tokio::ElectionError> {
+    /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
+    /// # Ok(())
     /// # }
     /// ```
     pub fn new<C: LeaseClient, M: MembersClient>(
@@ -101,10 +106,10 @@ impl Replica {
         all: M,
         identity: impl Into<String>,
         config: ElectionConfig,
-    ) -> (Self, ReplicaWork<C, M>) {
+    ) -> Result<(Self, ReplicaWork<C, M>), ElectionError> {
         let identity = identity.into();
-        let members = Arc::new(Mutex::new(Members::new(identity.clone(), config)));
-        let (leadership, election) = Election::new(lease, identity, config);
+        let members = Arc::new(Mutex::new(Members::new(identity.clone(), config)?));
+        let (leadership, election) = Election::new(lease, identity, config)?;
         let (view, view_seen) = watch::channel(View::default());
         let timer = TokioTimer::new();
         let replica = Self {
@@ -122,7 +127,7 @@ impl Replica {
             leadership,
             timer,
         };
-        (replica, work)
+        Ok((replica, work))
     }
 
     /// Tells whether a key is this replica's own, now.

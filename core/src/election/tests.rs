@@ -1,4 +1,5 @@
 //! Elections among replicas that are killed, cut off and paused, with an API server that loses answers.
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -13,7 +14,32 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn elector(name: &str) -> Elector {
-    Elector::new(name, ElectionConfig::default())
+    Elector::new(name, ElectionConfig::default()).unwrap()
+}
+
+/// The id of the request that a step asks for.
+fn id(step: &ElectionStep) -> RequestId {
+    match step {
+        ElectionStep::Read(id)
+        | ElectionStep::Create { id, .. }
+        | ElectionStep::Update { id, .. } => *id,
+        ElectionStep::Wait(until) => panic!("it waits until {until:?}"),
+    }
+}
+
+/// Begins the renewal that is due.
+fn renew(elector: &mut Elector, now: Instant) -> ElectionStep {
+    let step = elector.poll(now);
+    assert!(matches!(step, ElectionStep::Update { .. }), "{step:?}");
+    step
+}
+
+fn held_by(holder: &str) -> LeaseRecord {
+    LeaseRecord {
+        holder: holder.into(),
+        duration_seconds: 15,
+        ..LeaseRecord::default()
+    }
 }
 
 /// The one Lease that there is.
@@ -31,13 +57,13 @@ impl Api {
 
     fn write(&mut self, now: Instant, step: &ElectionStep) -> Written {
         let (record, expected) = match step {
-            ElectionStep::Create(record) => (record, None),
+            ElectionStep::Create { record, .. } => (record, None),
             ElectionStep::Update {
                 record,
                 resource_version,
                 ..
             } => (record, Some(resource_version.clone())),
-            ElectionStep::Read | ElectionStep::Wait(_) => return Written::Failed,
+            ElectionStep::Read(_) | ElectionStep::Wait(_) => return Written::Failed,
         };
         if self.lease.as_ref().map(|(_, version)| version.to_string()) != expected {
             return Written::Conflict;
@@ -59,10 +85,10 @@ impl Api {
         loop {
             match elector.poll(now) {
                 ElectionStep::Wait(_) => return,
-                ElectionStep::Read => elector.handle_read(now, self.read()),
-                write @ (ElectionStep::Create(_) | ElectionStep::Update { .. }) => {
+                ElectionStep::Read(id) => elector.handle_read(now, id, self.read()),
+                write @ (ElectionStep::Create { .. } | ElectionStep::Update { .. }) => {
                     let written = self.write(now, &write);
-                    elector.handle_written(now, written);
+                    elector.handle_written(now, id(&write), written);
                 }
             }
         }
@@ -106,9 +132,9 @@ fn a_leader_that_cannot_renew_has_stopped_before_another_starts() {
         // Every answer for a is lost, though some of its writes arrive.
         let step = a.poll(at(second));
         match step {
-            ElectionStep::Read => a.handle_read_failed(at(second)),
-            ElectionStep::Create(_) | ElectionStep::Update { .. } => {
-                a.handle_written(at(second), Written::Failed);
+            ElectionStep::Read(id) => a.handle_read_failed(at(second), id),
+            ElectionStep::Create { id, .. } | ElectionStep::Update { id, .. } => {
+                a.handle_written(at(second), id, Written::Failed);
             }
             ElectionStep::Wait(_) => {}
         }
@@ -131,12 +157,11 @@ fn a_renewal_that_fails_for_once_is_made_up_for() {
         let mut api = Api::default();
         let mut a = elector("a");
         api.serve(at(0), &mut a);
-        let write = a.poll(at(2));
-        assert!(matches!(write, ElectionStep::Update { .. }), "{write:?}");
+        let write = renew(&mut a, at(2));
         if arrives {
             api.write(at(2), &write);
         }
-        a.handle_written(at(3), Written::Failed);
+        a.handle_written(at(3), id(&write), Written::Failed);
         for second in 3..60 {
             api.serve(at(second), &mut a);
             assert!(a.is_leader(at(second)), "{second}");
@@ -150,14 +175,9 @@ fn who_reads_that_another_holds_the_lease_leads_no_more() {
     let mut api = Api::default();
     let mut a = elector("a");
     api.serve(at(0), &mut a);
-    assert!(matches!(a.poll(at(2)), ElectionStep::Update { .. }));
-    a.handle_written(at(2), Written::Failed);
-    let record = LeaseRecord {
-        holder: "b".into(),
-        duration_seconds: 15,
-        ..LeaseRecord::default()
-    };
-    api.lease = Some((record, 77));
+    let write = renew(&mut a, at(2));
+    a.handle_written(at(2), id(&write), Written::Failed);
+    api.lease = Some((held_by("b"), 77));
     assert!(a.is_leader(at(3)));
     api.serve(at(4), &mut a);
     assert!(!a.is_leader(at(4)));
@@ -170,14 +190,17 @@ fn giving_up_comes_to_an_end() {
     let mut api = Api::default();
     let mut a = elector("a");
     api.serve(at(0), &mut a);
-    assert!(matches!(a.poll(at(2)), ElectionStep::Update { .. }));
-    a.handle_written(at(2), Written::Failed);
+    let write = renew(&mut a, at(2));
+    a.handle_written(at(2), id(&write), Written::Failed);
     a.release();
-    assert_eq!(a.poll(at(2)), ElectionStep::Read);
-    let mut other = a.clone();
-    a.handle_read_failed(at(3));
+    let read = id(&a.poll(at(2)));
+    let (mut other, mut gone) = (a.clone(), a.clone());
+    a.handle_read_failed(at(3), read);
     assert!(a.is_released());
-    other.handle_read(at(3), api.read());
+    // Nothing is created only to be given up.
+    gone.handle_read(at(3), read, None);
+    assert!(matches!(gone.poll(at(3)), ElectionStep::Wait(_)) && gone.is_released());
+    other.handle_read(at(3), read, api.read());
     api.serve(at(3), &mut other);
     assert!(other.is_released());
     assert_eq!(
@@ -218,11 +241,11 @@ fn what_is_given_up_is_taken_at_once() {
 fn a_write_that_was_lost_on_the_way_back_is_found_by_reading() {
     let mut api = Api::default();
     let mut a = elector("a");
-    assert_eq!(a.poll(at(0)), ElectionStep::Read);
-    a.handle_read(at(0), None);
+    let read = id(&a.poll(at(0)));
+    a.handle_read(at(0), read, None);
     let create = a.poll(at(0));
     assert!(matches!(api.write(at(0), &create), Written::Done(_)));
-    a.handle_written(at(1), Written::Failed);
+    a.handle_written(at(1), id(&create), Written::Failed);
     assert!(!a.is_leader(at(1)));
     api.serve(at(3), &mut a);
     assert!(a.is_leader(at(3)));
@@ -231,14 +254,204 @@ fn a_write_that_was_lost_on_the_way_back_is_found_by_reading() {
         Some(0),
         "it was its own"
     );
-    // A watch that shows another one ends it at once.
-    let record = LeaseRecord {
-        holder: "b".to_string(),
-        duration_seconds: 15,
-        ..Default::default()
-    };
-    a.handle_seen(at(4), record, "9".to_string());
+}
+
+/// A refused renewal says that the Lease is not what the leader thinks. A read decides, if it shows a later state.
+#[test]
+fn after_a_conflict_only_a_later_state_of_the_lease_confirms_a_leader() {
+    // What the read shows, and whether the replica leads then, and after it has done all it can do at once.
+    let own = || held_by("a");
+    for (what, lease, leads) in [
+        (
+            "touched by another client",
+            Some((own(), "9")),
+            [true, true],
+        ),
+        ("the refused version", Some((own(), "1")), [false, false]),
+        (
+            "taken by another",
+            Some((held_by("b"), "9")),
+            [false, false],
+        ),
+        ("given up", Some((held_by(""), "9")), [false, true]),
+        ("deleted", None, [false, true]),
+    ] {
+        let mut api = Api::default();
+        let mut a = elector("a");
+        api.serve(at(0), &mut a);
+        let write = renew(&mut a, at(2));
+        a.handle_written(at(2), id(&write), Written::Conflict);
+        assert!(!a.is_leader(at(2)), "{what}");
+        assert_eq!(a.leads_until(), None, "{what}");
+        let read = id(&a.poll(at(2)));
+        api.lease = lease.map(|(record, version)| (record, version.parse().unwrap()));
+        a.handle_read(at(2), read, api.read());
+        assert_eq!(a.is_leader(at(2)), leads[0], "{what}");
+        api.serve(at(2), &mut a);
+        assert_eq!(a.is_leader(at(2)), leads[1], "{what}");
+        if leads[0] {
+            // A server that refuses everything is not asked without a pause.
+            let write = renew(&mut a, at(4));
+            a.handle_written(at(4), id(&write), Written::Conflict);
+            let read = id(&a.poll(at(4)));
+            a.handle_read(at(4), read, Some((own(), "12".into())));
+            let write = renew(&mut a, at(4));
+            a.handle_written(at(4), id(&write), Written::Conflict);
+            assert_eq!(a.poll(at(4)), ElectionStep::Wait(at(6)), "{what}");
+        }
+    }
+}
+
+/// The write that failed was not lost, but slow.
+#[test]
+fn an_answer_to_an_earlier_request_counts_for_nothing() {
+    let mut api = Api::default();
+    let mut a = elector("a");
+    api.serve(at(0), &mut a);
+    let slow = renew(&mut a, at(2));
+    a.handle_written(at(2), id(&slow), Written::Failed);
+    let read = id(&a.poll(at(4)));
+    let before = api.read();
+    a.handle_read(at(4), read, before.clone());
+    let late = api.write(at(4), &slow);
+    assert_eq!(late, Written::Done("2".to_string()));
+    let current = renew(&mut a, at(9));
+    a.handle_written(at(9), id(&slow), late);
+    a.handle_read(at(9), read, before);
+    a.handle_read_failed(at(9), read);
+    assert_eq!(
+        a.leads_until(),
+        Some(at(10)),
+        "the write of 0 is the last that is known"
+    );
+    assert!(
+        matches!(a.poll(at(9)), ElectionStep::Wait(_)),
+        "its answer is awaited"
+    );
+    let written = api.write(at(9), &current);
+    assert_eq!(
+        written,
+        Written::Conflict,
+        "it was written from before the slow one"
+    );
+    a.handle_written(at(9), id(&current), written);
+    assert!(!a.is_leader(at(9)));
+    api.serve(at(9), &mut a);
+    assert_eq!(a.leads_until(), Some(at(19)));
+}
+
+/// While the result of a renewal is unknown the Lease is deleted, and anyone may create it.
+#[test]
+fn who_reads_that_the_lease_is_gone_leads_no_more() {
+    let mut api = Api::default();
+    let mut a = elector("a");
+    api.serve(at(0), &mut a);
+    let write = renew(&mut a, at(2));
+    a.handle_written(at(2), id(&write), Written::Failed);
+    let read = id(&a.poll(at(4)));
+    a.handle_read(at(4), read, None);
     assert!(!a.is_leader(at(4)));
+}
+
+#[test]
+fn values_that_allow_two_leaders_or_none_are_rejected() {
+    let ms = Duration::from_millis;
+    let secs = Duration::from_secs;
+    let valid = [secs(15), secs(10), secs(2)];
+    let most = secs(i32::MAX as u64);
+    for (name, [lease, renew, retry], wanted) in [
+        ("a", valid, ""),
+        ("a", [secs(1), ms(999), ms(1)], ""),
+        ("a", [most, secs(10), ms(8_333)], ""),
+        ("", valid, "the identity is empty"),
+        (" \n", valid, "the identity is empty"),
+        (
+            "a",
+            [secs(10), secs(10), secs(2)],
+            "renew_deadline (10s) must be shorter than lease_duration (10s)",
+        ),
+        (
+            "a",
+            [secs(5), secs(10), secs(2)],
+            "renew_deadline (10s) must be shorter than lease_duration (5s)",
+        ),
+        (
+            "a",
+            [secs(15), secs(10), ms(8_334)],
+            "longer than 1.2 times retry_period (8.334s)",
+        ),
+        (
+            "a",
+            [secs(15), secs(12), secs(10)],
+            "longer than 1.2 times retry_period (10s)",
+        ),
+        (
+            "a",
+            [secs(15), secs(10), Duration::MAX],
+            "longer than 1.2 times retry_period",
+        ),
+        (
+            "a",
+            [secs(15), Duration::ZERO, ms(1)],
+            "longer than 1.2 times retry_period (1ms)",
+        ),
+        (
+            "a",
+            [secs(15), secs(10), Duration::from_micros(999)],
+            "retry_period (999µs) must be at least 1ms",
+        ),
+        (
+            "a",
+            [secs(15), secs(10), Duration::ZERO],
+            "retry_period (0ns)",
+        ),
+        (
+            "a",
+            [
+                Duration::from_micros(500),
+                Duration::from_micros(400),
+                Duration::from_micros(100),
+            ],
+            "lease_duration (500µs)",
+        ),
+        (
+            "a",
+            [ms(15_500), secs(10), secs(2)],
+            "lease_duration (15.5s) must be a whole number of seconds",
+        ),
+        ("a", [Duration::ZERO; 3], "lease_duration (0ns)"),
+        (
+            "a",
+            [most + secs(1), secs(10), secs(2)],
+            "from 1 to 2147483647",
+        ),
+        ("a", [Duration::MAX; 3], "lease_duration"),
+    ] {
+        let config = ElectionConfig {
+            lease_duration: lease,
+            renew_deadline: renew,
+            retry_period: retry,
+        };
+        let error = Elector::new(name, config).map(drop).err();
+        assert_eq!(crate::Members::new(name, config).map(drop).err(), error);
+        let said = error.map(|error| error.to_string()).unwrap_or_default();
+        let fits = if wanted.is_empty() {
+            said.is_empty()
+        } else {
+            said.contains(wanted)
+        };
+        assert!(fits, "{config:?}: {said}");
+        if error.is_none() {
+            let mut a = Elector::new(name, config).unwrap();
+            let read = id(&a.poll(at(0)));
+            a.handle_read(at(0), read, None);
+            let step = a.poll(at(0));
+            let ElectionStep::Create { record, .. } = step else {
+                panic!("{step:?}")
+            };
+            assert_eq!(u64::from(record.duration_seconds), lease.as_secs());
+        }
+    }
 }
 
 /// Three replicas under everything at once. Each has a clock of its own, that runs up to 5 % fast or slow.
@@ -270,17 +483,13 @@ fn never_two_lead_and_when_all_is_well_one_does() {
                 let lost = faulty && rng.below(10) == 0;
                 let now = Instant::from_micros(tick * 100_000);
                 let reply = match &step {
-                    ElectionStep::Read => Reply::Read(api.read()),
-                    write @ (ElectionStep::Create(_)
+                    ElectionStep::Read(id) => Reply::Read(*id, api.read()),
+                    write @ (ElectionStep::Create { .. }
                     | ElectionStep::Update { .. }
-                    | ElectionStep::Wait(_)) => Reply::Written(api.write(now, write)),
+                    | ElectionStep::Wait(_)) => Reply::Written(id(write), api.write(now, write)),
                 };
                 count += 1;
-                let reply = if lost {
-                    Reply::Lost(matches!(step, ElectionStep::Read))
-                } else {
-                    reply
-                };
+                let reply = if lost { Reply::Lost(id(&step)) } else { reply };
                 answers.insert((later(&mut rng), count), (index, life, reply));
             }
             while let Some(entry) = answers.first_entry().filter(|entry| entry.key().0 <= tick) {
@@ -290,10 +499,12 @@ fn never_two_lead_and_when_all_is_well_one_does() {
                 }
                 let (now, replica) = (clock(index), &mut replicas[index]);
                 match reply {
-                    Reply::Read(lease) => replica.handle_read(now, lease),
-                    Reply::Written(written) => replica.handle_written(now, written),
-                    Reply::Lost(true) => replica.handle_read_failed(now),
-                    Reply::Lost(false) => replica.handle_written(now, Written::Failed),
+                    Reply::Read(id, lease) => replica.handle_read(now, id, lease),
+                    Reply::Written(id, written) => replica.handle_written(now, id, written),
+                    Reply::Lost(id) => {
+                        replica.handle_read_failed(now, id);
+                        replica.handle_written(now, id, Written::Failed);
+                    }
                 }
             }
             for index in 0..3 {
@@ -328,8 +539,7 @@ fn never_two_lead_and_when_all_is_well_one_does() {
 }
 
 enum Reply {
-    Read(Option<(LeaseRecord, String)>),
-    Written(Written),
-    /// Whether it was a read.
-    Lost(bool),
+    Read(RequestId, Option<(LeaseRecord, String)>),
+    Written(RequestId, Written),
+    Lost(RequestId),
 }

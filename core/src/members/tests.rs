@@ -10,6 +10,10 @@ use crate::rng::Rng;
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
+fn members(name: &str) -> Members {
+    Members::new(name, ElectionConfig::default()).unwrap()
+}
+
 fn at(seconds: u64) -> Instant {
     Instant::from_micros(seconds * 1_000_000 + 1)
 }
@@ -29,7 +33,7 @@ fn owned(members: &Members, second: u64) -> usize {
 
 #[test]
 fn one_alone_has_everything_after_a_while() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     assert_eq!(a.next_change(at(0)), None);
     live(&mut a, 0, 14, &[]);
     assert_eq!(owned(&a, 14), 0);
@@ -48,7 +52,7 @@ fn one_alone_has_everything_after_a_while() {
 
 #[test]
 fn without_lists_or_without_a_lease_it_has_nothing() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     live(&mut a, 0, 20, &[]);
     for second in 21..=40 {
         a.handle_lease(at(second), Some(at(second + 10)));
@@ -58,7 +62,7 @@ fn without_lists_or_without_a_lease_it_has_nothing() {
             "{second}"
         );
     }
-    let mut b = Members::new("b", ElectionConfig::default());
+    let mut b = members("b");
     live(&mut b, 0, 20, &[]);
     b.handle_lease(at(21), None);
     b.handle_list(at(21), at(21), []);
@@ -67,7 +71,7 @@ fn without_lists_or_without_a_lease_it_has_nothing() {
 
 #[test]
 fn the_dead_are_seen_after_the_lease_and_who_leaves_at_once() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     live(&mut a, 0, 40, &[("b", "1"), ("gone", "1")]);
     assert_eq!(owned(&a, 40), 6, "nothing was seen to change");
     for second in 41..60 {
@@ -97,7 +101,7 @@ fn the_dead_are_seen_after_the_lease_and_who_leaves_at_once() {
 /// A list that was asked for long ago says nothing of now.
 #[test]
 fn a_late_answer_is_as_old_as_its_question() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     live(&mut a, 0, 20, &[]);
     for second in 21..=31 {
         a.handle_lease(at(second), Some(at(second + 10)));
@@ -109,7 +113,7 @@ fn a_late_answer_is_as_old_as_its_question() {
 /// Who was unchanged for long, as of a list that was asked for before that, may have renewed since. It has its keys then.
 #[test]
 fn nobody_is_taken_for_dead_by_an_old_list() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     live(&mut a, 0, 19, &[("b", "0")]);
     live(&mut a, 20, 26, &[("b", "1")]);
     let half = owned(&a, 26);
@@ -131,7 +135,7 @@ fn nobody_is_taken_for_dead_by_an_old_list() {
 
 #[test]
 fn who_resigns_has_nothing_whatever_comes_after() {
-    let mut a = Members::new("a", ElectionConfig::default());
+    let mut a = members("a");
     live(&mut a, 0, 20, &[]);
     assert_eq!(owned(&a, 20), 6);
     a.resign();
@@ -173,7 +177,7 @@ fn no_key_is_ever_twos() {
                 started += 1;
                 let name = format!("r{started}");
                 replicas.push(Replica {
-                    members: Members::new(name.clone(), ElectionConfig::default()),
+                    members: members(&name),
                     name,
                     renewed: 0,
                     alive: true,

@@ -8,7 +8,7 @@ use crate::resource::Resource;
 
 /// Names one request, so that an answer to one that was abandoned is not taken for another's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RequestId(pub(super) u32);
+pub struct RequestId(pub(crate) u32);
 
 /// What a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

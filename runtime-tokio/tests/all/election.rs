@@ -81,7 +81,7 @@ fn join(api: &Api, name: &'static str) -> (Leadership, JoinHandle<()>) {
         api: api.clone(),
         name,
     };
-    let (leadership, election) = Election::new(client, name, ElectionConfig::default());
+    let (leadership, election) = Election::new(client, name, ElectionConfig::default()).unwrap();
     (leadership, tokio::spawn(election.run()))
 }
 

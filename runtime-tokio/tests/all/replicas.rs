@@ -214,7 +214,8 @@ impl One {
             renewals: Arc::default(),
         };
         let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
-        let (replica, work) = Replica::new(api.clone(), api.clone(), name, Default::default());
+        let (replica, work) =
+            Replica::new(api.clone(), api.clone(), name, Default::default()).unwrap();
         let own = replica.clone();
         let controller = Controller::new(&pods)
             .workers(5)

@@ -191,7 +191,7 @@ impl One {
         config.lease_duration = Duration::from_secs(6);
         config.renew_deadline = Duration::from_secs(4);
         config.retry_period = Duration::from_millis(500);
-        let (replica, work) = Replica::new(lease.clone(), lease, name, config);
+        let (replica, work) = Replica::new(lease.clone(), lease, name, config)?;
         let own = replica.clone();
         let controller = Controller::new(&informer)
             .workers(4)

@@ -72,6 +72,8 @@ pub enum Action {
     Cut(u8, Path, bool, u32),
     /// A replica's watch is behind by so many milliseconds from now on.
     Lag(u8, u32),
+    /// Another client changes a replica's Lease, so that the next renewal is refused.
+    Touch(u8),
     /// An object is created or changed.
     Put(u8),
     /// An object is deleted.
@@ -97,7 +99,15 @@ impl Plan {
         let mut weight = |usual: u32| usual * [0, 1, 1, 3][entropy.below(4) as usize];
         let weights = [weight(3), weight(3), weight(6), weight(6), 6];
         let actions = (0..STEPS).map(|_| action(&mut entropy, &world, weights));
-        let actions = actions.collect();
+        let mut actions: Vec<Action> = actions.collect();
+        // Rare ones come from a seed of their own, so that all others stay where they were.
+        let mut rare = Entropy::Seed(seed ^ 0x5eed_0000_7a7e_0002);
+        if rare.one_in(4) {
+            for _ in 0..=rare.below(3) {
+                let at = rare.below(STEPS as u32) as usize;
+                actions.insert(at, Action::Touch(small(&mut rare, 8)));
+            }
+        }
         Self { world, actions }
     }
 }

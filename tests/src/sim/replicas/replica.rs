@@ -1,10 +1,11 @@
 //! One replica: what `Replica`, `Election` and `Controller` of `informer-tokio` do, on given time and without I/O.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use informer_core::{
-    ElectionConfig, ElectionStep, Elector, Exponential, Instant, LeaseRecord, Members, WorkQueue,
-    Written,
+    ElectionConfig, ElectionStep, Elector, Exponential, Instant, LeaseRecord, Members, RequestId,
+    WorkQueue, Written,
 };
 
 use super::super::entropy::Entropy;
@@ -106,7 +107,8 @@ pub(super) struct Replica {
     config: ElectionConfig,
     elector: Elector,
     lease: Call,
-    reading: bool,
+    /// What the elector calls its requests that have had no answer yet.
+    ids: BTreeMap<u64, RequestId>,
     list: Call,
     serial: u64,
     /// Until when the own Lease is held, as it was told last.
@@ -133,12 +135,12 @@ impl Replica {
     pub(super) fn new(name: String, world: &World, seed: u64, now: Instant) -> Self {
         let config = world.config();
         Self {
-            members: Members::new(name.clone(), config),
-            elector: Elector::new(name.clone(), config),
+            members: Members::new(name.clone(), config).expect("a valid config"),
+            elector: Elector::new(name.clone(), config).expect("a valid config"),
             name,
             config,
             lease: Call::Idle { due: now },
-            reading: false,
+            ids: BTreeMap::new(),
             list: Call::Idle { due: now },
             serial: 0,
             told: None,
@@ -195,17 +197,24 @@ impl Replica {
         self.stage = Stage::Draining { until };
     }
 
-    /// Takes in an answer. Nobody waits for one whose time was over.
-    pub(super) fn answered(&mut self, now: Instant, serial: u64, answer: &Answer) {
+    /// Takes an answer, and returns whether it is to a request that has not timed out. A late one reaches the elector, too,
+    /// which has to recognize it.
+    pub(super) fn answered(&mut self, now: Instant, serial: u64, answer: &Answer) -> bool {
         let is = |call| matches!(call, Call::Pending { serial: own, .. } if own == serial);
-        if is(self.lease) {
+        if let Some(id) = self.ids.remove(&serial) {
             match answer {
-                Answer::Read(lease) => self.elector.handle_read(now, lease.clone()),
-                Answer::Written(written) => self.elector.handle_written(now, written.clone()),
-                Answer::List(_) | Answer::Failed => self.lease_failed(now),
+                Answer::Read(lease) => self.elector.handle_read(now, id, lease.clone()),
+                Answer::Written(written) => self.elector.handle_written(now, id, written.clone()),
+                Answer::List(_) | Answer::Failed => self.lease_failed(now, id),
             }
-            self.lease = Call::Idle { due: now };
-        } else if let (true, Call::Pending { began, .. }) = (is(self.list), self.list) {
+            let is_current = is(self.lease);
+            if is_current {
+                self.lease = Call::Idle { due: now };
+            }
+            return is_current;
+        }
+        let is_current = is(self.list);
+        if let (true, Call::Pending { began, .. }) = (is(self.list), self.list) {
             if let Answer::List(leases) = answer {
                 let leases = leases.iter();
                 let leases = leases.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
@@ -215,6 +224,13 @@ impl Replica {
             let due = now + self.config.retry_period;
             self.list = Call::Idle { due };
         }
+        is_current
+    }
+
+    /// Returns whether its elector takes it for the leader of its own Lease, and until when.
+    pub(super) fn leads_until(&self, now: Instant) -> Option<Instant> {
+        let is_leader = self.elector.is_leader(now);
+        self.elector.leads_until().filter(|_| is_leader)
     }
 
     /// The watch brings changes, the first time all that there is.
@@ -278,20 +294,22 @@ impl Replica {
         self.stage == Stage::Working && self.synced && self.runs.len() < self.workers
     }
 
-    fn lease_failed(&mut self, now: Instant) {
-        if self.reading {
-            self.elector.handle_read_failed(now);
-        } else {
-            self.elector.handle_written(now, Written::Failed);
-        }
+    /// The elector knows whether it was a read or a write.
+    fn lease_failed(&mut self, now: Instant, id: RequestId) {
+        self.elector.handle_read_failed(now, id);
+        self.elector.handle_written(now, id, Written::Failed);
     }
 
     /// Gives up what takes too long.
     fn time_out(&mut self, now: Instant) {
         let patience = self.config.renew_deadline;
         let is_over = |call| matches!(call, Call::Pending { began, .. } if now >= began + patience);
-        if is_over(self.lease) {
-            self.lease_failed(now);
+        if let Call::Pending { serial, .. } = self.lease
+            && is_over(self.lease)
+        {
+            if let Some(id) = self.ids.get(&serial).copied() {
+                self.lease_failed(now, id);
+            }
             self.lease = Call::Idle { due: now };
         }
         if is_over(self.list) {
@@ -314,21 +332,22 @@ impl Replica {
                 self.stage = Stage::Gone;
                 return;
             }
-            self.reading = step == ElectionStep::Read;
-            let ask = match step {
+            let (id, ask) = match step {
                 ElectionStep::Wait(until) => {
                     self.lease = Call::Idle { due: until };
                     continue;
                 }
-                ElectionStep::Read => Ask::Read,
-                ElectionStep::Create(record) => Ask::Create(record),
+                ElectionStep::Read(id) => (id, Ask::Read),
+                ElectionStep::Create { id, record } => (id, Ask::Create(record)),
                 ElectionStep::Update {
+                    id,
                     record,
                     resource_version,
                     ..
-                } => Ask::Update(record, resource_version),
+                } => (id, Ask::Update(record, resource_version)),
             };
             self.lease = self.ask(now, ask, out);
+            self.ids.insert(self.serial, id);
         }
     }
 

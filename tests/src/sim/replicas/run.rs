@@ -4,7 +4,7 @@ mod check;
 
 use std::collections::BTreeMap;
 
-use informer_core::Written;
+use informer_core::{Instant, Written};
 
 use super::super::entropy::Entropy;
 use super::super::run::Violation;
@@ -27,6 +27,10 @@ pub struct Figures {
     pub lapsed: u64,
     /// How many requests did not come through.
     pub lost: u64,
+    /// How many writes of a Lease were refused, since it had changed.
+    pub conflicts: u64,
+    /// How many answers came after their request had timed out.
+    pub late: u64,
     /// The longest time that it took until all was right, in thousandths of the lease duration.
     pub slowest: u64,
 }
@@ -40,6 +44,8 @@ impl Figures {
         self.overslept += other.overslept;
         self.lapsed += other.lapsed;
         self.lost += other.lost;
+        self.conflicts += other.conflicts;
+        self.late += other.late;
         self.slowest = self.slowest.max(other.slowest);
     }
 }
@@ -86,6 +92,12 @@ struct Process {
     owned: Option<Owned>,
     /// Those that it reconciles, but for a time after its Lease.
     running: u16,
+    /// Requests without an answer: when each was sent, on its own clock, and the version that it was to replace.
+    sent: BTreeMap<u64, (Instant, u64)>,
+    /// When the last write of its Lease was sent that the server has applied.
+    renewed: Option<Instant>,
+    /// The version at which a write of its Lease was refused, until it has read a later state or has written it.
+    refusal: Option<u64>,
 }
 
 struct Owned {
@@ -196,7 +208,8 @@ impl Run {
         | Action::Leave(which)
         | Action::Freeze(which, _)
         | Action::Cut(which, ..)
-        | Action::Lag(which, _)) = action
+        | Action::Lag(which, _)
+        | Action::Touch(which)) = action
         else {
             return Ok(());
         };
@@ -238,6 +251,9 @@ impl Run {
                 let what = if back { "no answer of" } else { "no way to" };
                 format!("has {what} {path} for {ms} ms")
             }
+            Action::Touch(_) if self.server.touch(&name) => {
+                "has its Lease changed by another client".to_owned()
+            }
             Action::Lag(_, ms) => {
                 process.lag = u64::from(ms) * 1000;
                 format!("has a watch that is behind by {ms} ms")
@@ -278,6 +294,9 @@ impl Run {
             wakes: None,
             owned: None,
             running: 0,
+            sent: BTreeMap::new(),
+            renewed: None,
+            refusal: None,
         }));
         self.schedule(self.now, Event::Mend(number));
         self.turn(number)
@@ -384,12 +403,25 @@ impl Run {
         if cut != Some(false) {
             let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
             answer = self.server.answer(&name, ask, stale);
-        }
-        if matches!(answer, Answer::Written(Written::Conflict)) {
-            self.note(|| format!("    {name} is told of a conflict by its Lease"));
-            if is_update {
-                self.refused(number);
+            if stale && matches!(answer, Answer::Read(None)) {
+                // It seems to be deleted.
+                self.hindered(number);
             }
+        }
+        match (&answer, &mut self.processes[number]) {
+            (Answer::Written(Written::Conflict), _) => {
+                self.figures.conflicts += 1;
+                self.note(|| format!("    {name} has a conflict with its Lease"));
+                if is_update {
+                    // A leader stops at once.
+                    self.hindered(number);
+                }
+            }
+            (Answer::Written(Written::Done(_)), Some(process)) => {
+                let sent = process.sent.get(&serial).map(|(sent, _)| *sent);
+                process.renewed = process.renewed.max(sent);
+            }
+            _ => {}
         }
         if let Some(back) = cut {
             self.figures.lost += 1;
@@ -415,7 +447,9 @@ impl Run {
             for mail in core::mem::take(&mut process.waiting) {
                 match mail {
                     Mail::Answer(serial, answer) => {
-                        process.replica.answered(now, serial, &answer);
+                        let in_time = process.replica.answered(now, serial, &answer);
+                        self.figures.late += u64::from(!in_time);
+                        process.note_answer(serial, &answer, in_time);
                     }
                     Mail::Deliver(count) => {
                         if process.cut(Path::Objects, self.now).is_none() {
@@ -441,6 +475,13 @@ impl Run {
             ..Outcome::default()
         };
         process.replica.step(now, runs_first, &mut out);
+        for request in &out.requests {
+            let expected = match &request.ask {
+                Ask::Update(_, version) => version.parse().unwrap_or(0),
+                Ask::Read | Ask::Create(_) | Ask::List => 0,
+            };
+            process.sent.insert(request.serial, (now, expected));
+        }
         let is_gone = process.replica.is_gone();
         let name = process.replica.name.clone();
         for line in out.said.into_iter().flatten() {
@@ -562,6 +603,25 @@ impl Run {
 }
 
 impl Process {
+    /// Notes what an answer says of its Lease.
+    fn note_answer(&mut self, serial: u64, answer: &Answer, in_time: bool) {
+        let Some((_, expected)) = self.sent.remove(&serial).filter(|_| in_time) else {
+            return;
+        };
+        match answer {
+            Answer::Written(Written::Conflict) => self.refusal = Some(expected),
+            Answer::Written(Written::Done(_)) => self.refusal = None,
+            Answer::Read(Some((lease, version))) if lease.holder == self.replica.name => {
+                let version = version.parse().unwrap_or(0);
+                self.refusal = self.refusal.filter(|refused| version <= *refused);
+            }
+            Answer::Read(_)
+            | Answer::Written(Written::Failed)
+            | Answer::List(_)
+            | Answer::Failed => {}
+        }
+    }
+
     /// Returns what keeps a request from coming through.
     fn cut(&self, path: Path, now: u64) -> Option<Cut> {
         let mut cuts = self.cuts.iter().filter(|cut| cut.until > now);

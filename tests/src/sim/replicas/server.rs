@@ -63,6 +63,19 @@ impl Server {
         Answer::Written(Written::Done(self.version.to_string()))
     }
 
+    /// Another client changes a Lease, and not its holder. Returns whether there was one.
+    pub(super) fn touch(&mut self, name: &str) -> bool {
+        let Some(states) = self.leases.get_mut(name) else {
+            return false;
+        };
+        self.version += 1;
+        let newest = states.last().map(|(record, _)| record.clone());
+        states.extend(newest.map(|record| (record, self.version)));
+        let old = states.len().saturating_sub(2);
+        states.drain(..old);
+        true
+    }
+
     /// Changes an object, or deletes it.
     pub(super) fn change(&mut self, key: usize, is_there: bool) {
         self.version += 1;

@@ -46,6 +46,25 @@ impl Run {
         };
         process.wakes = next.map(|next| process.clock.when(next));
         process.running = replica.running();
+        if let Some(until) = replica.leads_until(now) {
+            let renewed = process
+                .renewed
+                .map(|sent| sent + self.world.config().renew_deadline);
+            if renewed.is_none_or(|renewed| until > renewed) {
+                let what = format!(
+                    "{} leads until {until:?}, and by the last write that was applied until {renewed:?}",
+                    replica.name
+                );
+                return Err(("renewed", what));
+            }
+            if let Some(version) = process.refusal {
+                let what = format!(
+                    "{} leads, though its renewal at {version} was refused and nothing later was read",
+                    replica.name
+                );
+                return Err(("confirmed", what));
+            }
+        }
         if !replica.is_active(now) {
             let has_lapsed = process.owned.take().is_some();
             self.figures.lapsed += u64::from(has_lapsed && !process.frozen);
