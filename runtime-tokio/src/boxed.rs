@@ -39,6 +39,17 @@ use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
 /// ```
 #[async_trait]
 pub trait DynTransport: Send {
+    /// Waits until a request can be sent; the default does not wait: [`Transport::ready`].
+    ///
+    /// ```
+    /// # async fn ask(mut transport: informer_tokio::BoxTransport) {
+    /// use informer_tokio::DynTransport;
+    /// // A login that waits for a person counts for no deadline here, as it would in `send`.
+    /// DynTransport::ready(&mut transport).await;
+    /// # }
+    /// ```
+    async fn ready(&mut self) {}
+
     /// Sends a GET request and waits for the head of the response: [`Transport::send`].
     ///
     /// # Errors
@@ -200,6 +211,10 @@ impl Transport for BoxTransport {
     type Body = BoxBody;
     type Error = Lost;
 
+    async fn ready(&mut self) {
+        self.0.ready().await;
+    }
+
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, BoxBody), Lost> {
         let (head, body) = self.0.send(get).await?;
         Ok((head, BoxBody(body)))
@@ -208,6 +223,10 @@ impl Transport for BoxTransport {
 
 #[async_trait]
 impl DynTransport for BoxTransport {
+    async fn ready(&mut self) {
+        self.0.ready().await;
+    }
+
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
         self.0.send(get).await
     }
@@ -255,6 +274,9 @@ macro_rules! boxed {
     ($transport:expr) => {
         $crate::__private::erase(
             $transport,
+            |transport| {
+                ::std::boxed::Box::pin(async move { $crate::Transport::ready(transport).await })
+            },
             |transport, get| {
                 ::std::boxed::Box::pin(async move { $crate::Transport::send(transport, get).await })
             },
@@ -281,6 +303,7 @@ pub(crate) mod erase {
 
     struct Erased<T: Transport> {
         transport: T,
+        ready: for<'a> fn(&'a mut T) -> Pinned<'a, ()>,
         send: for<'a> fn(&'a mut T, Get<'a>) -> Sent<'a, T>,
         chunk: for<'a> fn(&'a mut T::Body) -> Read<'a, T>,
     }
@@ -293,6 +316,7 @@ pub(crate) mod erase {
     #[doc(hidden)]
     pub fn erase<T>(
         transport: T,
+        ready: for<'a> fn(&'a mut T) -> Pinned<'a, ()>,
         send: for<'a> fn(&'a mut T, Get<'a>) -> Sent<'a, T>,
         chunk: for<'a> fn(&'a mut T::Body) -> Read<'a, T>,
     ) -> BoxTransport
@@ -302,6 +326,7 @@ pub(crate) mod erase {
     {
         BoxTransport::new(Erased {
             transport,
+            ready,
             send,
             chunk,
         })
@@ -313,6 +338,10 @@ pub(crate) mod erase {
         T: Transport<Error: Send> + Clone + Send + 'static,
         T::Body: Send,
     {
+        async fn ready(&mut self) {
+            (self.ready)(&mut self.transport).await;
+        }
+
         async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
             let sent = (self.send)(&mut self.transport, get).await;
             let (head, body) = sent.map_err(|error| Lost::of(&error))?;
@@ -323,6 +352,7 @@ pub(crate) mod erase {
         fn fork(&self) -> Box<dyn DynTransport> {
             Box::new(Self {
                 transport: self.transport.clone(),
+                ready: self.ready,
                 send: self.send,
                 chunk: self.chunk,
             })

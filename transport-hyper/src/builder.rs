@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 
 use crate::address::Address;
 use crate::connect::{Connector, Protocols};
-use crate::credentials::{Credential, CredentialSource, Fixed, Secret, TokenFile};
+use crate::credentials::{self, Credential, CredentialSource, Fixed, Secret, TokenFile};
 use crate::http2::{Http2Settings, Pings};
 use crate::proxy::{Proxy, ProxySetting};
 use crate::tls::{Identity, Source, Tls, TlsSettings};
@@ -43,6 +43,7 @@ pub struct HyperBuilder {
     headers: Vec<(String, Secret)>,
     proxy: ProxySetting,
     user_agent: Option<String>,
+    login_timeout: Option<Duration>,
     connect_timeout: Duration,
     answer_timeout: Option<Duration>,
     silence_timeout: Option<Duration>,
@@ -61,6 +62,7 @@ impl HyperBuilder {
             headers: Vec::new(),
             proxy: ProxySetting::Environment,
             user_agent: None,
+            login_timeout: Some(Duration::from_secs(300)),
             connect_timeout: Duration::from_secs(10),
             answer_timeout: Some(Duration::from_secs(65)),
             silence_timeout: None,
@@ -323,6 +325,23 @@ impl HyperBuilder {
         self
     }
 
+    /// Limits the time to acquire a credential; `None` is no limit. It is 5 minutes by default.
+    ///
+    /// A login may wait for a person, so it counts for no other limit, and it continues with the next request if the one
+    /// that began it is dropped. An exec plugin that exceeds the limit is killed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use informer_hyper::HyperTransport;
+    /// # use std::time::Duration;
+    /// // Without a terminal nobody can log in, so a plugin that waits for one should fail soon.
+    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").login_timeout(Some(Duration::from_secs(30)));
+    /// ```
+    pub fn login_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.login_timeout = timeout;
+        self
+    }
+
     /// Limits the time to open a connection: to find the address, to connect and to shake hands. It is 10 s where
     /// nothing is set.
     ///
@@ -519,7 +538,8 @@ impl HyperBuilder {
             })?;
             headers.append(header, value);
         }
-        let credentials = self.credentials.source()?;
+        let source = self.credentials.source()?;
+        let login = source.map(|source| credentials::Login::new(source, self.login_timeout));
         let scheme = if address.is_tls() {
             Scheme::HTTPS
         } else {
@@ -540,7 +560,7 @@ impl HyperBuilder {
                 authority,
                 scheme,
                 headers,
-                credentials,
+                login,
                 answer_timeout: self.answer_timeout,
                 silence_timeout: self.silence_timeout,
             },

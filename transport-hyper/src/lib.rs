@@ -46,7 +46,8 @@
 //! `kubeconfig`), and others give a URL, a CA, and a client certificate, a token or a [`CredentialSource`]. Certificates
 //! in files are looked at again ([`root_certificates_file`](HyperBuilder::root_certificates_file)); a token in a file is
 //! read again every minute, and once where the server answers 401. Nothing of these is ever in a log, an error or a
-//! `Debug` text.
+//! `Debug` text. All clones share one acquisition of a credential, which has a limit of its own
+//! ([`login_timeout`](HyperBuilder::login_timeout)) and may outlast the request that began it.
 //!
 //! # Features
 //! None is on where none is asked for, and then neither `kube-client` nor `k8s-openapi` is compiled.

@@ -15,7 +15,7 @@ use crate::address::Address;
 use crate::body::{HyperBody, Origin, Source};
 use crate::builder::HyperBuilder;
 use crate::connect::Connector;
-use crate::credentials::{Credential, CredentialError, CredentialSource};
+use crate::credentials::{Credential, CredentialError, Login};
 use crate::error::HyperError;
 use crate::pool::{Attempts, Pool, Taken};
 
@@ -31,10 +31,21 @@ use crate::pool::{Attempts, Pool, Taken};
 /// assert_eq!(format!("{transport:?}"), "HyperTransport(http://127.0.0.1:8080)");
 /// # Ok::<(), informer_hyper::BuildError>(())
 /// ```
-#[derive(Clone)]
 pub struct HyperTransport {
     settings: Arc<Settings>,
     pool: Pool,
+    /// What `ready` has acquired for the next request.
+    acquired: Option<Result<Option<Credential>, HyperError>>,
+}
+
+impl Clone for HyperTransport {
+    fn clone(&self) -> Self {
+        Self {
+            settings: Arc::clone(&self.settings),
+            pool: self.pool.clone(),
+            acquired: None,
+        }
+    }
 }
 
 /// What a transport needs to write a request.
@@ -44,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) scheme: Scheme,
     /// The headers that are the same for all requests.
     pub(crate) headers: HeaderMap,
-    pub(crate) credentials: Option<Arc<dyn CredentialSource>>,
+    pub(crate) login: Option<Login>,
     pub(crate) answer_timeout: Option<Duration>,
     pub(crate) silence_timeout: Option<Duration>,
 }
@@ -89,6 +100,7 @@ impl HyperTransport {
         Self {
             settings: Arc::new(settings),
             pool: Pool::new(connector),
+            acquired: None,
         }
     }
 }
@@ -97,17 +109,26 @@ impl Transport for HyperTransport {
     type Body = HyperBody;
     type Error = HyperError;
 
+    /// Acquires the credential for the next request. A login may wait for a person, so it counts for no deadline.
+    async fn ready(&mut self) {
+        self.acquired = None;
+        self.acquired = Some(self.settings.credential(None).await);
+    }
+
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, HyperBody), HyperError> {
         let settings = Arc::clone(&self.settings);
         let mut request = settings.request(&get)?;
         let mut attempts = Attempts::default();
-        let mut credential = settings.credential(None).await?;
+        let mut credential = match self.acquired.take() {
+            Some(acquired) => acquired?,
+            None => settings.credential(None).await?,
+        };
         let mut answer = self
             .ask(&mut request, credential.as_ref(), &mut attempts)
             .await?;
         if answer.status == StatusCode::UNAUTHORIZED
             && let Some(refused) = &credential
-            // Where there is no other one, the answer says more than why.
+            // If there is no other credential, the answer explains more than the error of the source.
             && let Ok(Some(renewed)) = settings.credential(Some(refused)).await
             && renewed != *refused
         {
@@ -253,10 +274,10 @@ impl Settings {
         &self,
         refused: Option<&Credential>,
     ) -> Result<Option<Credential>, HyperError> {
-        let Some(source) = &self.credentials else {
+        let Some(login) = &self.login else {
             return Ok(None);
         };
-        let credential = source.credential(refused).await;
+        let credential = login.credential(refused).await;
         credential
             .map(Some)
             .map_err(|error| HyperError::login(&self.address, &error))

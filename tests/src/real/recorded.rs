@@ -155,6 +155,10 @@ impl<T: Transport + Send> Transport for Recorded<T> {
     type Body = T::Body;
     type Error = T::Error;
 
+    async fn ready(&mut self) {
+        self.inner.ready().await;
+    }
+
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
         let index = {
             let mut log = self.log.lock();

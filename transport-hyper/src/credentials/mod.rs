@@ -1,5 +1,6 @@
 //! Who the client is.
 
+mod login;
 mod token_file;
 
 use alloc::sync::Arc;
@@ -10,6 +11,7 @@ use core::pin::Pin;
 
 use http::HeaderValue;
 
+pub(crate) use login::Login;
 pub(crate) use token_file::TokenFile;
 
 /// A source of credentials, such as a token that is renewed.
@@ -40,14 +42,18 @@ pub(crate) use token_file::TokenFile;
 /// # let builder = informer_hyper::HyperTransport::builder("https://10.0.0.1:6443").credentials(Vault);
 /// ```
 pub trait CredentialSource: Send + Sync + 'static {
-    /// Gives the credential for a request.
+    /// Returns the credential for a request.
     ///
-    /// It is asked before every request, so it should keep what it has for as long as that holds. `refused` is what it
-    /// gave before, where the server has just answered 401 to that. What it gives then is tried once where it is
-    /// another one.
+    /// It is called before every request, so a source should keep a credential for as long as it is valid. `refused` is
+    /// the credential that the server has just answered with 401; another one is sent once.
+    ///
+    /// Requests that need a credential at the same time share one call, and the call may outlast the request that
+    /// caused it. It is dropped after [`login_timeout`](crate::HyperBuilder::login_timeout), and with the last clone of
+    /// the transport.
     ///
     /// # Errors
-    /// Fails where there is no credential; the request is not sent then.
+    /// Fails if there is no credential; then the request is not sent. Requests fail with the same error for 10 s before
+    /// the source is asked again.
     fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a>;
 }
 

@@ -1,22 +1,25 @@
 //! Credentials by a program.
 //!
-//! [client-go credential plugins](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins).
-//! It is done here and not by `kube-client`, for that keeps a certificate for ever, does not ask again on a 401, shows
-//! what the program has written in its errors, and needs a thread.
+//! See [client-go credential plugins](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins).
 
 use core::time::Duration;
 use std::io::{self, IsTerminal as _};
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::{Either, select};
 use jiff::Timestamp;
 use kube_client::config::{Cluster, ExecConfig, ExecInteractiveMode};
 use serde_json::{Map, Value, json};
-use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::process::{ChildStdout, Command};
+use tokio::time::timeout;
 
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 
-/// Runs a program when there is no credential yet, when the one there is is about to expire, and when it was refused.
+/// Runs a program if there is no credential yet, or if the last one is about to expire or was refused.
+///
+/// It does not guard against being asked by several requests at once; the transport shares one call between them.
 pub(super) struct Exec {
     command: String,
     arguments: Vec<String>,
@@ -25,7 +28,6 @@ pub(super) struct Exec {
     mode: ExecInteractiveMode,
     api_version: String,
     cluster: Option<Value>,
-    /// Held while the program runs, so that it runs once for all who wait.
     kept: Mutex<Option<Kept>>,
 }
 
@@ -66,10 +68,9 @@ impl Exec {
     }
 
     async fn give(&self, refused: Option<&Credential>) -> Result<Credential, CredentialError> {
-        let mut kept = self.kept.lock().await;
-        if let Some(kept) = &*kept
+        if let Some(kept) = &*self.kept()
             && kept.renew_at.is_none_or(|at| Timestamp::now() < at)
-            // Somebody else may have renewed it already.
+            // Another request may have renewed it already.
             && refused != Some(&kept.credential)
         {
             return Ok(kept.credential.clone());
@@ -78,8 +79,12 @@ impl Exec {
             CredentialError::new(format!("the exec plugin {:?} {why}", self.command))
         })?;
         let credential = new.credential.clone();
-        *kept = Some(new);
+        *self.kept() = Some(new);
         Ok(credential)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run(&self) -> Result<Kept, String> {
@@ -97,7 +102,8 @@ impl Exec {
             spec.insert("cluster".to_owned(), cluster.clone());
         }
         let info = json!({"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec});
-        let output = Command::new(&self.command)
+        let is_read_by_people = interactive || io::stderr().is_terminal();
+        let mut child = Command::new(&self.command)
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("KUBERNETES_EXEC_INFO", info.to_string())
@@ -106,16 +112,40 @@ impl Exec {
             } else {
                 Stdio::null()
             })
-            // What it says to people goes to people. What it gives is nobody else's.
-            .stderr(Stdio::inherit())
+            .stdout(Stdio::piped())
+            .stderr(if is_read_by_people {
+                Stdio::inherit()
+            } else {
+                Stdio::piped()
+            })
             .kill_on_drop(true)
-            .output()
-            .await
+            .spawn()
             .map_err(|error| self.not_started(&error))?;
-        if !output.status.success() {
-            return Err(format!("failed: {}", output.status));
+        let (output, messages) = (child.stdout.take(), child.stderr.take());
+        let mut relaying = Box::pin(async {
+            if let Some(messages) = messages {
+                relay(messages, tokio::io::stderr()).await;
+            }
+        });
+        let running = Box::pin(async {
+            let given = read(output).await?;
+            let status = child.wait().await;
+            let status = status.map_err(|error| format!("failed: {error}"))?;
+            Ok::<_, String>((status, given))
+        });
+        let ended = match select(running, &mut relaying).await {
+            Either::Left((ended, _)) => {
+                // A process that the program has started may hold its standard error open.
+                let _ = timeout(LAST_MESSAGES, relaying).await;
+                ended
+            }
+            Either::Right(((), running)) => running.await,
+        };
+        let (status, given) = ended?;
+        if !status.success() {
+            return Err(format!("failed: {status}"));
         }
-        self.read(&output.stdout)
+        self.parse(&given)
     }
 
     fn not_started(&self, error: &io::Error) -> String {
@@ -128,7 +158,7 @@ impl Exec {
     }
 
     /// Reads an `ExecCredential`. The errors show nothing of it.
-    fn read(&self, output: &[u8]) -> Result<Kept, String> {
+    fn parse(&self, output: &[u8]) -> Result<Kept, String> {
         let given: Value = serde_json::from_slice(output)
             .map_err(|_| "gave something that is not JSON".to_owned())?;
         let text = |value: &Value, name: &str| -> Option<String> {
@@ -173,6 +203,42 @@ impl Exec {
         })
     }
 }
+
+/// Reads what a program prints, up to a limit. Returning an error kills the program.
+async fn read(output: Option<ChildStdout>) -> Result<Vec<u8>, String> {
+    let mut given = Vec::new();
+    if let Some(output) = output {
+        let reading = output.take(MOST_OUTPUT + 1).read_to_end(&mut given).await;
+        reading.map_err(|error| format!("cannot be read: {error}"))?;
+    }
+    if given.len() as u64 > MOST_OUTPUT {
+        return Err(format!("gave more than {MOST_OUTPUT} bytes"));
+    }
+    Ok(given)
+}
+
+/// Copies the messages of a program up to a limit. The rest is read and dropped, so that the program never blocks.
+pub(super) async fn relay(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let mut first = (&mut from).take(MOST_MESSAGES);
+    // Nobody may be reading the messages of this process either.
+    let copied = tokio::io::copy(&mut first, &mut to).await.unwrap_or(0);
+    let dropped = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
+    if copied == MOST_MESSAGES && dropped.is_ok_and(|dropped| dropped > 0) {
+        let _ = to
+            .write_all(b"\n[more messages of the exec plugin are dropped]\n")
+            .await;
+    }
+    let _ = to.flush().await;
+}
+
+/// A credential with a chain of certificates has some kilobytes.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// How many bytes of messages one run of a program may print.
+pub(super) const MOST_MESSAGES: u64 = 64 << 10;
+
+/// How long the messages of a program are read after it has ended.
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
 
 impl CredentialSource for Exec {
     fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {

@@ -2,9 +2,10 @@
 
 use super::*;
 
+use alloc::sync::Arc;
 use std::fs;
 
-use crate::credentials::CredentialSource;
+use crate::credentials::{CredentialSource, Login};
 use tempfile::TempDir;
 
 fn folder() -> TempDir {
@@ -375,4 +376,65 @@ async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
         problem.contains("cannot be run: ") && problem.ends_with("Take it from there."),
         "{problem}"
     );
+}
+
+#[tokio::test]
+async fn a_plugin_has_no_more_room_than_it_needs() {
+    // It goes on until it is killed.
+    let problem = Plugin::problem("exec yes s3cret").await;
+    assert!(
+        problem.ends_with("gave more than 1048576 bytes"),
+        "{problem}"
+    );
+
+    for (length, expected) in [(10, 10), (exec::MOST_MESSAGES, exec::MOST_MESSAGES)] {
+        let length = usize::try_from(length).unwrap();
+        let mut shown = Vec::new();
+        exec::relay(&*vec![b'#'; length], &mut shown).await;
+        assert_eq!(shown.len() as u64, expected);
+    }
+    let mut shown = Vec::new();
+    exec::relay(&*vec![b'#'; 1 << 20], &mut shown).await;
+    assert_eq!(
+        shown.iter().filter(|byte| **byte == b'#').count() as u64,
+        exec::MOST_MESSAGES
+    );
+    assert!(shown.ends_with(b"are dropped]\n"));
+}
+
+/// A plugin that never ends is killed when its limit passes, and when the transport is dropped.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_plugin_that_is_given_up_leaves_no_process() {
+    for limit in [Some(Duration::from_millis(300)), None] {
+        let plugin = Plugin::new("echo $$ >pid; exec sleep 1000");
+        let login = Login::new(Arc::new(plugin.exec()), limit);
+        let path = plugin.folder.path().join("pid");
+        let started = async {
+            let mut pid = String::new();
+            while !pid.ends_with('\n') {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                pid = fs::read_to_string(&path).unwrap_or_default();
+            }
+            pid.trim().to_owned()
+        };
+        let pid = tokio::select! {
+            pid = started => pid,
+            given = login.credential(None) => unreachable!("{given:?}"),
+        };
+        match limit {
+            Some(_) => {
+                let error = login.credential(None).await.unwrap_err().to_string();
+                assert_eq!(error, "it took longer than 300ms (login_timeout)");
+            }
+            None => drop(login),
+        }
+        let is_there = async || {
+            let mut kill = tokio::process::Command::new("kill");
+            kill.args(["-0", &pid]).stderr(std::process::Stdio::null());
+            kill.status().await.unwrap().success()
+        };
+        // The runtime collects killed processes in the background.
+        while is_there().await {}
+    }
 }

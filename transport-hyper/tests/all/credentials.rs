@@ -163,6 +163,47 @@ async fn a_source_of_ones_own_is_asked_anew_once() {
     assert_eq!(answer.unwrap().0.status, 401);
 }
 
+/// Answers after 90 s, as a login that waits for a person.
+struct Person(Arc<AtomicUsize>);
+
+impl CredentialSource for Person {
+    fn credential<'a>(&'a self, _refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+        Box::pin(async {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            Credential::bearer("late")
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_takes_longer_than_a_request_completes() {
+    let server = Server::start().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let builder = server.builder().credentials(Person(Arc::clone(&asked)));
+    let transport = builder.build().unwrap();
+    tokio::time::pause();
+    let patience = Duration::from_secs(60);
+    // Both an informer, which waits until the transport is ready, and a caller with a deadline for the whole request.
+    let mut informer = transport.clone();
+    let mut caller = transport;
+    let (sent, ()) = tokio::join!(
+        tokio::time::timeout(patience, caller.send(Get::new("/x"))),
+        informer.ready()
+    );
+    assert!(sent.is_err());
+    tokio::time::resume();
+    let (answer, request) = tokio::join!(informer.send(Get::new("/x")), async {
+        server.accept().await.serve("ok").await
+    });
+    assert_eq!(answer.unwrap().0.status, 200);
+    assert!(
+        request.contains("authorization: Bearer late\r\n"),
+        "{request}"
+    );
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test]
 async fn a_ca_in_a_file_is_looked_at_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,269 @@
+//! One acquisition of a credential for all requests that wait for it.
+
+use alloc::sync::Arc;
+use core::panic::AssertUnwindSafe;
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{FutureExt as _, Shared};
+use tokio::time::{Instant, timeout};
+
+use crate::credentials::{Credential, CredentialError, CredentialSource};
+
+/// Asks a [`CredentialSource`] on behalf of a transport and all its clones.
+///
+/// Requests that need a credential at the same time share one acquisition. The acquisition belongs to the transport
+/// rather than to the requests: if all of them are dropped, the next request continues it, so a login that takes longer
+/// than the deadline of a request still completes. It is dropped with the last clone of the transport.
+pub(crate) struct Login {
+    source: Arc<dyn CredentialSource>,
+    limit: Option<Duration>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Acquisition>,
+    failed: Option<Failed>,
+}
+
+#[derive(Clone)]
+struct Acquisition {
+    given: Shared<Given>,
+    refused: Option<Credential>,
+}
+
+type Given = Pin<Box<dyn Future<Output = Result<Credential, CredentialError>> + Send>>;
+
+/// An acquisition that failed. It is not repeated for a short time, since each attempt may start a program.
+struct Failed {
+    error: CredentialError,
+    at: Instant,
+    /// Whether a refused credential was to be replaced, so that the source may still have one for other requests.
+    is_renewal: bool,
+}
+
+impl Login {
+    pub(crate) fn new(source: Arc<dyn CredentialSource>, limit: Option<Duration>) -> Self {
+        Self {
+            source,
+            limit,
+            state: Arc::default(),
+        }
+    }
+
+    /// Returns the credential for a request: another one than `refused`, if the source has one.
+    pub(crate) async fn credential(
+        &self,
+        refused: Option<&Credential>,
+    ) -> Result<Credential, CredentialError> {
+        loop {
+            let acquisition = self.join(refused)?;
+            let given = acquisition.given.await;
+            // An acquisition that began before the server refused the credential may result in the same one.
+            if refused.is_some()
+                && acquisition.refused.as_ref() != refused
+                && given.as_ref().ok() == refused
+            {
+                continue;
+            }
+            return given;
+        }
+    }
+
+    /// Joins the current acquisition or begins one. No user code runs here.
+    fn join(&self, refused: Option<&Credential>) -> Result<Acquisition, CredentialError> {
+        let mut state = lock(&self.state);
+        if let Some(running) = &state.running {
+            return Ok(running.clone());
+        }
+        if let Some(failed) = &state.failed
+            && (refused.is_some() || !failed.is_renewal)
+            && failed.at.elapsed() < FAILED_FOR
+        {
+            return Err(failed.error.clone());
+        }
+        let begun = Acquisition {
+            given: self.begin(refused.cloned()).shared(),
+            refused: refused.cloned(),
+        };
+        state.running = Some(begun.clone());
+        Ok(begun)
+    }
+
+    fn begin(&self, refused: Option<Credential>) -> Given {
+        let (source, limit) = (Arc::clone(&self.source), self.limit);
+        // The state owns the acquisition.
+        let state = Arc::downgrade(&self.state);
+        Box::pin(async move {
+            let asking = async { source.credential(refused.as_ref()).await };
+            let asking = AssertUnwindSafe(asking).catch_unwind();
+            let given = match limit {
+                None => asking.await,
+                Some(limit) => timeout(limit, asking).await.unwrap_or_else(|_elapsed| {
+                    let why = format!("it took longer than {limit:?} (login_timeout)");
+                    Ok(Err(CredentialError::new(why)))
+                }),
+            };
+            let given = given.unwrap_or_else(|_panic| {
+                Err(CredentialError::new("the credential source has panicked"))
+            });
+            if let Some(state) = state.upgrade() {
+                let mut state = lock(&state);
+                state.running = None;
+                state.failed = given.as_ref().err().map(|error| Failed {
+                    error: error.clone(),
+                    at: Instant::now(),
+                    is_renewal: refused.is_some(),
+                });
+            }
+            given
+        })
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long a failure is returned to further requests. An informer's own backoff begins below this.
+const FAILED_FOR: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use crate::credentials::CredentialFuture;
+
+    /// Answers after a time, with its count of calls as the token. Some calls fail.
+    struct Slow {
+        calls: Arc<AtomicUsize>,
+        takes: Duration,
+        fails: fn(usize) -> Option<&'static str>,
+    }
+
+    impl CredentialSource for Slow {
+        fn credential<'a>(&'a self, _refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+            let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+            Box::pin(async move {
+                tokio::time::sleep(self.takes).await;
+                match (self.fails)(call) {
+                    Some("panic") => panic!("as the test wants"),
+                    Some(why) => Err(CredentialError::new(why)),
+                    None => Credential::bearer(call.to_string()),
+                }
+            })
+        }
+    }
+
+    fn login(
+        takes: u64,
+        limit: u64,
+        fails: fn(usize) -> Option<&'static str>,
+    ) -> (Arc<Login>, Arc<AtomicUsize>) {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let source = Slow {
+            calls: Arc::clone(&calls),
+            takes: Duration::from_secs(takes),
+            fails,
+        };
+        let limit = Some(Duration::from_secs(limit));
+        (Arc::new(Login::new(Arc::new(source), limit)), calls)
+    }
+
+    fn token(text: &str) -> Credential {
+        Credential::bearer(text).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_login_that_outlasts_every_request_completes() {
+        let (login, calls) = login(90, 300, |_| None);
+        let patience = Duration::from_secs(60);
+        assert!(timeout(patience, login.credential(None)).await.is_err());
+        let given = timeout(patience, login.credential(None)).await.unwrap();
+        assert_eq!(given, Ok(token("1")));
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_at_the_same_time_share_an_acquisition() {
+        let (login, calls) = login(1, 300, |_| None);
+        let tasks: Vec<_> = (0..20)
+            .map(|number| {
+                let login = Arc::clone(&login);
+                // Half of them replace a credential that the server refused.
+                let refused = (number % 2 == 0).then(|| token("old"));
+                tokio::spawn(async move { login.credential(refused.as_ref()).await })
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), Ok(token("1")));
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_refused_credential_itself_is_not_an_answer() {
+        let (login, calls) = login(1, 300, |_| None);
+        let refused = token("1");
+        let (first, other) = tokio::join!(login.credential(None), login.credential(Some(&refused)));
+        assert_eq!((first, other), (Ok(token("1")), Ok(token("2"))));
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_not_repeated_for_ten_seconds() {
+        for why in ["the vault is sealed", "panic"] {
+            let fails: fn(usize) -> _ = match why {
+                "panic" => |call| (call == 1).then_some("panic"),
+                _ => |call| (call == 1).then_some("the vault is sealed"),
+            };
+            let (login, calls) = login(1, 300, fails);
+            let error = login.credential(None).await.unwrap_err();
+            assert!(error.to_string().contains("vault") || error.to_string().contains("panicked"));
+            tokio::time::advance(Duration::from_secs(9)).await;
+            assert_eq!(login.credential(None).await, Err(error));
+            assert_eq!(calls.load(Ordering::SeqCst), 1);
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!(login.credential(None).await, Ok(token("2")));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_fails_fails_no_other_request() {
+        let (login, calls) = login(0, 300, |call| (call == 1).then_some("no other one"));
+        let refused = token("0");
+        assert!(login.credential(Some(&refused)).await.is_err());
+        assert!(login.credential(Some(&refused)).await.is_err());
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert_eq!(login.credential(None).await, Ok(token("2")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_login_has_a_limit_of_its_own() {
+        let (login, _) = login(400, 300, |_| None);
+        let error = login.credential(None).await.unwrap_err().to_string();
+        assert_eq!(error, "it took longer than 300s (login_timeout)");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_acquisition_ends_with_the_transport() {
+        let held = Arc::new(());
+        let moved = Arc::clone(&held);
+        struct Holding(Arc<()>);
+        impl CredentialSource for Holding {
+            fn credential<'a>(&'a self, _refused: Option<&'a Credential>) -> CredentialFuture<'a> {
+                let _held = Arc::clone(&self.0);
+                Box::pin(core::future::pending())
+            }
+        }
+        let login = Login::new(Arc::new(Holding(moved)), None);
+        let second = Duration::from_secs(1);
+        assert!(timeout(second, login.credential(None)).await.is_err());
+        drop(login);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
