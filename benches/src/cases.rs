@@ -6,8 +6,8 @@ use core::hint::black_box;
 
 use informer_core::json::{Scanner, value_at};
 use informer_core::{
-    Cache, CacheConfig, Change, Decode, DeltaFifo, Heap, Json, Meta, Mode, Object, Prune, Raw,
-    RawObject, ResourceVersion, Uid,
+    Cache, CacheConfig, Change, Decode, DeltaFifo, Heap, Json, Meta, Object, Prune, Raw, RawObject,
+    ResourceVersion, Uid,
 };
 use serde::Deserialize;
 
@@ -179,8 +179,7 @@ pub fn case_typed(input: &Input) {
 /// Sends each key through a DeltaFIFO, three times.
 #[inline(never)]
 pub fn case_fifo(input: &Input) {
-    let mut fifo: DeltaFifo<&str, Heap> =
-        DeltaFifo::with_key_fn(|key, out| out.write_str(key), Mode::All);
+    let mut fifo: DeltaFifo<&str, Heap> = DeltaFifo::with_key_fn(|key, out| out.write_str(key));
     for _ in 0..3 {
         for key in &input.keys {
             black_box(fifo.add(key.as_str())).ok();

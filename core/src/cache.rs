@@ -28,8 +28,9 @@ pub struct CacheConfig {
     /// Whether an object that comes back with another uid is told as a deletion and an addition. client-go tells it
     /// as an update.
     pub tell_recreated: bool,
-    /// How deltas of one key gather until they are popped.
-    pub mode: Mode,
+    /// Whether the pending deltas of a key are merged to at most a deletion and what comes after it. Storage of a fixed
+    /// size has room for no more, and always merges.
+    pub merged: bool,
 }
 
 impl Default for CacheConfig {
@@ -37,7 +38,7 @@ impl Default for CacheConfig {
         Self {
             tell_unchanged: false,
             tell_recreated: true,
-            mode: Mode::All,
+            merged: false,
         }
     }
 }
@@ -49,7 +50,7 @@ impl CacheConfig {
         Self {
             tell_unchanged: true,
             tell_recreated: false,
-            mode: Mode::All,
+            merged: false,
         }
     }
 }
@@ -90,6 +91,8 @@ pub struct Cache<T, S: Storage> {
     epoch: u32,
     passes: u32,
     synced: bool,
+    /// The storage has no room for one of the sources.
+    lacks_source: bool,
     len: usize,
     /// How many bytes the objects count for.
     bytes: usize,
@@ -222,17 +225,26 @@ enum Step {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Makes an empty cache of so many sources. The seed goes into its hashes.
+    /// Makes an empty cache of `sources` sources, at least one. Their ids are the numbers from 0 on. The seed goes into
+    /// its hashes.
+    ///
+    /// An id that is not one of them changes nothing, and [`Cache::upsert`] rejects it. Storage of a fixed size has room
+    /// for eight sources; a cache that is made for more is incomplete, and never synced.
     #[must_use]
     pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
         let mut few = S::Few::default();
+        let mut lacks_source = false;
         for _ in 0..sources.max(1) {
-            // Where there is no room for a source, what it brings is refused.
-            let _ = few.push(Source::default());
+            lacks_source |= few.push(Source::default()).is_err();
         }
+        let mode = if config.merged {
+            Mode::Merged
+        } else {
+            Mode::of_storage::<Incoming<T, S>, S>()
+        };
         Self {
             table: Table::new(seed),
-            queue: Queue::new(config.mode),
+            queue: Queue::new(mode),
             store: Store::new(),
             sources: few,
             walks: S::Few::default(),
@@ -240,6 +252,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             epoch: 0,
             passes: 0,
             synced: false,
+            lacks_source,
             len: 0,
             bytes: 0,
             stale: 0,
@@ -270,7 +283,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// cache gave it.
     ///
     /// # Errors
-    /// An object for which there is no room is refused, and the cache is then incomplete until a list fits.
+    /// An object for which there is no room is rejected, and the cache is then incomplete until a list fits. An object of
+    /// an unknown source is rejected.
     pub fn upsert(
         &mut self,
         source: u16,
@@ -279,7 +293,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         object: T,
         values: Values<S>,
     ) -> Result<(), KeyError> {
-        let epoch = self.source(source).map_or(0, |source| source.epoch);
+        let epoch = match self.source(source) {
+            Some(source) => source.epoch,
+            None => return Err(KeyError::UnknownSource),
+        };
         let id = match self.table.find_or_insert(key) {
             Ok(id) => id,
             Err(why) => {
@@ -337,10 +354,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.enqueue_deletion(id, payload);
     }
 
-    /// Keeps what is there of an object whose new state could not be used, and marks it as stale.
+    /// Keeps the older state of an object whose new state could not be used, and marks it as stale.
     pub fn keep(&mut self, source: u16, key: &str) {
-        let epoch = self.source(source).map_or(0, |source| source.epoch);
-        let Some(id) = self.table.find(key) else {
+        let epoch = self.source(source).map(|source| source.epoch);
+        let (Some(epoch), Some(id)) = (epoch, self.table.find(key)) else {
             return;
         };
         let is_queued = self.queue.amend_newest(&self.table, id, |newest| {
@@ -366,6 +383,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return;
         };
         state.in_list = false;
+        // A version that is still pending is older than the list.
+        if !planted!(OlderThanList) {
+            state.arriving = None;
+        }
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
             source,
@@ -386,6 +407,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return;
         };
         (state.in_list, state.restored) = (false, true);
+        state.arriving = None;
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
             source,
@@ -452,16 +474,20 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Begins a resync: replays every object, without asking the API server. Returns the number that
-    /// [`Notification::Replayed`] will carry, by which the caller knows for whom it is. Where storage of a fixed size
-    /// has no room for another pass, that is the number of one that waits.
+    /// Begins a resync: replays every object, without asking the API server. Returns the number of the pass, which
+    /// [`Notification::Replayed`] will carry.
+    ///
+    /// While a pass is pending, further calls return its number: at most one pass is under way and one is pending. Where
+    /// storage of a fixed size has no room for another one, the pass that is under way begins anew.
     pub fn resync(&mut self) -> u32 {
         let bound = self.table.bound();
         // A list must not push a resync out, so that there is always room for a sweep of each source, and for one that is
         // under way.
         let kept = self.sources.as_slice().len() + 1;
         let is_crowded = self.walks.as_slice().len() + kept >= self.walks.bound();
-        if is_crowded && let Some(pass) = self.join_resync(bound) {
+        if (is_crowded || self.has_pending_resync())
+            && let Some(pass) = self.join_resync(bound)
+        {
             return pass;
         }
         self.passes = self.passes.wrapping_add(1);
@@ -524,13 +550,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Tells whether an object was refused for want of room.
+    /// Tells whether an object, or a whole source, was rejected for want of room.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.sources
-            .as_slice()
-            .iter()
-            .any(|source| source.missing != Lack::Nothing)
+        let mut sources = self.sources.as_slice().iter();
+        self.lacks_source || sources.any(|source| source.missing != Lack::Nothing)
     }
 
     /// Tells, once, that there is room again for what was refused of a source: it is time to list.
@@ -638,17 +662,27 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.bytes
     }
 
-    /// Adds an index whose values are computed here, by `f`.
+    /// Adds an index whose values are computed by `f`. It covers the objects that are stored or queued already.
     ///
     /// # Errors
     /// A name that is taken, or for which there is no room, adds nothing.
     ///
     /// # Panics
-    /// Where the function panics.
+    /// If the function panics.
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
-        self.store
-            .add(name, Some(f))
-            .map(|index| self.store.backfill(&self.table, index))
+        let index = self.store.add(name, Some(f))?;
+        self.store.backfill(&self.table, index);
+        if planted!(QueuedUnindexed) {
+            return Ok(());
+        }
+        let (store, table) = (&self.store, &self.table);
+        self.queue.for_each_delta(|id, delta| {
+            if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &mut delta.payload) {
+                let Incoming { object, values, .. } = incoming;
+                store.compute(index, slot.key.as_ref(), object, values);
+            }
+        });
+        Ok(())
     }
 
     /// Computes the values of an object in the indexes whose functions are here.

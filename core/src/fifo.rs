@@ -101,29 +101,22 @@ impl<T: Keyed, S: Storage> DeltaFifo<T, S> {
     where
         S::Deltas<T>: Unbounded,
     {
-        Self::with_key_fn(T::write_key, Mode::All)
+        Self::with_key_fn(T::write_key)
     }
 
-    /// Makes an empty queue that merges what waits for a key to at most a deletion and what comes after it.
+    /// Makes an empty queue that merges the pending deltas of a key to at most a deletion and what comes after it.
     ///
     /// Changes in a row become the last one; a deletion of what was never popped leaves nothing, where the consumer's
     /// store does not have the key.
     #[must_use]
     pub fn merged() -> Self {
-        Self::with_key_fn(T::write_key, Mode::Merged)
+        Self::merged_with_key_fn(T::write_key)
     }
 }
 
 impl<T: Keyed, S: Storage> Default for DeltaFifo<T, S> {
     fn default() -> Self {
-        Self::with_key_fn(
-            T::write_key,
-            if S::Deltas::<T>::KEEPS_ALL {
-                Mode::All
-            } else {
-                Mode::Merged
-            },
-        )
+        Self::in_mode(T::write_key, Mode::of_storage::<T, S>())
     }
 }
 
@@ -134,9 +127,30 @@ pub trait Unbounded {}
 impl<T> Unbounded for crate::storage::HeapDeltas<T> {}
 
 impl<T, S: Storage> DeltaFifo<T, S> {
-    /// Makes an empty queue with a key function of one's own.
+    /// Makes an empty queue that keeps every delta, with a custom key function.
+    ///
+    /// Storage of a fixed size has no room for every delta:
+    /// ```compile_fail
+    /// use informer_core::{DeltaFifo, Inline};
+    ///
+    /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
+    /// let fifo: DeltaFifo<u32, Inline<16, 64, 1024>> = DeltaFifo::with_key_fn(by_key);
+    /// ```
     #[must_use]
-    pub fn with_key_fn(key_fn: KeyFn<T>, mode: Mode) -> Self {
+    pub fn with_key_fn(key_fn: KeyFn<T>) -> Self
+    where
+        S::Deltas<T>: Unbounded,
+    {
+        Self::in_mode(key_fn, Mode::All)
+    }
+
+    /// Makes an empty queue that merges deltas, as [`DeltaFifo::merged`] does, with a custom key function.
+    #[must_use]
+    pub fn merged_with_key_fn(key_fn: KeyFn<T>) -> Self {
+        Self::in_mode(key_fn, Mode::Merged)
+    }
+
+    pub(crate) fn in_mode(key_fn: KeyFn<T>, mode: Mode) -> Self {
         Self {
             table: Table::new(0),
             queue: Queue::new(mode),
@@ -393,11 +407,22 @@ impl From<NoSlot> for KeyError {
 
 /// How deltas of one key gather.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Every delta is kept, in order, as client-go does.
     All,
     /// At most a deletion and what comes after it.
     Merged,
+}
+
+impl Mode {
+    /// Keeps every delta where the storage can.
+    pub(crate) const fn of_storage<T, S: Storage>() -> Self {
+        if S::Deltas::<T>::KEEPS_ALL {
+            Self::All
+        } else {
+            Self::Merged
+        }
+    }
 }
 
 /// The queue itself, over a table that may be shared with a store.
@@ -425,11 +450,7 @@ struct Entry<T, S: Storage> {
 
 impl<T, S: Storage> Queue<T, S> {
     pub(crate) fn new(mode: Mode) -> Self {
-        let mode = if S::Deltas::<T>::KEEPS_ALL {
-            mode
-        } else {
-            Mode::Merged
-        };
+        debug_assert!(mode == Mode::Merged || S::Deltas::<T>::KEEPS_ALL);
         Self {
             entries: Default::default(),
             head: SlotId::NONE,
@@ -511,7 +532,17 @@ impl<T, S: Storage> Queue<T, S> {
         Ok(())
     }
 
-    /// Changes the newest delta that waits for a key; tells whether there is one.
+    /// Calls `f` with each pending delta and the slot of its key.
+    pub(crate) fn for_each_delta(&mut self, mut f: impl FnMut(SlotId, &mut Delta<T>)) {
+        let mut at = self.head;
+        while let Some(entry) = self.entries.get_mut(at) {
+            let deltas = entry.deltas.as_mut_slice().iter_mut();
+            deltas.for_each(|delta| f(entry.slot, delta));
+            at = entry.next;
+        }
+    }
+
+    /// Changes the newest pending delta of a key; tells whether there is one.
     pub(crate) fn amend_newest<O>(
         &mut self,
         table: &Table<O, S>,
@@ -522,12 +553,7 @@ impl<T, S: Storage> Queue<T, S> {
         let Some(entry) = self.entries.get_mut(pending) else {
             return false;
         };
-        let Some(mut newest) = entry.deltas.pop_newest() else {
-            return false;
-        };
-        f(&mut newest);
-        entry.deltas.push(newest);
-        true
+        entry.deltas.as_mut_slice().last_mut().map(f).is_some()
     }
 
     /// Takes the first key with its deltas; says whether it belongs to the initial population.

@@ -347,7 +347,7 @@ impl<T, S: Storage> Store<T, S> {
             indexes: Default::default(),
             postings: Default::default(),
         };
-        // The first of eight, with a name of nine bytes: where that does not fit, nothing would.
+        // Where its name of nine bytes does not fit, `add` has no room for any index.
         let _ = store.add(NAMESPACE_INDEX, None);
         store
     }
@@ -363,6 +363,9 @@ impl<T, S: Storage> Store<T, S> {
         }
         let name = S::Text::try_from_str(name).ok_or(IndexError::Full)?;
         let number = u16::try_from(self.indexes.as_slice().len()).map_err(|_| IndexError::Full)?;
+        if number == NAMESPACE && name.as_ref() != NAMESPACE_INDEX {
+            return Err(IndexError::Full);
+        }
         self.indexes
             .push(Index { name, function })
             .map_err(|_| IndexError::Full)?;
@@ -386,12 +389,17 @@ impl<T, S: Storage> Store<T, S> {
             for number in
                 NAMESPACE + 1..u16::try_from(self.indexes.as_slice().len()).unwrap_or(u16::MAX)
             {
-                self.each_value(number, key, object, &mut |value| {
-                    S::Postings::add_value(&mut values, number, value);
-                });
+                self.compute(number, key, object, &mut values);
             }
         }
         values
+    }
+
+    /// Adds the values of an object in one index to those that were computed ahead.
+    pub(crate) fn compute(&self, index: u16, key: &str, object: &T, values: &mut Values<S>) {
+        self.each_value(index, key, object, &mut |value| {
+            S::Postings::add_value(values, index, value);
+        });
     }
 
     /// Computes the values in an index of the objects that were there before it.

@@ -281,6 +281,7 @@ where
     let problem = match cache.upsert(source, change, key, object, values) {
         Ok(()) => return true,
         Err(KeyError::TooLong) => Problem::KeyTooLong { key },
+        Err(KeyError::UnknownSource) => Problem::UnknownSource { key },
         Err(_) => Problem::NoRoom { key },
     };
     report(Report::about(Phase::Cache, problem));

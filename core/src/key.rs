@@ -50,6 +50,8 @@ pub enum KeyError {
     NoDeltas,
     /// There is no room for another key.
     Full,
+    /// The source is not one of the cache: ids begin at 0, and the cache was made for fewer.
+    UnknownSource,
 }
 
 impl fmt::Display for KeyError {
@@ -59,6 +61,9 @@ impl fmt::Display for KeyError {
             Self::TooLong => "the key is longer than the storage takes: raise its second size",
             Self::NoDeltas => "0 length Deltas object; can't get key",
             Self::Full => "there is no room for another key: raise the storage's first size",
+            Self::UnknownSource => {
+                "the cache has no such source: make it for as many as there are lists and watches"
+            }
         })
     }
 }

@@ -126,7 +126,7 @@ pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use drive::{Activity, Command, Sink, drive};
 #[cfg(feature = "alloc")]
 pub use election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written};
-pub use fifo::{DeltaFifo, KeyOf, KnownObjects, Mode, PopError, Popped, Unbounded};
+pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use informer::{Informer, Told, decode_object, decode_raw, restore_raw, take_frame};
 #[cfg(feature = "alloc")]

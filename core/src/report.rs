@@ -157,6 +157,11 @@ pub enum Problem<'a> {
         /// As much of the key as fits.
         key: &'a str,
     },
+    /// An object was brought by a source that the cache does not have.
+    UnknownSource {
+        /// The object's key.
+        key: &'a str,
+    },
     /// An index function panicked; the object has no values in that index.
     IndexPanicked {
         /// The object's key.
@@ -295,6 +300,7 @@ impl<'a> Report<'a> {
             | Problem::Frame { key, .. }
             | Problem::Undecodable { key, .. }
             | Problem::NoRoom { key }
+            | Problem::UnknownSource { key }
             | Problem::IndexPanicked { key, .. }
             | Problem::Drift { key, .. }
             | Problem::KeyTooLong { key } => Some(key),
@@ -334,6 +340,7 @@ impl Problem<'_> {
             Self::Undecodable { .. } => "undecodable",
             Self::NoRoom { .. } => "no-room",
             Self::KeyTooLong { .. } => "key-too-long",
+            Self::UnknownSource { .. } => "unknown-source",
             Self::IndexPanicked { .. } => "index-panicked",
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
@@ -448,6 +455,12 @@ impl fmt::Display for Problem<'_> {
             Self::NoRoom { key } => write!(f, "no room for {key}: the cache is incomplete"),
             Self::KeyTooLong { key } => {
                 write!(f, "the key of {key}… is longer than the storage takes")
+            }
+            Self::UnknownSource { key } => {
+                write!(
+                    f,
+                    "{key} comes from a source that the cache was not made for"
+                )
             }
             Self::IndexPanicked { key, index } => {
                 write!(

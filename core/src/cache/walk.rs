@@ -193,6 +193,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 .is_some_and(|walk| walk.sweeps(source) && id.index() < walk.next)
     }
 
+    /// Whether a resync has not begun yet.
+    pub(super) fn has_pending_resync(&self) -> bool {
+        let mut walks = self.walks.as_slice().iter();
+        walks.any(|walk| walk.is_resync() && walk.next == 0)
+    }
+
     /// The pass of the resync that comes last.
     pub(super) fn last_resync(&self) -> Option<u32> {
         let mut walks = self.walks.as_slice().iter().rev();
@@ -202,7 +208,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Makes another resync a part of the last one, which begins anew where it has begun. Returns its number.
+    /// Makes another resync a part of the last one, which begins anew if it has begun. Returns its number.
     pub(super) fn join_resync(&mut self, bound: usize) -> Option<u32> {
         let walk = self.walks.as_mut_slice().iter_mut().rev();
         walk.into_iter().find_map(|walk| match walk.kind {

@@ -8,7 +8,7 @@ use core::error::Error;
 use core::fmt::Write;
 
 use super::*;
-use crate::fifo::{DeltaFifo, Mode};
+use crate::fifo::DeltaFifo;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
 use crate::storage::Inline;
@@ -420,7 +420,7 @@ fn replace_ends_at_an_object_without_a_key<S: Functions>() {
 
 fn deltas_are_applied<S: Functions>() {
     let mut store = store::<S>(&[("a", "x"), ("b", "x")]);
-    let mut fifo = DeltaFifo::<Obj, S>::with_key_fn(Obj::write_key, Mode::All);
+    let mut fifo = DeltaFifo::<Obj, S>::default();
     assert!(store.contains_key("a") && !store.contains_key("c"));
     // A resync stores nothing, a list stores what it names, and its tombstones delete.
     fifo.resync(&store).unwrap();

@@ -177,7 +177,47 @@ struct Listener<K, T> {
     /// The number of the first entry that it has not seen.
     next: u64,
     next_resync: Option<Instant>,
-    passes: Vec<u32>,
+    passes: Passes,
+}
+
+/// The resync passes in which a listener was due and of which something may be pending, oldest first, each with the end
+/// of the log when it began.
+///
+/// A cache has at most two passes at a time. So all of a pass is in the log when the next but one begins.
+#[derive(Debug, Default)]
+struct Passes(VecDeque<(u32, u64)>);
+
+impl Passes {
+    /// Adds a pass that begins at `end` of the log. The listener has read the log up to `read`.
+    fn begin(&mut self, pass: u32, end: u64, read: u64) {
+        if self.0.back().is_some_and(|&(last, _)| last == pass) {
+            return;
+        }
+        self.0.push_back((pass, end));
+        while self.0.get(2).is_some_and(|&(_, began)| began <= read) {
+            self.0.pop_front();
+        }
+        // Nothing of a pass is in the log if the log did not grow until the next but one.
+        let oldest = self.0.len().checked_sub(3);
+        if let Some(index) = oldest
+            && self.0.get(index).is_some_and(|&(_, began)| began == end)
+        {
+            self.0.remove(index);
+        }
+    }
+
+    fn contains(&self, pass: u32) -> bool {
+        let first = self.0.front().map_or(0, |&(first, _)| first);
+        let age = |pass: u32| pass.wrapping_sub(first);
+        let found = self
+            .0
+            .binary_search_by_key(&age(pass), |&(pass, _)| age(pass));
+        found.is_ok()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl<K, T> Default for Listeners<K, T> {
@@ -219,7 +259,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
                 self.first + self.log.len() as u64
             },
             next_resync: None,
-            passes: Vec::new(),
+            passes: Passes::default(),
         };
         self.listeners.insert(id, listener);
         self.sum_up();
@@ -385,6 +425,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     /// any. `pass` is what [`Cache::resync`](crate::Cache::resync) returned, or will return.
     pub fn begin_pass(&mut self, now: Instant, pass: u32) -> bool {
         let mut any = false;
+        let end = self.first + self.log.len() as u64;
         for listener in self.listeners.values_mut() {
             let (Some(due), Some(period)) = (listener.next_resync, listener.config.resync) else {
                 continue;
@@ -395,11 +436,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             // Exact periods; where one was missed altogether it is not made up for.
             let next = due + period;
             listener.next_resync = Some(if next > now { next } else { now + period });
-            // A pass is told before the next but a few begins.
-            if listener.passes.len() >= 16 {
-                listener.passes.remove(0);
+            if planted!(PassesForgotten) && listener.passes.len() >= 2 {
+                listener.passes.0.pop_front();
             }
-            listener.passes.push(pass);
+            listener.passes.begin(pass, end, listener.next);
             any = true;
         }
         any
@@ -443,7 +483,7 @@ impl<K, T> Listener<K, T> {
         match to {
             To::All => true,
             To::Unchanged => self.config.unchanged,
-            To::Pass(pass) => self.passes.contains(&pass) || planted!(PassForAll),
+            To::Pass(pass) => self.passes.contains(pass) || planted!(PassForAll),
         }
     }
 

@@ -158,3 +158,50 @@ fn a_resync_reaches_those_that_are_due() {
     }
     assert_eq!(told, ["two@2", "three@3", "two@4", "two@6", "three@6"]);
 }
+
+/// A listener with an unlimited backlog gets every pass in which it was due, however late it reads.
+#[test]
+fn a_slow_listener_gets_all_passes() {
+    let at = |s: u64| Instant::from_micros(s * 1_000_000);
+    let config = ListenerConfig::default().resync(Some(Duration::from_secs(1)));
+    let mut listeners = Listeners::default();
+    let id = listeners.join(config.clone().backlog(usize::MAX), [], false);
+    let fast = listeners.join(config, [], false);
+    listeners.next_resync(at(0));
+    let mut heard = 0;
+    for pass in 1..=100 {
+        assert!(listeners.begin_pass(at(pass.into()), pass));
+        // A pass over an empty cache notifies nobody.
+        for _ in 0..pass % 3 {
+            listeners.append(&Notification::Replayed {
+                key: &"a".to_string(),
+                object: &pass,
+                pass: Some(pass),
+            });
+        }
+        heard += drain(&mut listeners, fast).matches('=').count();
+        assert!(listeners.listeners[&fast].passes.len() <= 3);
+    }
+    assert_eq!(heard, 100);
+    let mut events = vec![];
+    while listeners.take(id, 3, &mut events) {}
+    let passes: Vec<u32> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Replayed { object, .. } => Some(*object),
+            Event::Added { .. } | Event::Updated { .. } | Event::Deleted { .. } | Event::Synced => {
+                None
+            }
+        })
+        .collect();
+    let expected: Vec<u32> = (1..=100)
+        .flat_map(|pass| vec![pass; pass as usize % 3])
+        .collect();
+    assert_eq!(passes, expected);
+
+    // Passes of which nothing is pending take no memory, whether or not the listener reads.
+    for pass in 101..1000 {
+        listeners.begin_pass(at(pass.into()), pass);
+    }
+    assert!(listeners.listeners[&id].passes.len() <= 3);
+}

@@ -1,7 +1,8 @@
 //! Storage that grows.
 
 use alloc::boxed::Box;
-use alloc::vec::{self, Vec};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -16,10 +17,10 @@ use crate::wire::FrameBuffer;
 /// `X` is the type of its short texts. A runtime that shares keys between threads gives one that is cheap to clone.
 ///
 /// ```
-/// use informer_core::{DeltaFifo, Heap, Mode};
+/// use informer_core::{DeltaFifo, Heap};
 ///
 /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
-/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key, Mode::All);
+/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key);
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]
@@ -200,10 +201,8 @@ const fn wide(hash: u32) -> u64 {
 pub enum HeapDeltas<T> {
     /// At most one.
     One(Option<Delta<T>>),
-    /// Several.
-    Many(Vec<Delta<T>>),
-    /// What is left of several; taking the oldest moves no other.
-    Rest(vec::IntoIter<Delta<T>>),
+    /// Several, in one piece.
+    Many(VecDeque<Delta<T>>),
 }
 
 impl<T> Default for HeapDeltas<T> {
@@ -216,48 +215,57 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
     const KEEPS_ALL: bool = true;
 
     fn push(&mut self, delta: Delta<T>) {
-        let mut many: Vec<Delta<T>> = match self {
+        let many: VecDeque<Delta<T>> = match self {
             Self::One(one @ None) => {
                 *one = Some(delta);
                 return;
             }
             Self::Many(many) => {
-                many.push(delta);
-                return;
+                many.push_back(delta);
+                if many.as_slices().1.is_empty() {
+                    return;
+                }
+                // The end has wrapped around. Moving all deltas into twice the room leaves enough for as many pushes as
+                // there are deltas, so that each costs the same on average.
+                let mut wider = VecDeque::with_capacity(2 * many.len());
+                wider.extend(many.drain(..));
+                wider
             }
-            Self::One(one) => one.take().into_iter().collect(),
-            Self::Rest(rest) => core::mem::take(rest).collect(),
+            Self::One(one) => {
+                let mut two = VecDeque::with_capacity(2);
+                two.extend(one.take());
+                two.push_back(delta);
+                two
+            }
         };
-        many.push(delta);
         *self = Self::Many(many);
     }
 
     fn pop_newest(&mut self) -> Option<Delta<T>> {
         match self {
             Self::One(one) => one.take(),
-            Self::Many(many) => many.pop(),
-            Self::Rest(rest) => rest.next_back(),
+            Self::Many(many) => many.pop_back(),
         }
     }
 
     fn pop_oldest(&mut self) -> Option<Delta<T>> {
         match self {
             Self::One(one) => one.take(),
-            Self::Many(many) => {
-                let mut rest = core::mem::take(many).into_iter();
-                let oldest = rest.next();
-                *self = Self::Rest(rest);
-                oldest
-            }
-            Self::Rest(rest) => rest.next(),
+            Self::Many(many) => many.pop_front(),
         }
     }
 
     fn as_slice(&self) -> &[Delta<T>] {
         match self {
             Self::One(one) => one.as_slice(),
-            Self::Many(many) => many,
-            Self::Rest(rest) => rest.as_slice(),
+            Self::Many(many) => many.as_slices().0,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Delta<T>] {
+        match self {
+            Self::One(one) => one.as_mut_slice(),
+            Self::Many(many) => many.as_mut_slices().0,
         }
     }
 }
@@ -532,5 +540,30 @@ impl fmt::Debug for HeapPostings {
         f.debug_struct("HeapPostings")
             .field("values", &self.values.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delta::{DeltaKind, Payload};
+
+    /// With n deltas pending, taking one and adding one moves the others once in n times.
+    #[test]
+    fn a_long_list_of_deltas_is_rarely_moved() {
+        const PENDING: usize = 100;
+        let mut deltas = HeapDeltas::default();
+        let new = |number| Delta::new(DeltaKind::Updated, Payload::Object(number));
+        (0..PENDING).for_each(|number| deltas.push(new(number)));
+        let mut moves = 0;
+        for number in PENDING..20 * PENDING {
+            let oldest = deltas.pop_oldest().unwrap();
+            assert_eq!(oldest.object(None), Some(&(number - PENDING)));
+            let before = core::ptr::from_ref(&deltas.as_slice()[0]);
+            deltas.push(new(number));
+            assert_eq!(deltas.as_slice().len(), PENDING);
+            moves += usize::from(before != core::ptr::from_ref(&deltas.as_slice()[0]));
+        }
+        assert!(moves <= 20, "{moves}");
     }
 }

@@ -17,11 +17,11 @@ use crate::wire::FrameBuffer;
 /// While all are taken, nothing is read.
 ///
 /// ```
-/// use informer_core::{DeltaFifo, Inline, Mode};
+/// use informer_core::{DeltaFifo, Inline};
 ///
 /// type Small = Inline<16, 64, 1024>;
 /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
-/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::with_key_fn(by_key, Mode::Merged);
+/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::merged_with_key_fn(by_key);
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]
@@ -191,6 +191,10 @@ impl<T> DeltaList<T> for InlineDeltas<T> {
 
     fn as_slice(&self) -> &[Delta<T>] {
         &self.0
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Delta<T>] {
+        &mut self.0
     }
 }
 

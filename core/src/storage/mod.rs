@@ -119,6 +119,8 @@ pub trait DeltaList<T>: Default {
     fn pop_oldest(&mut self) -> Option<Delta<T>>;
     /// Returns the deltas, oldest first.
     fn as_slice(&self) -> &[Delta<T>];
+    /// Returns the deltas, oldest first, to change them.
+    fn as_mut_slice(&mut self) -> &mut [Delta<T>];
 }
 
 /// What the indexes know: which slots have which value.

@@ -4,8 +4,7 @@ use core::fmt::{self, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use informer_core::{
-    DeltaFifo, DeltaKind, Heap, Indexer, Inline, Keyed, KnownObjects, Mode, Payload, Storage,
-    Tombstone,
+    DeltaFifo, DeltaKind, Heap, Indexer, Inline, Keyed, KnownObjects, Payload, Storage, Tombstone,
 };
 
 const KEYS: [&str; 6] = ["a/x", "a/y", "b/x", "b/y", "c", "d"];
@@ -30,9 +29,9 @@ impl Keyed for Pod {
 /// # Panics
 /// Where these do not agree.
 pub fn queues(data: &[u8]) {
-    let mut all = Both::<Heap>::new(Mode::All);
-    let mut merged = Both::<Heap>::new(Mode::Merged);
-    let mut small = Both::<Small>::new(Mode::Merged);
+    let mut all = Both::<Heap>::new(DeltaFifo::new());
+    let mut merged = Both::<Heap>::new(DeltaFifo::merged());
+    let mut small = Both::<Small>::new(DeltaFifo::merged());
     let mut model = Model::default();
     let mut truth: BTreeMap<u8, u32> = BTreeMap::new();
     for (n, op) in data.chunks(2).enumerate().take(400) {
@@ -107,9 +106,9 @@ struct Both<S: Storage> {
 }
 
 impl<S: Storage> Both<S> {
-    fn new(mode: Mode) -> Self {
+    fn new(fifo: DeltaFifo<Pod, S>) -> Self {
         Self {
-            fifo: DeltaFifo::with_key_fn(Pod::write_key, mode),
+            fifo,
             store: Indexer::new(),
         }
     }

@@ -5,8 +5,8 @@ use core::fmt;
 use informer_core::json::{as_str, as_u64, value_at};
 use informer_core::{
     Cache, CacheConfig, Change, End, Frame, Head, Heap, Informer, Initial, Inline, Instant,
-    KeyError, Mode, Notification, Object, Output, OwnedResource, Phase, Problem, RawObject,
-    Reflector, ReflectorConfig, Report, RequestId, Resource, Storage, Verb, decode_object,
+    KeyError, Notification, Object, Output, OwnedResource, Phase, Problem, RawObject, Reflector,
+    ReflectorConfig, Report, RequestId, Resource, Storage, Verb, decode_object,
 };
 
 use super::cluster::State;
@@ -384,9 +384,7 @@ impl<S: SimStorage> Parts<S> {
         } else {
             CacheConfig::default()
         };
-        if world.merged {
-            cache_config.mode = Mode::Merged;
-        }
+        cache_config.merged |= world.merged;
         let sources = u16::try_from(world.scopes.len()).unwrap_or(1);
         let mut cache = Cache::new(cache_config, sources, seed);
         let added = cache.add_index("app", S::by_label());
