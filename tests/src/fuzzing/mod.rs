@@ -9,10 +9,12 @@
 
 mod queues;
 mod scanner;
+mod server;
 mod wire;
 
 pub use queues::queues;
 pub use scanner::scanner;
+pub use server::server;
 pub use wire::wire;
 
 use crate::sim::runner::run_plan;
@@ -22,10 +24,11 @@ use crate::sim::{Plan, Variant};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     ("scanner", scanner),
     ("wire", wire),
     ("queues", queues),
+    ("server", server),
     ("simulation", simulation),
 ];
 

@@ -30,7 +30,8 @@ impl FakeServer {
     /// There are POST to a collection, and PUT, PATCH and DELETE of one object, each with `/status` as well, which writes
     /// the status alone. A patch of the types `merge-patch`, `strategic-merge-patch` (lists are replaced) and
     /// `apply-patch` (in JSON; fields that are left out stay, and no conflict is found) is merged; others are refused.
-    /// Nothing is validated, nothing is defaulted, there is no garbage collection, and no fault meets a write.
+    /// An object whose metadata has members of the wrong types is refused with 400, as it cannot be decoded. Nothing else
+    /// is validated, nothing is defaulted, there is no garbage collection, and no fault meets a write.
     ///
     /// ```
     /// use informer_core::Instant;
@@ -240,15 +241,20 @@ impl<'a> Target<'a> {
     /// Gives an object the namespace and the name of the path, which it must not contradict.
     fn place(&self, object: Value, name: Option<&str>) -> Result<Value, Status> {
         let Value::Object(mut object) = object else {
-            return Err(Status::bad_request("the body is no object"));
+            return Err(mistyped("the body", "object"));
         };
-        let metadata = object
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(Map::new()));
+        let metadata = object.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = Value::Object(Map::new());
+        }
+        let Value::Object(metadata) = metadata else {
+            return Err(mistyped("metadata", "object"));
+        };
+        check_types(metadata)?;
         for (member, wanted) in [("namespace", self.path.namespace), ("name", name)] {
             let Some(wanted) = wanted else { continue };
             match metadata.get(member).and_then(Value::as_str) {
-                None | Some("") => metadata[member] = wanted.into(),
+                None | Some("") => drop(metadata.insert(member.to_string(), wanted.into())),
                 Some(given) if given == wanted => {}
                 Some(_) => {
                     return Err(Status::bad_request(
@@ -285,6 +291,51 @@ impl<'a> Target<'a> {
 
 fn parse(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))
+}
+
+/// Checks the types of the members of `metadata`. As in Go, null stands for a member that is left out.
+fn check_types(metadata: &Map<String, Value>) -> Result<(), Status> {
+    for (member, value) in metadata {
+        let of_text = |value: &Value| value.is_string() || value.is_null();
+        let (is_right, wanted) = match member.as_str() {
+            "name" | "generateName" | "namespace" | "uid" | "resourceVersion"
+            | "creationTimestamp" => (value.is_string(), "string"),
+            "labels" | "annotations" => {
+                let object = value.as_object();
+                let is_right = object.is_some_and(|object| object.values().all(of_text));
+                (is_right, "object of strings")
+            }
+            "finalizers" => {
+                let is_right = value
+                    .as_array()
+                    .is_some_and(|list| list.iter().all(of_text));
+                (is_right, "array of strings")
+            }
+            "ownerReferences" | "managedFields" => {
+                let list = value.as_array();
+                let is_right = list.is_some_and(|list| list.iter().all(Value::is_object));
+                (is_right, "array of objects")
+            }
+            _ => continue,
+        };
+        if !is_right && !value.is_null() {
+            return Err(mistyped(&["metadata.", member].concat(), wanted));
+        }
+    }
+    Ok(())
+}
+
+/// The object cannot be decoded.
+fn mistyped(what: &str, wanted: &str) -> Status {
+    Status::bad_request(
+        [
+            "the object provided is unrecognized: ",
+            what,
+            " is not of type ",
+            wanted,
+        ]
+        .concat(),
+    )
 }
 
 /// Merges as RFC 7386 says: objects member by member, null removes, and everything else replaces.

@@ -165,3 +165,70 @@ fn what_makes_no_sense_is_refused() {
     let last = server.log().iter().last().unwrap();
     assert_eq!(last.status, Some(400));
 }
+
+#[test]
+fn a_body_of_the_wrong_types_is_a_bad_request() {
+    let mut server = FakeServer::new(1);
+    let one = format!("{MAPS}/web");
+    assert_eq!(send(&mut server, "POST", MAPS, map("web", "1")).0, 201);
+    let before = server.version();
+    let named = |member: &str, value: &Value| {
+        let mut object = json!({ "metadata": { "name": "web" } });
+        object["metadata"][member] = value.clone();
+        object
+    };
+    let mut bodies: Vec<Value> = [json!("x"), json!(1), json!(true), json!([]), json!([{}])]
+        .into_iter()
+        .flat_map(|value| [json!({ "metadata": value }), value])
+        .collect();
+    for member in [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
+        bodies
+            .extend([json!(1), json!([]), json!({ "a": "b" })].map(|value| named(member, &value)));
+    }
+    for member in ["labels", "annotations"] {
+        bodies.extend(
+            [json!("x"), json!(["a"]), json!({ "a": 1 })].map(|value| named(member, &value)),
+        );
+    }
+    for member in ["finalizers", "ownerReferences", "managedFields"] {
+        bodies.extend([json!("x"), json!({}), json!([1])].map(|value| named(member, &value)));
+    }
+    for body in &bodies {
+        for (method, target, content_type) in [
+            ("POST", MAPS, "application/json"),
+            ("PUT", one.as_str(), "application/json"),
+            ("PATCH", one.as_str(), MERGE),
+            ("PATCH", one.as_str(), APPLY),
+        ] {
+            let (status, answer) = write(&mut server, (method, target), content_type, body);
+            let shown = (status, &answer["kind"], &answer["reason"]);
+            let expected = (400, &json!("Status"), &json!("BadRequest"));
+            assert_eq!(shown, expected, "{method} {content_type} {body}");
+        }
+    }
+    assert_eq!(server.version(), before);
+    // What Go decodes to nothing is left out, and taken from the path.
+    assert_eq!(
+        send(
+            &mut server,
+            "POST",
+            "/api/v1/nodes",
+            json!({ "metadata": "x" })
+        )
+        .0,
+        400
+    );
+    let nothing = json!({ "metadata": { "name": "other", "labels": null, "uid": null } });
+    assert_eq!(send(&mut server, "POST", MAPS, nothing).0, 201);
+    assert_eq!(
+        send(&mut server, "PUT", &one, json!({ "metadata": null })).0,
+        200
+    );
+}

@@ -1,0 +1,6 @@
+#![no_main]
+
+use informer_tests::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| fuzzing::server(data));
