@@ -14,6 +14,11 @@ use crate::wire::FrameBuffer;
 
 /// Takes what a driver finds: decodes it, applies it to a cache, and tells of it.
 pub trait Sink<X> {
+    /// After how many frames and chunks the driver lets other tasks run although there is more to read. A turn costs a
+    /// wake and one more poll of the task, so that an executor with threads is served best by a hundred or so. On a
+    /// device, where a frame takes a millisecond, fewer keep the others responsive.
+    const TURN: u16 = 128;
+
     /// Takes a frame. It may be gathered until [`Sink::flush`].
     fn frame(&mut self, now: Instant, frame: Frame<'_, X>);
 
@@ -21,8 +26,8 @@ pub trait Sink<X> {
     /// waits, so that many events that came at once are one batch.
     fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
 
-    /// Hears that the driver waits since [`Sink::poll_ready`] says so, and not for the server. Like a flush, unless the
-    /// sink has something under way that it wants to go on with; the flush comes in any case.
+    /// Called when the driver is blocked on [`Sink::poll_ready`] rather than on the server. The default flushes; a sink
+    /// with work under way on other threads may go on with that instead, and is flushed later in any case.
     fn pause(&mut self, now: Instant, version: &ResourceVersion<X>) {
         self.flush(now, version);
     }
@@ -41,6 +46,9 @@ pub trait Sink<X> {
     }
 
     /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
+    ///
+    /// The driver may call this again in the same poll of its task, after [`Sink::pause`]. A sink that wants to give other
+    /// tasks a turn sets [`Sink::TURN`] instead.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Waits for something the user wants.
@@ -105,7 +113,7 @@ pub async fn drive<R, S, T, C, K>(
     let mut body: Option<(RequestId, T::Body)> = None;
     // The request is long, and there is one at a time: it is written where it stays.
     let mut target = Line::<S>(S::Line::default());
-    let mut gathered = Gathered(false);
+    let mut gathered = Gathered::default();
     loop {
         let mut step = advance(reflector, timer.now(), sink, Some(&mut target));
         if step.cancelled || step.send.is_some() {
@@ -211,17 +219,43 @@ impl Pending {
     }
 }
 
-/// Whether the sink has been handed frames that it has not been told to apply.
-struct Gathered(bool);
+/// What was read since the sink was flushed, and since other tasks had a turn.
+#[derive(Default)]
+struct Gathered {
+    /// The sink has frames to apply.
+    any: bool,
+    /// Frames and chunks since other tasks had a turn.
+    read: u16,
+}
 
 impl Gathered {
+    /// Counts a frame or a chunk, and lets other tasks run if it was the last of a turn.
+    ///
+    /// The transport may have everything at hand already, and then nothing else in the driver ever waits.
+    async fn count<X, K: Sink<X>>(&mut self) {
+        self.read += 1;
+        if self.read < K::TURN {
+            return;
+        }
+        self.read = 0;
+        let mut has_yielded = false;
+        poll_fn(|cx| {
+            if core::mem::replace(&mut has_yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
     fn flush<R: Target, S: Storage, K: Sink<S::Text>>(
         &mut self,
         timer: &mut impl Timer,
         sink: &mut K,
         reflector: &Reflector<R, S>,
     ) {
-        if core::mem::take(&mut self.0) {
+        if core::mem::take(&mut self.any) {
             sink.flush(timer.now(), reflector.version());
         }
     }
@@ -417,7 +451,8 @@ where
         }
     };
     let mut now = timer.now();
-    gathered.0 = true;
+    gathered.any = true;
+    gathered.count::<S::Text, K>().await;
     loop {
         let held_back = {
             let Some(frame) = reflector.next_frame(now, id, &mut chunk) else {
@@ -435,6 +470,7 @@ where
             }
             poll_fn(|cx| Poll::Ready(sink.poll_ready(cx).is_pending())).await
         };
+        gathered.count::<S::Text, K>().await;
         if held_back {
             wait_for_room(reflector, timer, sink).await;
             now = timer.now();

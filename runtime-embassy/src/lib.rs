@@ -71,6 +71,7 @@ mod resources;
 mod runner;
 mod timer;
 mod turns;
+mod waiters;
 
 pub use credentials::{Anonymous, Credentials};
 pub use embedded_io_async::ErrorKind;
@@ -89,6 +90,7 @@ pub use net::TcpLink;
 pub use resources::{Resources, new};
 pub use runner::Runner;
 pub use timer::EmbassyTimer;
+pub use waiters::{MAX_WAITERS, TooManyWaiters};
 
 use core::time::Duration;
 

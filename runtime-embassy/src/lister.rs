@@ -8,6 +8,7 @@ use core::task::Poll;
 use informer_core::{Object, ResourceVersion, Storage};
 
 use crate::resources::{Objects, Resources};
+use crate::waiters::TooManyWaiters;
 
 /// Asks the cache of an informer, and gives its [`Runner`](crate::Runner) orders. It is `Copy`, and for one executor.
 ///
@@ -145,26 +146,35 @@ where
     }
 
     /// Waits until [`Lister::is_synced`].
-    pub async fn synced(&self) {
+    ///
+    /// # Errors
+    /// Fails as [`Lister::changed`] does.
+    pub async fn synced(&self) -> Result<(), TooManyWaiters> {
         while !self.is_synced() {
-            self.changed().await;
+            self.changed().await?;
         }
+        Ok(())
     }
 
-    /// Waits until something has changed: an object, the version, whether the cache is synced. At most four tasks wait
-    /// well; more wake each other for nothing.
-    pub async fn changed(&self) {
+    /// Waits until something has changed: an object, the version, whether the cache is synced.
+    ///
+    /// A task is woken by a change only, so a device can sleep until then.
+    ///
+    /// # Errors
+    /// Fails at once if [`MAX_WAITERS`](crate::MAX_WAITERS) futures of this informer wait already: there is no memory for
+    /// another waker.
+    pub async fn changed(&self) -> Result<(), TooManyWaiters> {
         let seen = self.resources.changes.get();
+        let place = self.resources.waiters.join()?;
         poll_fn(|cx| {
             if self.resources.changes.get() != seen {
                 return Poll::Ready(());
             }
-            if let Ok(mut waiting) = self.resources.waiting.try_borrow_mut() {
-                waiting.register(cx.waker());
-            }
+            place.register(cx.waker());
             Poll::Pending
         })
         .await;
+        Ok(())
     }
 
     /// Replays every object to the handler, without asking the API server.

@@ -4,11 +4,11 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::task::Waker;
 
-use embassy_sync::waitqueue::MultiWakerRegistration;
 use informer_core::{Cache, CacheConfig, Decode, Object, ReflectorConfig, Storage, Target};
 
 use crate::lister::Lister;
 use crate::runner::Runner;
+use crate::waiters::Waiters;
 
 /// The objects of an informer: its cache.
 pub(crate) type Objects<V, S> = Cache<Object<V, <S as Storage>::Text>, S>;
@@ -28,9 +28,8 @@ pub struct Resources<V, S: Storage> {
     pub(crate) orders: Cell<Orders>,
     /// The runner.
     pub(crate) runner: Cell<Option<Waker>>,
-    /// Who waits for something to change.
-    pub(crate) waiting: RefCell<MultiWakerRegistration<4>>,
-    /// Counts what changed, so that nobody who waits misses it.
+    pub(crate) waiters: Waiters,
+    /// Counts changes, so that no waiter misses one.
     pub(crate) changes: Cell<u32>,
 }
 
@@ -54,7 +53,7 @@ where
             cache: RefCell::new(Cache::new(CacheConfig::default(), 1, seed)),
             orders: Cell::new(Orders::default()),
             runner: Cell::new(None),
-            waiting: RefCell::new(MultiWakerRegistration::new()),
+            waiters: Waiters::new(),
             changes: Cell::new(0),
         }
     }
@@ -72,9 +71,7 @@ where
     /// Says that something changed.
     pub(crate) fn changed(&self) {
         self.changes.set(self.changes.get().wrapping_add(1));
-        if let Ok(mut waiting) = self.waiting.try_borrow_mut() {
-            waiting.wake();
-        }
+        self.waiters.wake();
     }
 }
 

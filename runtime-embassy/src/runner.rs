@@ -15,9 +15,6 @@ use crate::handler::Handler;
 use crate::resources::Resources;
 use crate::timer::EmbassyTimer;
 
-/// After so many frames others have their turn, where more are there already.
-const FRAMES_AT_ONCE: u8 = 16;
-
 /// Lists, watches, keeps the cache and calls the handler. [`new`](crate::new) gives it; its future is a task's.
 #[must_use = "nothing happens before it runs"]
 pub struct Runner<'a, R, D: Decode, S: Storage> {
@@ -145,7 +142,6 @@ where
             resources: self.resources,
             decode: self.decode,
             handler,
-            frames: 0,
             resync: self.resync,
             next_resync: self.resync.map(|period| timer.now() + period),
         };
@@ -196,7 +192,6 @@ struct CacheSink<'a, D: Decode, S: Storage, H, J> {
     resources: &'a Resources<D::Value, S>,
     decode: D,
     handler: H,
-    frames: u8,
     resync: Option<Duration>,
     next_resync: Option<Instant>,
 }
@@ -222,6 +217,8 @@ impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J: Journal> Sink<S::T
 where
     S::Text: PartialEq,
 {
+    const TURN: u16 = 16;
+
     fn frame(&mut self, _now: Instant, frame: Frame<'_, S::Text>) {
         {
             let Ok(mut cache) = self.resources.cache.try_borrow_mut() else {
@@ -236,7 +233,6 @@ where
                 None => take_frame(&self.decode, &mut cache, 0, frame, report),
             }
         }
-        self.frames = self.frames.saturating_add(1);
         // One at a time: each state is told, and the queue needs room for one.
         self.tell();
     }
@@ -264,13 +260,9 @@ where
         self.handler.report(report);
     }
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.frames < FRAMES_AT_ONCE {
-            return Poll::Ready(());
-        }
-        self.frames = 0;
-        cx.waker().wake_by_ref();
-        Poll::Pending
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        // Each frame is applied at once.
+        Poll::Ready(())
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {

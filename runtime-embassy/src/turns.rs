@@ -94,9 +94,9 @@ impl<const M: usize> Drop for Place<'_, M> {
         let mut state = self.turns.0.borrow_mut();
         let was_first = state.queue.front() == Some(&self.number);
         state.queue.retain(|number| *number != self.number);
-        if was_first {
-            state.wake_first();
-        }
+        let next = if was_first { state.take_first() } else { None };
+        drop(state);
+        next.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -108,20 +108,18 @@ impl<const M: usize> Drop for Turn<'_, M> {
     fn drop(&mut self) {
         let mut state = self.0.0.borrow_mut();
         state.is_taken = false;
-        state.wake_first();
+        let next = state.take_first();
+        drop(state);
+        next.into_iter().for_each(Waker::wake);
     }
 }
 
 impl<const M: usize> State<M> {
-    fn wake_first(&mut self) {
-        if self.is_taken {
-            return;
-        }
-        if let Some(number) = self.queue.front()
-            && let Some(waker) = self.wakers.get_mut(*number).and_then(Option::take)
-        {
-            waker.wake();
-        }
+    /// Takes the waker of the first in the queue, if it is its turn. It is woken after the state is no longer borrowed: an
+    /// executor may poll in `wake`.
+    fn take_first(&mut self) -> Option<Waker> {
+        let number = self.queue.front().filter(|_| !self.is_taken)?;
+        self.wakers.get_mut(*number)?.take()
     }
 }
 

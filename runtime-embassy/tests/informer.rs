@@ -7,18 +7,22 @@
 
 mod support;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use embedded_storage::nor_flash::{
     ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
 };
 use informer_core::journal::FlashJournal;
+use informer_core::{Body, FailureKind, Get, Head, TransportError};
 use informer_embassy::{
-    Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, Notification, RawObject,
-    Resource, Resources, Told, config, json, new,
+    Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, MAX_WAITERS, Notification,
+    RawObject, Resource, Resources, Told, TooManyWaiters, config, json, new,
 };
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, Simulation, Verb, VirtualClock};
 use serde_json::json;
@@ -496,10 +500,10 @@ fn who_waits_hears_of_every_change() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let heard = seen.clone();
     bench.simulation.spawn(async move {
-        maps.synced().await;
+        maps.synced().await.unwrap();
         heard.borrow_mut().push(0);
         loop {
-            maps.changed().await;
+            maps.changed().await.unwrap();
             heard.borrow_mut().push(maps.len().unwrap());
         }
     });
@@ -513,4 +517,112 @@ fn who_waits_hears_of_every_change() {
         heard.starts_with(&[0]) && heard.contains(&1) && heard.ends_with(&[2]),
         "{heard:?}"
     );
+}
+
+#[test]
+fn waiters_are_polled_only_when_something_changed() {
+    let mut bench = Bench::new(4096);
+    let (maps, _log) = bench.watch("configmaps");
+    bench.wait(1);
+    let polls = Rc::new(Cell::new(0));
+    let changes = Rc::new(Cell::new(0));
+    for _ in 0..MAX_WAITERS {
+        let (polls, changes) = (polls.clone(), changes.clone());
+        bench.simulation.spawn(async move {
+            let mut waiting = Box::pin(async {
+                loop {
+                    maps.changed().await.unwrap();
+                    changes.set(changes.get() + 1);
+                }
+            });
+            poll_fn(move |cx| {
+                polls.set(polls.get() + 1);
+                assert!(polls.get() < 10_000, "they wake each other");
+                waiting.as_mut().poll(cx)
+            })
+            .await
+        });
+    }
+    bench.wait(1);
+    assert_eq!(
+        (polls.take(), changes.take()),
+        (MAX_WAITERS, 0),
+        "each waits"
+    );
+    bench.put("configmaps", "a", 1);
+    bench.wait(1);
+    let (polled, changed) = (polls.take(), changes.take());
+    assert!(changed >= MAX_WAITERS, "each hears of it: {changed}");
+    assert_eq!(polled, changed, "none is woken without a change");
+    let mut cx = Context::from_waker(Waker::noop());
+    let one_more = pin!(maps.changed()).poll(&mut cx);
+    assert_eq!(one_more, Poll::Ready(Err(TooManyWaiters)));
+}
+
+#[test]
+fn a_body_that_is_there_already_leaves_other_tasks_their_turn() {
+    let resources = Box::leak(Box::new(Resources::<u64, Memory>::new(1)));
+    let decode: fn(&RawObject<'_>) -> Result<u64, &'static str> = data;
+    let resource = Resource::new("", "v1", "configmaps");
+    let (lister, runner) = new(resources, resource, decode, config(), 1);
+    let read = Rc::new(Cell::new(0));
+    let transport = AllThere(read.clone());
+    let running = runner.run_on(VirtualClock::new(), transport, |_: Told<'_, u64, Text>| ());
+    let mut running = pin!(running);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut most = 0;
+    for _ in 0..CHUNKS {
+        let before = read.get();
+        assert!(running.as_mut().poll(&mut cx).is_pending());
+        most = most.max(read.get() - before);
+    }
+    assert!(read.get() > CHUNKS && lister.is_synced(), "all is read");
+    assert!(most <= 16, "{most} chunks in one poll");
+}
+
+const CHUNKS: usize = 5_000;
+
+/// Answers a list with a body in many chunks, of which most have no object, and no request after it.
+struct AllThere(Rc<Cell<usize>>);
+
+#[derive(Debug)]
+struct Never;
+
+impl std::fmt::Display for Never {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("never")
+    }
+}
+
+impl TransportError for Never {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Other
+    }
+}
+
+impl informer_embassy::Transport for AllThere {
+    type Body = Self;
+    type Error = Never;
+
+    async fn send(&mut self, _get: Get<'_>) -> Result<(Head, Self), Never> {
+        if self.0.get() > 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok((Head::new(200), Self(self.0.clone())))
+    }
+}
+
+impl Body for AllThere {
+    type Error = Never;
+
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Never> {
+        let number = self.0.replace(self.0.get() + 1);
+        Ok(match number {
+            0 => Some(br#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":["#),
+            CHUNKS => Some(b"]}"),
+            1.. if number > CHUNKS => None,
+            1000 => Some(br#"{"metadata":{"namespace":"prod","name":"a","resourceVersion":"5"},"data":{"n":"1"}}"#),
+            _ => Some(b" "),
+        })
+    }
 }

@@ -1,6 +1,5 @@
 //! Audits of a source: lists of the metadata that are compared with the cache.
 
-use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
@@ -208,10 +207,8 @@ impl<V> Sink<Key> for List<'_, V> {
         self.failure = error.to_string();
     }
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // A body that is always there would keep the thread from all others.
-        let mut budget = core::pin::pin!(tokio::task::consume_budget());
-        Pin::as_mut(&mut budget).poll(cx)
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
     }
 
     fn poll_command(&mut self, _cx: &mut Context<'_>) -> Poll<Command> {

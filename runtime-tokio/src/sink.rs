@@ -472,13 +472,10 @@ where
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(outbox) = &mut self.outbox
-            && outbox.poll_room(cx).is_pending()
-        {
-            return Poll::Pending;
+        match &mut self.outbox {
+            Some(outbox) => outbox.poll_room(cx),
+            None => Poll::Ready(()),
         }
-        // A body that is always there would keep the thread from all others, from those who read events too.
-        core::pin::pin!(tokio::task::consume_budget()).poll(cx)
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {

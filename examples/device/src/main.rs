@@ -115,7 +115,10 @@ fn tell(told: Told<'_, Value, Text>) {
 #[embassy_executor::task]
 async fn show_and_end(lister: Lister<'static, Value, Memory>) {
     while lister.with("device/end", |_| ()) != Ok(Some(())) || !lister.is_synced() {
-        lister.changed().await;
+        if let Err(error) = lister.changed().await {
+            hprintln!("{}", error);
+            return;
+        }
     }
     let printed = lister.for_each(|key, object| {
         hprintln!(
