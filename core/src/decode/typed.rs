@@ -136,7 +136,12 @@ impl<T: DeserializeOwned> Json<T> {
             }
         };
         let labels = if self.keep_labels {
-            raw.labels().map(Into::into)
+            match raw.labels() {
+                Some(labels) if !prune.is_nothing() => prune
+                    .part(&["metadata", "labels"], labels)
+                    .map(Vec::into_boxed_slice),
+                labels => labels.map(Into::into),
+            }
         } else {
             None
         };

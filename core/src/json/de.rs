@@ -6,8 +6,10 @@
 
 use alloc::string::String;
 
+use serde::de::value::MapDeserializer;
 use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
@@ -92,6 +94,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
                 let mut elements = Elements {
                     value: Value { depth, ..self },
                     left,
+                    next: 0,
                 };
                 let made = visitor.visit_seq(&mut elements)?;
                 elements.finish()?;
@@ -115,10 +118,17 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        // A value that is kept as text.
+        // A value that is kept as text, serde_json's `RawValue`.
         if name.starts_with("$serde_json::private::") {
-            let mut json = serde_json::Deserializer::from_slice(self.token()?);
-            return json.deserialize_newtype_struct(name, visitor);
+            let below = self.below;
+            let json = self.token()?;
+            if below.is_nothing() {
+                let mut json = serde_json::Deserializer::from_slice(json);
+                return json.deserialize_newtype_struct(name, visitor);
+            }
+            // As serde_json does it: a map whose only key is the name.
+            let kept = String::from_utf8(below.copy(json)).map_err(Error::custom)?;
+            return visitor.visit_map(MapDeserializer::new(core::iter::once((name, kept))));
         }
         visitor.visit_newtype_struct(self)
     }
@@ -129,11 +139,26 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if !self.below.is_nothing() && self.cursor.peek() == Some(b'{') {
+            let depth = self.deeper()?;
+            self.cursor.eat(b'{');
+            let below = self.below;
+            let mut members = Members {
+                value: Value { depth, ..self },
+                below,
+            };
+            let made = visitor.visit_enum(&mut members)?;
+            members.finish()?;
+            return Ok(made);
+        }
         let token = self.token()?;
         serde_json::Deserializer::from_slice(token).deserialize_enum(name, variants, visitor)
     }
 
     fn deserialize_bytes<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        if self.cursor.peek() == Some(b'[') {
+            return self.deserialize_any(visitor);
+        }
         let token = self.token()?;
         serde_json::Deserializer::from_slice(token).deserialize_bytes(visitor)
     }
@@ -211,7 +236,17 @@ struct Members<'c, 'a> {
     below: Below,
 }
 
-impl Members<'_, '_> {
+impl<'a> Members<'_, 'a> {
+    /// The value of the member whose key was read last.
+    fn content(&mut self) -> Value<'_, 'a> {
+        Value {
+            text: self.value.text,
+            cursor: &mut *self.value.cursor,
+            below: self.below,
+            depth: self.value.depth,
+        }
+    }
+
     fn finish(&mut self) -> Result<(), Error> {
         if self.value.cursor.eat(b'}') {
             return Ok(());
@@ -250,12 +285,45 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(Value {
-            text: self.value.text,
-            cursor: &mut *self.value.cursor,
-            below: self.below,
-            depth: self.value.depth,
-        })
+        seed.deserialize(self.content())
+    }
+}
+
+/// An enum in an object: the variant is the key of its only member.
+impl<'a> EnumAccess<'a> for &mut Members<'_, 'a> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'a>>(mut self, seed: V) -> Result<(V::Value, Self), Error> {
+        let variant = self.next_key_seed(seed)?;
+        Ok((
+            variant.ok_or_else(|| Error::custom("an enum has no variant"))?,
+            self,
+        ))
+    }
+}
+
+impl<'a> VariantAccess<'a> for &mut Members<'_, 'a> {
+    type Error = Error;
+
+    fn unit_variant(mut self) -> Result<(), Error> {
+        self.next_value()
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'a>>(mut self, seed: T) -> Result<T::Value, Error> {
+        self.next_value_seed(seed)
+    }
+
+    fn tuple_variant<V: Visitor<'a>>(self, len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.content().deserialize_tuple(len, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'a>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.content().deserialize_struct("", fields, visitor)
     }
 }
 
@@ -305,6 +373,8 @@ struct Elements<'c, 'a> {
     value: Value<'c, 'a>,
     /// How many there still are, those that are left out included.
     left: usize,
+    /// The index of the next one, those that are left out included.
+    next: usize,
 }
 
 impl Elements<'_, '_> {
@@ -329,7 +399,9 @@ impl<'a> SeqAccess<'a> for &mut Elements<'_, 'a> {
                 return Ok(None);
             }
             self.left = self.left.saturating_sub(1);
-            match self.value.below.element() {
+            let index = self.next;
+            self.next += 1;
+            match self.value.below.element(index) {
                 Member::Skip => {
                     self.value.token()?;
                 }
@@ -445,6 +517,100 @@ mod tests {
         let thing: Thing = read(json.as_bytes(), PRUNE).unwrap();
         assert!(thing.labels.is_empty() && thing.count.is_none());
         assert_eq!(thing.list, Some(alloc::vec![Inner { a: 1 }]));
+    }
+
+    /// What may guard secrets has to reach into every type: the result is what the pruned JSON gives.
+    #[test]
+    fn leaves_out_of_every_type() {
+        use serde_json::value::RawValue;
+
+        #[derive(Deserialize, PartialEq, Debug)]
+        enum Tree {
+            Struct {
+                x: Option<u8>,
+                deep: Option<Box<Self>>,
+            },
+            One(BTreeMap<String, u8>),
+            Tuple(u8, BTreeMap<String, u8>),
+            List(Vec<u8>),
+        }
+        #[derive(Deserialize, PartialEq, Debug)]
+        #[serde(tag = "t", content = "c")]
+        enum Adjacent {
+            A { x: Option<u8> },
+        }
+        #[derive(Deserialize, PartialEq, Debug)]
+        #[serde(untagged)]
+        enum Untagged {
+            A { x: Option<u8>, y: u8 },
+        }
+        #[derive(Deserialize, Debug)]
+        struct All {
+            tree: Vec<Tree>,
+            adjacent: Adjacent,
+            untagged: Untagged,
+            raw: Box<RawValue>,
+            whole: Box<RawValue>,
+            bytes: Bytes,
+        }
+        #[derive(PartialEq, Debug)]
+        struct Bytes(Vec<u8>);
+        impl<'de> Deserialize<'de> for Bytes {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Sequence;
+                impl<'de> Visitor<'de> for Sequence {
+                    type Value = Bytes;
+                    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                        f.write_str("bytes")
+                    }
+                    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Bytes, A::Error> {
+                        let mut bytes = Vec::new();
+                        while let Some(byte) = seq.next_element()? {
+                            bytes.push(byte);
+                        }
+                        Ok(Bytes(bytes))
+                    }
+                }
+                deserializer.deserialize_bytes(Sequence)
+            }
+        }
+        const PRUNE: Prune = Prune::new(&[
+            &["tree", "*", "*", "x"],
+            &["tree", "0", "Struct", "deep", "Struct", "x"],
+            &["tree", "*", "Tuple", "1", "x"],
+            &["tree", "*", "List", "1"],
+            &["adjacent", "c", "x"],
+            &["untagged", "x"],
+            &["raw", "x"],
+            &["raw", "l", "0"],
+            &["bytes", "1"],
+        ]);
+        let json = r#"{"tree":[{"Struct":{"x":1,"deep":{"Struct":{"x":2}}}},{"One":{"x":3,"y":4}},
+            {"Tuple":[5,{"x":6,"y":7}]},{"List":[8,9]}],"adjacent":{"t":"A","c":{"x":1}},"untagged":{"x":1,"y":2},
+            "raw":{"x":1, "y":[1.50,2],"l":[1,2]},"whole":{"x" : 1},"bytes":[1,2,3]}"#;
+        let all: All = read(json.as_bytes(), PRUNE).unwrap();
+        let mut kept = Vec::new();
+        PRUNE.copy(json.as_bytes(), &mut kept);
+        let expected: All = serde_json::from_slice(&kept).unwrap();
+        assert_eq!(all.tree, expected.tree);
+        assert_eq!(
+            (all.adjacent, all.untagged),
+            (expected.adjacent, expected.untagged)
+        );
+        assert_eq!(all.bytes, expected.bytes);
+        assert_eq!(all.raw.get(), r#"{"y":[1.50,2],"l":[2]}"#);
+        assert_eq!(all.whole.get(), r#"{"x" : 1}"#);
+        assert_eq!(
+            all.tree[0],
+            Tree::Struct {
+                x: None,
+                deep: Some(Box::new(Tree::Struct {
+                    x: None,
+                    deep: None
+                }))
+            }
+        );
+        assert_eq!(all.tree[3], Tree::List(alloc::vec![8]));
     }
 
     #[test]

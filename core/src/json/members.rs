@@ -315,7 +315,7 @@ fn is_space(bytes: &[u8]) -> bool {
 }
 
 /// The index that a segment of a path stands for.
-fn index(segment: &str) -> Option<usize> {
+pub(crate) fn index(segment: &str) -> Option<usize> {
     as_u64(segment.as_bytes())?.try_into().ok()
 }
 

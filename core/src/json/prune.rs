@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use super::JsonStr;
 use super::members::Cursor;
 
-/// Names the parts of an object that are of no use: they are skipped while it is read, and never allocated.
+/// Names the parts of an object that are left out: they are skipped while it is read, and never allocated.
 ///
-/// A part is named by its path; a segment `*` stands for every element of an array. Of more than 32 paths those after
-/// the 32nd are ignored.
+/// A part is named by its path. A segment is the name of a member, or in an array a decimal index; `*` stands for every
+/// element of an array and every member of an object. Each decoder that takes a `Prune` leaves the parts out of all that it
+/// keeps: the value, whatever its type, the labels beside it, and what it writes to a journal.
 ///
 /// ```
 /// use informer_core::Prune;
@@ -20,6 +21,9 @@ use super::members::Cursor;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Prune(&'static [&'static [&'static str]]);
+
+/// Each has a bit in [`Below`].
+const MAX_PATHS: usize = u32::BITS as usize;
 
 /// What may still be left out below a place: one bit for each path that leads through it.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +55,28 @@ impl Prune {
     ]);
 
     /// Leaves out what these paths name.
+    ///
+    /// # Panics
+    /// Panics if there are more than 32 paths, or if a path is empty. In a constant, that is an error of the compiler.
+    ///
+    /// ```compile_fail
+    /// use informer_core::Prune;
+    ///
+    /// // A path that would leave out the whole object.
+    /// const NOTHING_LEFT: Prune = Prune::new(&[&[]]);
+    /// # let _ = NOTHING_LEFT;
+    /// ```
     #[must_use]
     pub const fn new(paths: &'static [&'static [&'static str]]) -> Self {
+        assert!(paths.len() <= MAX_PATHS, "more than 32 paths to prune");
+        let mut rest = paths;
+        while let [path, behind @ ..] = rest {
+            assert!(
+                !path.is_empty(),
+                "an empty path would prune the whole object"
+            );
+            rest = behind;
+        }
         Self(paths)
     }
 
@@ -60,6 +84,13 @@ impl Prune {
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns whether all of `metadata.managedFields` is left out.
+    #[must_use]
+    pub fn skips_managed_fields(&self) -> bool {
+        let path = |path: &&[&str]| matches!(**path, ["metadata"] | ["metadata", "managedFields"]);
+        self.0.iter().any(path)
     }
 
     /// Appends what is kept of an object, whose JSON was checked to be well-formed; what is not well-formed is kept.
@@ -93,12 +124,25 @@ impl Prune {
     }
 
     pub(crate) fn begin(self) -> Below {
-        let count = self.0.len().min(32);
+        // `new` takes no more paths than there are bits.
+        let paths = (0..self.0.len()).fold(0, |paths, number| paths | 1 << number);
         Below {
             prune: self,
-            paths: u32::try_from((1_u64 << count) - 1).unwrap_or(u32::MAX),
+            paths,
             depth: 0,
         }
+    }
+
+    /// Returns what is kept of `value`, which is at `path` in an object; `None` if it is left out.
+    pub(crate) fn part(self, path: &[&str], value: &[u8]) -> Option<Vec<u8>> {
+        let mut below = self.begin();
+        for name in path {
+            match below.member(JsonStr::new(name.as_bytes())) {
+                Member::Skip => return None,
+                Member::Keep(deeper) => below = deeper,
+            }
+        }
+        Some(below.copy(value))
     }
 }
 
@@ -108,11 +152,18 @@ impl Below {
     }
 
     pub(crate) fn member(self, name: JsonStr<'_>) -> Member {
-        self.choose(|segment| name.eq_str(segment))
+        self.choose(|segment| segment == "*" || name.eq_str(segment))
     }
 
-    pub(crate) fn element(self) -> Member {
-        self.choose(|segment| segment == "*")
+    pub(crate) fn element(self, index: usize) -> Member {
+        self.choose(|segment| segment == "*" || super::members::index(segment) == Some(index))
+    }
+
+    /// Returns what is kept of a value.
+    pub(crate) fn copy(self, json: &[u8]) -> Vec<u8> {
+        let mut kept = Vec::with_capacity(json.len());
+        copy(&mut Cursor::new(json), self, &mut kept);
+        kept
     }
 
     fn choose(self, matches: impl Fn(&str) -> bool) -> Member {
@@ -124,7 +175,7 @@ impl Below {
         if self.paths == 0 {
             return Member::Keep(below);
         }
-        for (number, path) in self.prune.0.iter().take(32).enumerate() {
+        for (number, path) in self.prune.0.iter().enumerate() {
             if self.paths & (1 << number) == 0 {
                 continue;
             }
@@ -158,6 +209,7 @@ fn copy(cursor: &mut Cursor<'_>, below: Below, out: &mut Vec<u8>) {
     cursor.eat(open);
     out.push(open);
     let mut is_first = true;
+    let mut elements = 0..;
     while cursor.peek().is_some_and(|byte| byte != close) {
         let before = cursor.at();
         let (member, key) = if open == b'{' {
@@ -165,7 +217,7 @@ fn copy(cursor: &mut Cursor<'_>, below: Below, out: &mut Vec<u8>) {
             (below.member(key), Some(key))
         } else {
             cursor.eat(b',');
-            (below.element(), None)
+            (below.element(elements.next().unwrap_or_default()), None)
         };
         match member {
             Member::Skip => {
@@ -225,6 +277,38 @@ mod tests {
             pruned(PRUNE, r#"{"l":[{"b":1},{"b":2,"c":[3]}, 7 ],"m":[1,2]}"#),
             r#"{"l":[{},{"c":[3]},7],"m":[]}"#
         );
+    }
+
+    #[test]
+    fn leaves_out_by_index_and_every_member() {
+        const PRUNE: Prune =
+            Prune::new(&[&["l", "1"], &["l", "2", "b"], &["data", "*"], &["n", "0"]]);
+        assert_eq!(
+            pruned(
+                PRUNE,
+                r#"{"l":[0,1,{"a":1,"b":2},3],"data":{"a":1,"b":{}},"n":{"0":1,"1":2}}"#
+            ),
+            r#"{"l":[0,{"a":1},3],"data":{},"n":{"1":2}}"#
+        );
+        assert_eq!(
+            pruned(PRUNE, r#"{"l":[0],"data":[1,2]}"#),
+            r#"{"l":[0],"data":[]}"#
+        );
+    }
+
+    #[test]
+    fn takes_32_paths_and_no_more() {
+        const SEGMENTS: [&[&str]; 33] = {
+            let mut all: [&[&str]; 33] = [&["x"]; 33];
+            all[31] = &["secret"];
+            all
+        };
+        let most = Prune::new(SEGMENTS.split_at(32).0.to_vec().leak());
+        assert_eq!(pruned(most, r#"{"secret":1,"a":2}"#), r#"{"a":2}"#);
+        for paths in [&SEGMENTS[..], &[&["a"], &[]]] {
+            let paths: &'static [_] = paths.to_vec().leak();
+            assert!(std::panic::catch_unwind(|| Prune::new(paths)).is_err());
+        }
     }
 
     #[test]
