@@ -96,6 +96,23 @@ pub trait Decode {
         false
     }
 
+    /// Returns whether `metadata.managedFields` is not read, so that it may be left out of a frame.
+    ///
+    /// managedFields take a third of many objects. If they are skipped, an object that exceeds the frame limit only
+    /// because of them is decoded all the same; it comes with an empty array in their place.
+    ///
+    /// ```
+    /// use informer_core::{Decode, Json, Meta, Prune};
+    ///
+    /// assert!(Meta.skips_managed_fields());
+    /// let whole = Json::<serde_json::Value>::new();
+    /// assert!(!whole.skips_managed_fields());
+    /// assert!(whole.prune(Prune::NOISE).skips_managed_fields());
+    /// ```
+    fn skips_managed_fields(&self) -> bool {
+        false
+    }
+
     /// Returns the `Accept` headers that ask for no more than is kept: for lists, and for watches.
     fn accept(&self) -> Accept {
         Accept {

@@ -60,9 +60,8 @@ where
         } else {
             CacheConfig::default()
         };
-        let accept = decode.accept();
         Self {
-            reflector: Reflector::new(target, config, seed).with_accept(accept),
+            reflector: Reflector::new(target, config, seed).with_decoder(&decode),
             decode,
             cache: Cache::new(cache, 1, seed),
         }
@@ -86,6 +85,7 @@ where
     }
 
     /// Takes bytes of an answer; returns how many. Where it takes fewer there is no room: pop, and give the rest again.
+    #[must_use = "bytes that are not taken have to be given again"]
     pub fn handle_data(
         &mut self,
         now: Instant,
@@ -132,6 +132,7 @@ where
 
     /// As [`Informer::handle_data`], and keeps a journal of it; `at` is the time, in milliseconds since 1970, where there is
     /// a clock.
+    #[must_use = "bytes that are not taken have to be given again"]
     pub fn handle_data_recorded<J: Journal>(
         &mut self,
         now: Instant,

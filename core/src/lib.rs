@@ -35,7 +35,9 @@
 //! informer.handle_head(now, id, Head::new(200));
 //! let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
 //!     {"metadata":{"name":"web","namespace":"prod"}}]}"#;
-//! informer.handle_data(now, id, body, &mut |report| panic!("{report}"));
+//! let taken = informer.handle_data(now, id, body, &mut |report| panic!("{report}"));
+//! // Fewer while the cache has no room for more: pop, and give the rest again.
+//! assert_eq!(taken, body.len());
 //! let Some(Notification::Added { key, .. }) = informer.pop() else { panic!() };
 //! assert_eq!(key.as_ref(), "prod/web");
 //! ```

@@ -333,6 +333,10 @@ impl Problem<'_> {
                 ..
             } => "object-too-large",
             Self::Frame {
+                problem: FrameProblem::Unidentifiable { .. },
+                ..
+            } => "object-unidentifiable",
+            Self::Frame {
                 problem: FrameProblem::TooDeep,
                 ..
             } => "object-too-deep",

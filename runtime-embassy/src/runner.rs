@@ -35,11 +35,10 @@ where
         config: ReflectorConfig,
         seed: u64,
     ) -> Self {
-        let accept = decode.accept();
         Self {
             resources,
+            reflector: Reflector::new(target, config, seed).with_decoder(&decode),
             decode,
-            reflector: Reflector::new(target, config, seed).with_accept(accept),
             resync: None,
         }
     }

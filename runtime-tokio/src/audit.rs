@@ -4,9 +4,9 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use informer_core::{
-    Audit, AuditConfig, AuditEntry, AuditStep, Command, Decode as _, Frame, Instant, Meta, Phase,
-    Problem, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Timer as _,
-    Transport, Verdict, drive,
+    Audit, AuditConfig, AuditEntry, AuditStep, Command, Frame, Instant, Meta, Phase, Problem,
+    RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Timer as _, Transport,
+    Verdict, drive,
 };
 use tokio::sync::mpsc;
 
@@ -76,7 +76,7 @@ impl<V> Audited<V> {
         let mut reflector: Reflector<_, Store> =
             Reflector::new(resource, self.config.clone(), self.seed)
                 .list_once()
-                .with_accept(Meta.accept());
+                .with_decoder(&Meta);
         let limit = audit.config().list_limit;
         let mut list = List {
             audited: self,

@@ -211,7 +211,7 @@ async fn run_source<T: Transport, D>(
         return;
     };
     let mut reflector: Reflector<_, Store> =
-        Reflector::new(resource, config, seed).with_accept(decode.accept());
+        Reflector::new(resource, config, seed).with_decoder(&**decode);
     let reports = Arc::clone(inner);
     let report = move |report: &Report<'_>| reports.report_of(Some(source), report);
     let mut sink = CacheSink::new(pool, stop, repairs);

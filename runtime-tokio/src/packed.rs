@@ -201,6 +201,10 @@ impl Decode for Packed {
         self.prune.lend(raw.json(), keep);
     }
 
+    fn skips_managed_fields(&self) -> bool {
+        self.prune.skips_managed_fields()
+    }
+
     fn fingerprint(&self) -> u64 {
         0x007a_7374 ^ self.prune.fingerprint()
     }

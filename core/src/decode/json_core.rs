@@ -21,6 +21,9 @@ use crate::json::closed::read;
 /// | skips what nobody wants by recursion, without a limit | no recursion; `T` itself may be 32 levels deep |
 /// | has no `deserialize_any`: no value that is a number or a text | has it, for visitors of one's own; `#[serde(untagged)]` and `flatten` are still not to be had, since serde needs an allocator for them |
 ///
+/// Its objects need no managedFields: an object that exceeds the frame limit only because of them is decoded with an empty
+/// array in their place.
+///
 /// It takes `null` for a float that is not a number, too; here that is refused. A `T` borrows nothing, since the object's
 /// bytes are gone when it is kept: a `&str` does not compile.
 ///
@@ -61,6 +64,10 @@ impl<T: DeserializeOwned, const S: usize> Decode for JsonCore<T, S> {
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<T, JsonCoreError> {
         read::<T, S>(raw.json())
+    }
+
+    fn skips_managed_fields(&self) -> bool {
+        true
     }
 
     fn fingerprint(&self) -> u64 {

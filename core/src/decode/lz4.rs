@@ -125,6 +125,10 @@ impl Decode for PackedLz4 {
         self.prune.lend(raw.json(), keep);
     }
 
+    fn skips_managed_fields(&self) -> bool {
+        self.prune.skips_managed_fields()
+    }
+
     fn fingerprint(&self) -> u64 {
         0x006c_7a34 ^ self.prune.fingerprint()
     }

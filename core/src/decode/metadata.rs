@@ -42,6 +42,10 @@ impl Decode for Meta {
         keep(&[br#"{"metadata":"#, &*metadata, b"}"].concat());
     }
 
+    fn skips_managed_fields(&self) -> bool {
+        true
+    }
+
     fn fingerprint(&self) -> u64 {
         0x6d65_7461
     }

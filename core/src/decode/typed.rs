@@ -114,6 +114,10 @@ impl<T: DeserializeOwned> Decode for Json<T> {
         self.prune.lend(raw.json(), keep);
     }
 
+    fn skips_managed_fields(&self) -> bool {
+        self.prune.skips_managed_fields()
+    }
+
     fn fingerprint(&self) -> u64 {
         0x6a73_6f6e ^ self.prune.fingerprint()
     }

@@ -84,12 +84,30 @@ impl Scanner {
         Ok(self.run::<false>(input, at, floor)? != Step::More)
     }
 
-    /// Goes into the container whose first byte [`Step::Value`] has reported, and consumes that byte.
+    /// Creates a scanner for a value inside of `depth` containers, of which `kinds` has a bit each, set for objects and
+    /// the innermost lowest.
+    pub(crate) const fn inside(depth: u32, kinds: u128) -> Self {
+        let mut scanner = Self::new();
+        scanner.depth = depth;
+        scanner.kinds = kinds;
+        scanner
+    }
+
+    /// Enters the container whose first byte [`Step::Value`] has reported, and consumes that byte.
     ///
-    /// Does nothing with the first byte of anything else.
-    pub fn enter(&mut self, first: u8, at: &mut usize) {
-        if !matches!(first, b'{' | b'[') || self.depth >= DEPTH_LIMIT {
-            return;
+    /// # Errors
+    ///
+    /// When the container lies [`DEPTH_LIMIT`] levels deep, or `first` does not begin a container: nothing is consumed,
+    /// so another [`step`](Self::step) would report the same value again. [`skip_value`](Self::skip_value) still works.
+    pub fn enter(&mut self, first: u8, at: &mut usize) -> Result<(), ScanError> {
+        let kind = match first {
+            b'{' | b'[' if self.depth < DEPTH_LIMIT => None,
+            b'{' | b'[' => Some(ScanErrorKind::TooDeep),
+            _ => Some(ScanErrorKind::UnexpectedByte(first)),
+        };
+        if let Some(kind) = kind {
+            let offset = self.offset;
+            return Err(ScanError { offset, kind });
         }
         let object = first == b'{';
         self.kinds = self.kinds << 1 | u128::from(object);
@@ -101,6 +119,7 @@ impl Scanner {
         };
         self.offset += 1;
         *at += 1;
+        Ok(())
     }
 
     /// Forgets what [`saw_non_ascii`](Self::saw_non_ascii) and [`too_deep`](Self::too_deep) tell.
@@ -791,7 +810,7 @@ mod tests {
             steps.push(step);
             match step {
                 Step::More => break,
-                Step::Value(first @ (b'{' | b'[')) => scanner.enter(first, &mut at),
+                Step::Value(first @ (b'{' | b'[')) => scanner.enter(first, &mut at).unwrap(),
                 Step::Value(_) => {
                     let floor = scanner.depth();
                     assert_eq!(scanner.skip_value(json, &mut at, floor), Ok(true));
@@ -819,6 +838,28 @@ mod tests {
         ];
         assert_eq!(steps, expected);
         assert_eq!((scanner.depth(), scanner.offset()), (0, json.len() as u64));
+    }
+
+    #[test]
+    fn entering_fails_at_the_depth_limit() {
+        let json = "[".repeat(200);
+        let mut scanner = Scanner::new();
+        let mut at = 0;
+        let error = loop {
+            let step = scanner.step(json.as_bytes(), &mut at).unwrap();
+            assert_eq!(step, Step::Value(b'['));
+            if let Err(error) = scanner.enter(b'[', &mut at) {
+                break error;
+            }
+        };
+        let kind = ScanErrorKind::TooDeep;
+        assert_eq!(error, ScanError { offset: 128, kind });
+        // The value can still be skipped.
+        assert_eq!(scanner.skip_value(b"[[]],", &mut 0, 128), Ok(true));
+        assert!(scanner.too_deep());
+        let kind = ScanErrorKind::UnexpectedByte(b'1');
+        let error = Scanner::new().enter(b'1', &mut 0);
+        assert_eq!(error, Err(ScanError { offset: 0, kind }));
     }
 
     #[test]

@@ -37,8 +37,12 @@ pub struct ReflectorConfig {
     pub watch_timeout: Option<Duration>,
     /// How the delays between runs and between attempts to open a watch grow.
     pub backoff: BackoffConfig,
-    /// How many bytes one object may have; a larger one is reported and skipped.
+    /// How many bytes one object may have. A larger object is reported and its key is stale; its deletion is applied.
     pub frame_limit: usize,
+    /// Leaves `metadata.managedFields` out of objects that exceed `frame_limit` with it: the decoder then sees an empty
+    /// array. Set it if the decoder is a closure that does not read managedFields; other decoders say so themselves, see
+    /// [`Decode::skips_managed_fields`](crate::Decode::skips_managed_fields).
+    pub skip_managed_fields: bool,
     /// Whether a server that refused a streaming list is not asked for one again until the reflector is made anew.
     pub remember_stream_refusal: bool,
     /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
@@ -54,6 +58,7 @@ impl Default for ReflectorConfig {
             watch_timeout: None,
             backoff: BackoffConfig::default(),
             frame_limit: 16 * 1024 * 1024,
+            skip_managed_fields: false,
             remember_stream_refusal: false,
             client_go: false,
         }

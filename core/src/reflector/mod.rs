@@ -19,7 +19,7 @@ use failure::{Reopens, Stored, StoredProblem};
 use read::Outcome;
 
 use crate::backoff::{Backoff, BackoffConfig};
-use crate::decode::Accept;
+use crate::decode::{Accept, Decode};
 use crate::journal::Restored;
 use crate::key::KeyBuf;
 use crate::report::{Phase as ReportPhase, Report};
@@ -228,6 +228,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         } else {
             config.backoff
         };
+        let mut framer = Framer::new(FramerMode::List, config.frame_limit);
+        framer.skip_managed_fields(config.skip_managed_fields);
         let mut error = S::Line::default();
         error.set_limit(config::ERROR_BODY);
         Self {
@@ -252,7 +254,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             reopens: Reopens::default(),
             refill_at: None,
             run: Run::new(),
-            framer: Framer::new(FramerMode::List, config.frame_limit),
+            framer,
             outcome: None,
             went_back: None,
             resuming: false,
@@ -284,10 +286,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self
     }
 
-    /// Sets the `Accept` headers, as the decoder wants them.
+    /// Asks for what a decoder reads: sets the `Accept` headers that it requires, and lets managedFields exceed the frame
+    /// limit if it skips them.
     #[must_use]
-    pub fn with_accept(mut self, accept: Accept) -> Self {
-        self.accept = accept;
+    pub fn with_decoder<D: Decode>(mut self, decode: &D) -> Self {
+        self.accept = decode.accept();
+        self.framer
+            .skip_managed_fields(self.config.skip_managed_fields || decode.skips_managed_fields());
         self
     }
 

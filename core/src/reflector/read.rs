@@ -83,8 +83,15 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 }
                 Some(Frame::Internal)
             }
-            Ok(Some(Piece::Item { json, problem })) => {
-                let head = ObjectHead::parse(json, false);
+            Ok(Some(Piece::Item {
+                json,
+                problem,
+                identity,
+            })) => {
+                let head = identity.map_or_else(
+                    || ObjectHead::parse(json, false),
+                    |identity| identity.head(json, false),
+                );
                 let frame = ObjectFrame {
                     change: Change::Listed,
                     raw: RawObject::new(json, head),
@@ -116,8 +123,26 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     version: &self.version,
                 })
             }
-            Ok(Some(Piece::Event { json, problem })) => {
-                let Some(event) = WatchEvent::parse(json) else {
+            Ok(Some(Piece::Event {
+                problem: problem @ Some(FrameProblem::Unidentifiable { .. }),
+                ..
+            })) => {
+                note(call, now);
+                Some(Frame::Report(Report::new(
+                    report_phase(call),
+                    unusable("", problem),
+                )))
+            }
+            Ok(Some(Piece::Event {
+                json,
+                problem,
+                identity,
+            })) => {
+                let event = identity.map_or_else(
+                    || WatchEvent::parse(json),
+                    |identity| WatchEvent::cut(json, identity),
+                );
+                let Some(event) = event else {
                     if problem.is_some() {
                         return Some(Frame::Report(Report::new(
                             report_phase(call),
@@ -127,7 +152,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     self.outcome = Some(Outcome::NotAnEvent);
                     return skip(input);
                 };
-                let head = ObjectHead::parse(event.object, resource.kind.is_some());
+                let need_type = resource.kind.is_some();
+                let head = identity.map_or_else(
+                    || ObjectHead::parse(event.object, need_type),
+                    |identity| identity.head(event.object, need_type),
+                );
                 if self.resuming && event.kind != EventType::Error {
                     let reached = ResourceVersion::from_json(head.resource_version);
                     if reached.compare(&self.version) == Some(Ordering::Less) {
@@ -278,7 +307,7 @@ fn ends_with_list(kind: JsonStr<'_>) -> bool {
     kind.as_plain().is_some_and(|kind| kind.ends_with("List"))
 }
 
-/// Sees whether an object is one of those asked for, and can be named. What is not is reported and skipped.
+/// Checks that an object is one of those asked for and has a key. Any other object is reported and skipped.
 fn check<'a, X>(
     resource: &Resource<'_>,
     key: &'a mut KeyBuf,
@@ -287,7 +316,7 @@ fn check<'a, X>(
 ) -> (Frame<'a, X>, bool) {
     let raw = frame.raw;
     *key = KeyBuf::new();
-    if raw.name().is_empty() {
+    if matches!(frame.problem, Some(FrameProblem::Unidentifiable { .. })) || raw.name().is_empty() {
         let problem = if frame.problem.is_some() {
             unusable("", frame.problem)
         } else {

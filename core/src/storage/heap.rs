@@ -305,6 +305,11 @@ impl FrameBuffer for HeapFrame {
         &self.bytes
     }
 
+    fn remove(&mut self, start: usize, end: usize) {
+        let end = end.min(self.bytes.len());
+        self.bytes.drain(start.min(end)..end);
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(64 * 1024);

@@ -226,6 +226,11 @@ impl<const F: usize> FrameBuffer for InlineFrame<F> {
         &self.bytes
     }
 
+    fn remove(&mut self, start: usize, end: usize) {
+        let end = end.min(self.bytes.len());
+        self.bytes.drain(start.min(end)..end);
+    }
+
     fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::json::{JsonStr, ScanError, ScanErrorKind, Scanner, Step};
+use super::identity::{Collector, Identity, KeyText};
+use crate::json::{ScanError, ScanErrorKind, Scanner, Step};
 
 /// Holds the one frame that is split between two pieces of input.
 pub trait FrameBuffer: Default {
@@ -16,6 +17,9 @@ pub trait FrameBuffer: Default {
 
     /// Returns what has been appended.
     fn as_slice(&self) -> &[u8];
+
+    /// Removes the bytes from `start` to `end`, and moves those behind them forward.
+    fn remove(&mut self, start: usize, end: usize);
 
     /// Removes everything; storage that a rare large frame has needed should be given back.
     fn clear(&mut self);
@@ -38,9 +42,10 @@ pub enum FramerMode {
 
 /// Finds frames in a response body: the items of a list or the events of a watch.
 ///
-/// It holds no more than one frame, and that only while it is split. The same pieces come out wherever the body is
-/// split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a [`FrameProblem`], and the
-/// frames after them are not affected; what is not JSON is an error, and ends the body.
+/// It holds no more than one frame, and that only while it is split or exceeds the limit. The same pieces come out
+/// wherever the body is split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a
+/// [`FrameProblem`], and the frames after them are not affected; what is not JSON is an error, and ends the body. A frame
+/// that is too large comes with the object's [`Identity`], wherever in the frame its parts are.
 ///
 /// # Examples
 ///
@@ -59,6 +64,14 @@ pub struct Framer<B> {
     buffer: B,
     /// How many bytes of the current frame were consumed in earlier calls.
     size: u64,
+    /// How many of them count towards the limit, once the frame has exceeded it.
+    counted: u64,
+    /// The current frame has exceeded the limit, and the collector follows it.
+    exceeds: bool,
+    /// The elements of `metadata.managedFields` do not count towards the limit.
+    skips_managed_fields: bool,
+    /// Runs over the bytes of large frames only, a second time; the others are not worth the cost.
+    collector: Collector,
     /// Where in the body the current frame begins.
     start: u64,
     /// Whether the buffer did not take what its limit said it would.
@@ -81,11 +94,23 @@ impl<B: FrameBuffer> Framer<B> {
             mode,
             buffer,
             size: 0,
+            counted: 0,
+            exceeds: false,
+            skips_managed_fields: false,
+            collector: Collector::new(),
             start: 0,
             refused: false,
-            key: KeyText::default(),
+            key: KeyText::new(),
             failure: None,
         }
+    }
+
+    /// Sets whether the elements of an object's `metadata.managedFields` count towards the limit.
+    ///
+    /// If not, a frame that exceeds the limit is delivered without them, as an empty array. Smaller frames are delivered as
+    /// they came.
+    pub const fn skip_managed_fields(&mut self, skip: bool) {
+        self.skips_managed_fields = skip;
     }
 
     /// Starts over with another response body.
@@ -124,9 +149,19 @@ impl<B: FrameBuffer> Framer<B> {
                 problem,
             } => {
                 let json = lent.unwrap_or_else(|| self.buffer.as_slice());
+                let identity = matches!(problem, Some(FrameProblem::TooLarge { .. }))
+                    .then(|| self.collector.identity());
                 match what {
-                    What::Item => Piece::Item { json, problem },
-                    What::Event => Piece::Event { json, problem },
+                    What::Item => Piece::Item {
+                        json,
+                        problem,
+                        identity,
+                    },
+                    What::Event => Piece::Event {
+                        json,
+                        problem,
+                        identity,
+                    },
                     What::Member(name) => Piece::Member { name, json },
                 }
             }
@@ -198,19 +233,19 @@ impl<B: FrameBuffer> Framer<B> {
             (Stage::Start, Step::Value(first @ b'{')) => match self.mode {
                 FramerMode::Watch => Ok(self.begin(What::Event)),
                 FramerMode::List => {
-                    self.enter(first, input);
+                    self.enter(first, input)?;
                     Ok(Stage::Between)
                 }
             },
             (Stage::Start, Step::Value(first)) => error(ScanErrorKind::NotAnObject(first)),
             (Stage::Between, Step::KeyStart) => {
-                self.key = KeyText::default();
+                self.key = KeyText::new();
                 Ok(Stage::Key)
             }
             (Stage::Between, Step::Closed) => Ok(Stage::Ended),
-            (Stage::Key, Step::KeyEnd) => Ok(Stage::Named(self.key.name())),
+            (Stage::Key, Step::KeyEnd) => Ok(Stage::Named(name_of(&self.key))),
             (Stage::Named(Name::Items), Step::Value(first @ b'[')) => {
-                self.enter(first, input);
+                self.enter(first, input)?;
                 Ok(Stage::Elements)
             }
             (Stage::Named(Name::Items), Step::Value(first)) if first != b'n' => {
@@ -228,16 +263,18 @@ impl<B: FrameBuffer> Framer<B> {
         }
     }
 
-    fn enter(&mut self, first: u8, input: &mut &[u8]) {
+    fn enter(&mut self, first: u8, input: &mut &[u8]) -> Result<(), ScanError> {
         let mut at = 0;
-        self.scanner.enter(first, &mut at);
+        self.scanner.enter(first, &mut at)?;
         take(input, at);
+        Ok(())
     }
 
     fn begin(&mut self, what: What) -> Stage {
         self.scanner.clear_marks();
         self.start = self.scanner.offset();
         self.refused = false;
+        self.exceeds = false;
         Stage::Frame(what)
     }
 
@@ -262,8 +299,11 @@ impl<B: FrameBuffer> Framer<B> {
             return Err(self.envelope_error(ScanErrorKind::TooLargeEnvelope));
         }
         let ended = result?;
-        if split || !ended {
-            self.keep(part, limit);
+        if fits && !self.refused && (split || !ended) {
+            self.refused = self.buffer.extend(part).is_err();
+        }
+        if (!fits || self.refused) && !matches!(what, What::Member(_)) {
+            self.reduce(what, part, limit)?;
         }
         if !ended {
             self.size = size;
@@ -272,10 +312,15 @@ impl<B: FrameBuffer> Framer<B> {
 
         self.size = 0;
         self.stage = what.stage_after();
-        let lent = (!split).then(|| part.get(..limit).unwrap_or(part));
+        let lent = (!split && !self.exceeds).then_some(part);
         let json = lent.unwrap_or_else(|| self.buffer.as_slice());
-        let problem = if !fits || self.refused {
-            Some(FrameProblem::TooLarge { size, limit })
+        let size = if self.exceeds { self.counted } else { size };
+        let problem = if size > limit as u64 || self.refused {
+            if self.exceeds && !self.collector.identity().is_whole() {
+                Some(FrameProblem::Unidentifiable { size, limit })
+            } else {
+                Some(FrameProblem::TooLarge { size, limit })
+            }
         } else if self.scanner.too_deep() {
             Some(FrameProblem::TooDeep)
         } else if self.scanner.saw_non_ascii() && core::str::from_utf8(json).is_err() {
@@ -285,7 +330,9 @@ impl<B: FrameBuffer> Framer<B> {
         };
         if let (What::Member(_), Some(problem)) = (what, problem) {
             return Err(self.envelope_error(match problem {
-                FrameProblem::TooLarge { .. } => ScanErrorKind::TooLargeEnvelope,
+                FrameProblem::TooLarge { .. } | FrameProblem::Unidentifiable { .. } => {
+                    ScanErrorKind::TooLargeEnvelope
+                }
                 FrameProblem::TooDeep => ScanErrorKind::TooDeepEnvelope,
                 FrameProblem::NotUtf8 => ScanErrorKind::NotUtf8Envelope,
             }));
@@ -297,15 +344,41 @@ impl<B: FrameBuffer> Framer<B> {
         }))
     }
 
-    /// Keeps what fits of a part of a split frame.
-    fn keep(&mut self, part: &[u8], limit: usize) {
-        let room = limit.saturating_sub(self.buffer.as_slice().len());
-        if !self.refused {
-            self.refused = self
-                .buffer
-                .extend(part.get(..room).unwrap_or(part))
-                .is_err();
+    /// Collects the identity from the next part of a frame that exceeds the limit, and buffers as much of the frame as
+    /// fits.
+    fn reduce(&mut self, what: What, part: &[u8], limit: usize) -> Result<(), ScanError> {
+        if !self.exceeds {
+            self.exceeds = true;
+            self.collector
+                .begin(what == What::Event, self.skips_managed_fields);
+            // Until now all of the frame was buffered.
+            let mut at = 0;
+            while let Some(rest) = self.buffer.as_slice().get(at..)
+                && !rest.is_empty()
+            {
+                let segment = self.collector.next(rest)?;
+                if segment.skipped > 0 {
+                    self.buffer.remove(at, at + segment.skipped);
+                }
+                at += segment.kept;
+            }
+            self.counted = at as u64;
         }
+        let mut rest = part;
+        while !rest.is_empty() {
+            let segment = self.collector.next(rest)?;
+            take(&mut rest, segment.skipped);
+            let kept = take(&mut rest, segment.kept);
+            self.counted += kept.len() as u64;
+            let room = limit.saturating_sub(self.buffer.as_slice().len());
+            if !self.refused {
+                self.refused = self
+                    .buffer
+                    .extend(kept.get(..room).unwrap_or(kept))
+                    .is_err();
+            }
+        }
+        Ok(())
     }
 
     fn envelope_error(&self, kind: ScanErrorKind) -> ScanError {
@@ -337,6 +410,8 @@ pub enum Piece<'a> {
         json: &'a [u8],
         /// What is wrong with it.
         problem: Option<FrameProblem>,
+        /// What identifies the object, with [`FrameProblem::TooLarge`]; otherwise the JSON does.
+        identity: Option<&'a Identity>,
     },
     /// Another member of the list itself.
     Member {
@@ -351,6 +426,8 @@ pub enum Piece<'a> {
         json: &'a [u8],
         /// What is wrong with it.
         problem: Option<FrameProblem>,
+        /// What identifies the event and its object, with [`FrameProblem::TooLarge`]; otherwise the JSON does.
+        identity: Option<&'a Identity>,
     },
     /// The end of a list; only whitespace may follow.
     End,
@@ -391,6 +468,14 @@ pub enum FrameProblem {
         /// The largest size that is delivered whole.
         limit: usize,
     },
+    /// It has more bytes than the limit, and its identity has more than the framer holds, which is more than Kubernetes
+    /// allows. The change cannot be applied to any object.
+    Unidentifiable {
+        /// The size of the whole frame, in bytes.
+        size: u64,
+        /// The largest size that is delivered whole.
+        limit: usize,
+    },
     /// It is nested more than [`DEPTH_LIMIT`](crate::json::scan::DEPTH_LIMIT) levels deep, what is around it included.
     TooDeep,
     /// It is not UTF-8.
@@ -403,6 +488,11 @@ impl fmt::Display for FrameProblem {
             Self::TooLarge { size, limit } => {
                 write!(f, "{size} bytes, more than the limit of {limit}")
             }
+            Self::Unidentifiable { size, limit } => write!(
+                f,
+                "{size} bytes, more than the limit of {limit}, and more than {} of name, namespace, uid and version, so the change is lost",
+                super::identity::ROOM
+            ),
             Self::TooDeep => f.write_str("nested too deeply"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
         }
@@ -475,54 +565,20 @@ enum Name {
     Other,
 }
 
-/// The text of a key, long enough for every key that matters even if all of it is escaped.
-#[derive(Debug, Clone, Copy)]
-struct KeyText {
-    bytes: [u8; 64],
-    /// More than there is room for if the key is too long.
-    length: usize,
-}
-
-impl KeyText {
-    fn extend(&mut self, part: &[u8]) {
-        let end = self.length.saturating_add(part.len());
-        if let Some(room) = self.bytes.get_mut(self.length..end) {
-            room.copy_from_slice(part);
-        }
-        self.length = end;
-    }
-
-    /// The name, from a text that ends with the closing quote.
-    fn name(&self) -> Name {
-        const KNOWN: [(&str, Name); 9] = [
-            ("items", Name::Items),
-            ("kind", Name::Member(ListMember::Kind)),
-            ("apiVersion", Name::Member(ListMember::ApiVersion)),
-            ("metadata", Name::Member(ListMember::Metadata)),
-            ("status", Name::Member(ListMember::Status)),
-            ("message", Name::Member(ListMember::Message)),
-            ("reason", Name::Member(ListMember::Reason)),
-            ("code", Name::Member(ListMember::Code)),
-            ("details", Name::Member(ListMember::Details)),
-        ];
-        let Some([text @ .., b'"']) = self.bytes.get(..self.length) else {
-            return Name::Other;
-        };
-        let text = JsonStr::new(text);
-        KNOWN
-            .iter()
-            .find(|(known, _)| text.eq_str(known))
-            .map_or(Name::Other, |(_, name)| *name)
-    }
-}
-
-impl Default for KeyText {
-    fn default() -> Self {
-        Self {
-            bytes: [0; 64],
-            length: 0,
-        }
-    }
+/// The name of a member of a list.
+fn name_of(key: &KeyText) -> Name {
+    const KNOWN: [(&str, Name); 9] = [
+        ("items", Name::Items),
+        ("kind", Name::Member(ListMember::Kind)),
+        ("apiVersion", Name::Member(ListMember::ApiVersion)),
+        ("metadata", Name::Member(ListMember::Metadata)),
+        ("status", Name::Member(ListMember::Status)),
+        ("message", Name::Member(ListMember::Message)),
+        ("reason", Name::Member(ListMember::Reason)),
+        ("code", Name::Member(ListMember::Code)),
+        ("details", Name::Member(ListMember::Details)),
+    ];
+    key.find(&KNOWN).unwrap_or(Name::Other)
 }
 
 /// The number of containers open between the members of a list.
@@ -568,6 +624,10 @@ mod tests {
             &self.bytes
         }
 
+        fn remove(&mut self, start: usize, end: usize) {
+            self.bytes.drain(start..end);
+        }
+
         fn clear(&mut self) {
             self.bytes.clear();
         }
@@ -595,22 +655,47 @@ mod tests {
             Piece::Item {
                 json,
                 problem: None,
+                ..
             } => format!("item {}", text(json)),
             Piece::Item {
                 json,
                 problem: Some(problem),
-            } => format!("item {} ({problem})", text(json)),
+                identity,
+            } => format!("item {} ({problem}){}", text(json), whose(*identity)),
             Piece::Event {
                 json,
                 problem: None,
+                ..
             } => format!("event {}", text(json)),
             Piece::Event {
                 json,
                 problem: Some(problem),
-            } => format!("event {} ({problem})", text(json)),
+                identity,
+            } => format!("event {} ({problem}){}", text(json), whose(*identity)),
             Piece::Member { name, json } => format!("{name:?} {}", text(json)),
             Piece::End => "end".to_string(),
         }
+    }
+
+    /// The identity of a large frame, if there is any in it.
+    fn whose(identity: Option<&Identity>) -> String {
+        let Some(identity) = identity else {
+            return String::new();
+        };
+        let head = identity.head(b"", true);
+        if head.name.is_empty() {
+            return String::new();
+        }
+        format!(
+            " {:?} {} {} of {}/{} u{} v{}",
+            identity.event_type(),
+            head.kind,
+            head.api_version,
+            head.namespace,
+            head.name,
+            head.uid,
+            head.resource_version
+        )
     }
 
     fn read(framer: &mut Framer<TestBuffer>, mut input: &[u8], outcome: &mut Outcome) {
@@ -635,7 +720,14 @@ mod tests {
         limit: usize,
         parts: impl IntoIterator<Item = &'i [u8]>,
     ) -> Outcome {
-        let mut framer = Framer::new(mode, limit);
+        outcome_of(Framer::new(mode, limit), limit, parts)
+    }
+
+    fn outcome_of<'i>(
+        mut framer: Framer<TestBuffer>,
+        limit: usize,
+        parts: impl IntoIterator<Item = &'i [u8]>,
+    ) -> Outcome {
         let mut outcome = Outcome::default();
         for part in parts {
             read(&mut framer, part, &mut outcome);
@@ -807,6 +899,7 @@ mod tests {
                     let Piece::Event {
                         json,
                         problem: None,
+                        ..
                     } = piece
                     else {
                         panic!("{piece:?}")
@@ -961,6 +1054,85 @@ mod tests {
         assert!(read_all_ways(FramerMode::Watch, 0, b"{}{}").pieces[1].contains("2 bytes"));
     }
 
+    /// A custom resource as the API server sends it: its members are sorted, the name comes after managedFields.
+    const SORTED: &str = r#"{"apiVersion":"example.com/v1","kind":"Gate","metadata":{"annotations":{"name":"no","uid":"no"},"managedFields":[{"manager":"m]","name":"no"},{}],"n\u0061me":"a\u002d1","namespace":"prod","resourceVersion":"12","uid":"6d-fe"},"spec":{"metadata":{"name":"no"},"x":1}}"#;
+
+    #[test]
+    fn finds_the_identity_of_what_is_too_large() {
+        let whose = " Gate example.com/v1 of prod/a-1 u6d-fe v12";
+        for (mode, body, is, of) in [
+            (
+                FramerMode::List,
+                format!(r#"{{"items":[{SORTED},{{}}]}}"#),
+                "item ",
+                format!(" None{whose}"),
+            ),
+            (
+                FramerMode::Watch,
+                format!(r#"{{"object":{SORTED},"type":"DELETED"}}{{}}"#),
+                "event ",
+                format!(" Some(Deleted){whose}"),
+            ),
+        ] {
+            let size = body.find(",{}]}").map_or(body.len() - 2, |end| end - 10);
+            for limit in 2..size {
+                let found = outcome(mode, limit, [body.as_bytes()]);
+                assert!(found.pieces[0].starts_with(is), "{found:?}");
+                assert!(found.pieces[0].ends_with(&of), "{limit}: {found:?}");
+                assert_eq!(found.pieces[1], format!("{is}{{}}"));
+                for parts in [1, 7, 64] {
+                    let split = outcome(mode, limit, body.as_bytes().chunks(parts));
+                    assert_eq!(split, found, "limit {limit}, parts of {parts}");
+                }
+            }
+            let found = read_all_ways(mode, size, body.as_bytes());
+            assert!(found.pieces[0].ends_with('}'), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_out_managed_fields_of_what_is_too_large() {
+        let event = format!(r#"{{"type":"ADDED","object":{SORTED}}}"#);
+        let body = event.repeat(2);
+        let elements = r#"{"manager":"m]","name":"no"},{}"#;
+        let reduced = event.replace(elements, "");
+        for limit in 2..=event.len() {
+            let parts_of = |parts: usize| {
+                let mut framer = Framer::new(FramerMode::Watch, limit);
+                framer.skip_managed_fields(true);
+                outcome_of(framer, limit, body.as_bytes().chunks(parts))
+            };
+            let found = parts_of(usize::MAX);
+            let expected = match limit {
+                _ if limit == event.len() => format!("event {event}"),
+                _ if limit >= reduced.len() => format!("event {reduced}"),
+                _ => format!(
+                    "event {} ({} bytes, more than the limit of {limit}) Some(Added) Gate example.com/v1 of prod/a-1 u6d-fe v12",
+                    &reduced[..limit],
+                    reduced.len()
+                ),
+            };
+            assert_eq!(found, complete(&[&expected, &expected]));
+            for parts in [1, 5, 48, 200] {
+                assert_eq!(parts_of(parts), found, "limit {limit}, parts of {parts}");
+            }
+        }
+    }
+
+    #[test]
+    fn reports_an_identity_that_is_longer_than_its_room() {
+        let room = super::super::identity::ROOM;
+        for (length, fits) in [(room - 2, true), (room - 1, false), (10_000, false)] {
+            let uid = "u".repeat(length);
+            let body = format!(r#"{{"items":[{{"metadata":{{"uid":"{uid}","name":"ab"}}}}]}}"#);
+            for parts in [1, 100, usize::MAX] {
+                let found = outcome(FramerMode::List, 20, body.as_bytes().chunks(parts));
+                assert_eq!(found.pieces[0].contains(&format!("of /ab u{uid}")), fits);
+                assert_eq!(found.pieces[0].contains("the change is lost"), !fits);
+            }
+        }
+    }
+
     #[test]
     fn survives_a_frame_of_20_megabytes() {
         let start = r#"{"type":"ADDED","object":{"metadata":{"name":"big","namespace":"ns","uid":"u","resourceVersion":"7"},"data":""#;
@@ -972,11 +1144,19 @@ mod tests {
             let mut names = Vec::new();
             for mut input in body.as_bytes().chunks(size) {
                 while let Some(piece) = framer.next(&mut input).unwrap() {
-                    let Piece::Event { json, problem } = piece else {
+                    let Piece::Event {
+                        json,
+                        problem,
+                        identity,
+                    } = piece
+                    else {
                         panic!("{piece:?}")
                     };
                     let event = WatchEvent::parse(json).unwrap();
-                    let head = ObjectHead::parse(event.object, true);
+                    let head = identity.map_or_else(
+                        || ObjectHead::parse(event.object, true),
+                        |identity| identity.head(event.object, true),
+                    );
                     names.push((
                         head.name.to_string(),
                         head.resource_version.to_string(),
@@ -1067,6 +1247,9 @@ mod tests {
             fn as_slice(&self) -> &[u8] {
                 &self.0
             }
+            fn remove(&mut self, start: usize, end: usize) {
+                self.0.drain(start..end);
+            }
             fn clear(&mut self) {
                 self.0.clear();
             }
@@ -1080,24 +1263,17 @@ mod tests {
             assert_eq!(framer.next(&mut input), Ok(None));
         }
         let mut input = &b"}{}"[..];
-        let problem = Some(FrameProblem::TooLarge {
-            size: 9,
-            limit: 1000,
-        });
+        let Ok(Some(piece)) = framer.next(&mut input) else {
+            panic!("a frame is refused")
+        };
         assert_eq!(
-            framer.next(&mut input),
-            Ok(Some(Piece::Event {
-                json: b"{\"",
-                problem
-            }))
+            show(&piece),
+            "event {\" (9 bytes, more than the limit of 1000)"
         );
-        assert_eq!(
-            framer.next(&mut input),
-            Ok(Some(Piece::Event {
-                json: b"{}",
-                problem: None
-            }))
-        );
+        let Ok(Some(piece)) = framer.next(&mut input) else {
+            panic!("a frame follows")
+        };
+        assert_eq!(show(&piece), "event {}");
     }
 
     #[test]

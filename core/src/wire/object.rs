@@ -1,5 +1,6 @@
 //! Identity of one object, type of one event.
 
+use super::Identity;
 use crate::json::members::Cursor;
 use crate::json::{JsonStr, Members, as_str};
 
@@ -112,31 +113,47 @@ impl<'a> WatchEvent<'a> {
     ///
     /// The JSON may be cut off; then the object is too. Returns `None` if type or object are missing.
     pub fn parse(json: &'a [u8]) -> Option<Self> {
-        let mut kind = None;
-        let mut object = None;
-        let mut cursor = Cursor::new(json);
-        cursor.eat(b'{');
-        while kind.is_none() || object.is_none() {
-            let Some(key) = cursor.key() else { break };
-            if key.eq_str("object") && cursor.peek() == Some(b'{') {
-                let start = cursor.at();
-                let whole = cursor.value();
-                object = whole.or_else(|| json.get(start..));
-                if whole.is_none() {
-                    break;
-                }
-                continue;
-            }
-            let Some(value) = cursor.value() else { break };
-            if key.eq_str("type") {
-                kind = as_str(value);
-            }
-        }
+        let (kind, object) = parts(json);
         Some(Self {
             kind: EventType::new(kind?),
             object: object?,
         })
     }
+
+    /// Returns the event of a frame that exceeds the limit, from its identity and the part of it that was kept.
+    ///
+    /// `None` if it has no type. The object may be empty.
+    pub fn cut(json: &'a [u8], identity: &'a Identity) -> Option<Self> {
+        Some(Self {
+            kind: identity.event_type()?,
+            object: parts(json).1.unwrap_or_default(),
+        })
+    }
+}
+
+/// Finds type and object of an event.
+fn parts(json: &[u8]) -> (Option<JsonStr<'_>>, Option<&[u8]>) {
+    let mut kind = None;
+    let mut object = None;
+    let mut cursor = Cursor::new(json);
+    cursor.eat(b'{');
+    while kind.is_none() || object.is_none() {
+        let Some(key) = cursor.key() else { break };
+        if key.eq_str("object") && cursor.peek() == Some(b'{') {
+            let start = cursor.at();
+            let whole = cursor.value();
+            object = whole.or_else(|| json.get(start..));
+            if whole.is_none() {
+                break;
+            }
+            continue;
+        }
+        let Some(value) = cursor.value() else { break };
+        if key.eq_str("type") {
+            kind = as_str(value);
+        }
+    }
+    (kind, object)
 }
 
 /// The type of a watch event.
@@ -157,7 +174,7 @@ pub enum EventType<'a> {
 }
 
 impl<'a> EventType<'a> {
-    fn new(name: JsonStr<'a>) -> Self {
+    pub(super) fn new(name: JsonStr<'a>) -> Self {
         const KNOWN: [(&str, EventType<'static>); 5] = [
             ("ADDED", EventType::Added),
             ("MODIFIED", EventType::Modified),

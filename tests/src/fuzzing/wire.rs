@@ -76,21 +76,29 @@ fn frames<B: FrameBuffer>(mode: FramerMode, limit: usize, pieces: &[&[u8]]) -> V
 
 fn shown(piece: &Piece<'_>) -> String {
     match piece {
-        Piece::Item { json, problem } => {
+        Piece::Item {
+            json,
+            problem,
+            identity,
+        } => {
             let head = ObjectHead::parse(json, true);
             format!(
-                "item {:?} {problem:?} {}",
+                "item {:?} {problem:?} {} {identity:?}",
                 String::from_utf8_lossy(json),
                 head.name
             )
         }
         Piece::Member { name, json } => format!("{name:?} {:?}", String::from_utf8_lossy(json)),
-        Piece::Event { json, problem } => {
+        Piece::Event {
+            json,
+            problem,
+            identity,
+        } => {
             let event = WatchEvent::parse(json);
             let head = event.map(|event| ObjectHead::parse(event.object, true));
             let version = head.map(|head| head.resource_version.to_string());
             format!(
-                "event {:?} {problem:?} {version:?}",
+                "event {:?} {problem:?} {version:?} {identity:?}",
                 String::from_utf8_lossy(json)
             )
         }

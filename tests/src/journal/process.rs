@@ -235,7 +235,7 @@ impl<J: Journal> Life<J> {
                 };
                 for part in [&data[..cut], &data[cut..]] {
                     let failed = &mut self.failed;
-                    self.informer.handle_data_recorded(
+                    let taken = self.informer.handle_data_recorded(
                         now,
                         id,
                         part,
@@ -243,6 +243,7 @@ impl<J: Journal> Life<J> {
                         Some(now.as_micros() / 1000),
                         &mut |report| *failed |= report.class() == "journal",
                     );
+                    assert_eq!(taken, part.len(), "growing storage always has room");
                 }
                 false
             }

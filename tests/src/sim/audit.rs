@@ -3,8 +3,8 @@
 use core::fmt::Write as _;
 
 use informer_core::{
-    Audit, AuditEntry, Decode as _, End, Frame, Heap, Instant, Meta, Output, OwnedResource,
-    RawObject, Reflector, ReflectorConfig, ResourceVersion, Uid,
+    Audit, AuditEntry, End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject,
+    Reflector, ReflectorConfig, ResourceVersion, Uid,
 };
 use informer_mock::{Chunk, HeadPoll};
 
@@ -66,7 +66,7 @@ pub fn list(
     let mut reflector: Reflector<_, Heap> =
         Reflector::new(resource.clone(), ReflectorConfig::default(), 1)
             .list_once()
-            .with_accept(Meta.accept());
+            .with_decoder(&Meta);
     let mut complete = false;
     while !reflector.is_stopped() {
         let (id, target, accept) = match reflector.poll_output(now) {

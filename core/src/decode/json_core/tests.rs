@@ -313,9 +313,10 @@ fn an_informer_without_an_allocator_keeps_what_it_reads() {
          "spec":{"clusterIP":"10.0.0.1","clusterIp":"10.0.0.7","ports":[{"port":80,"targetPort":"http"}]}},
         {"metadata":{"name":"bad"},"spec":{"clusterIp":"10.0.0.8","ports":[{"port":80}]}}]}"#;
     let mut reports = alloc::vec::Vec::new();
-    informer.handle_data(now, id, body, &mut |report| {
+    let taken = informer.handle_data(now, id, body, &mut |report| {
         reports.push(report.to_string());
     });
+    assert_eq!(taken, body.len());
     while informer.pop().is_some() {}
     let web = informer.cache().get("web").unwrap();
     let spec = &web.value().spec;

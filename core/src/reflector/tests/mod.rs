@@ -6,6 +6,7 @@ mod backoff;
 mod bad_input;
 mod classes;
 mod harness;
+mod large;
 mod list;
 mod resume;
 mod split;

@@ -343,7 +343,9 @@ fn a_reader_without_room_excuses_the_silence() {
     };
     let id = request.id();
     informer.handle_head(now, id, Head::new(200));
-    informer.handle_data(now, id, list("1", &[]).as_bytes(), &mut |r| panic!("{r}"));
+    let body = list("1", &[]);
+    let taken = informer.handle_data(now, id, body.as_bytes(), &mut |r| panic!("{r}"));
+    assert_eq!(taken, body.len());
     informer.handle_end(now, id, End::Clean);
     while informer.pop().is_some() {}
     let Output::Send(request) = informer.poll_output(now) else {

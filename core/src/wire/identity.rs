@@ -1,0 +1,431 @@
+//! The identity of an object whose frame is larger than the limit, collected while its bytes pass.
+
+use core::fmt;
+use core::ops::Range;
+
+use super::object::{EventType, ObjectHead};
+use crate::json::scan::{Scanner, Step};
+use crate::json::{JsonStr, ScanError};
+
+/// How many bytes the parts of an identity may have in total.
+///
+/// The longest that Kubernetes allows take 760: a name of 253, a namespace of 63, a uid of 36, a resourceVersion of 20, a
+/// kind of 63, an apiVersion of 317, and the 8 of an event's type.
+pub(super) const ROOM: usize = 768;
+
+/// Identifies an object without its JSON: name, namespace, uid, resourceVersion, kind and API version.
+///
+/// The [`Framer`](super::Framer) lends one with each frame that exceeds the limit. The identity is complete wherever
+/// its parts are in the frame: the API server sorts the members of a custom resource, so `metadata.managedFields`
+/// precedes `metadata.name`.
+#[derive(Clone)]
+pub struct Identity {
+    text: [u8; ROOM],
+    used: usize,
+    parts: [Range<usize>; PARTS],
+    /// A part did not fit.
+    overflows: bool,
+}
+
+impl Identity {
+    const fn new() -> Self {
+        Self {
+            text: [0; ROOM],
+            used: 0,
+            parts: [const { 0..0 }; PARTS],
+            overflows: false,
+        }
+    }
+
+    /// Returns the identity as the head of an object. What else the head has is read from `json`, the part of the object
+    /// that was kept.
+    ///
+    /// Kind and API version are empty unless `need_type` asks for them, as with [`ObjectHead::parse`].
+    pub fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
+        let rest = ObjectHead::parse(json, need_type);
+        if planted!(IdentityFromPrefix) {
+            return rest;
+        }
+        let type_part = |part| {
+            if need_type {
+                self.part(part)
+            } else {
+                JsonStr::default()
+            }
+        };
+        ObjectHead {
+            kind: type_part(Part::Kind),
+            api_version: type_part(Part::ApiVersion),
+            name: self.part(Part::Name),
+            namespace: if planted!(CutNamespace) {
+                rest.namespace
+            } else {
+                self.part(Part::Namespace)
+            },
+            uid: if planted!(CutUid) {
+                rest.uid
+            } else {
+                self.part(Part::Uid)
+            },
+            resource_version: self.part(Part::ResourceVersion),
+            ..rest
+        }
+    }
+
+    /// Returns the type of the event; `None` if there is none, as in a list.
+    pub fn event_type(&self) -> Option<EventType<'_>> {
+        let name = self.part(Part::Type);
+        (!name.is_empty()).then(|| EventType::new(name))
+    }
+
+    /// Returns whether all parts are there in full.
+    pub(super) const fn is_whole(&self) -> bool {
+        !self.overflows
+    }
+
+    fn part(&self, part: Part) -> JsonStr<'_> {
+        let range = self.parts.get(part as usize).cloned().unwrap_or_default();
+        JsonStr::new(self.text.get(range).unwrap_or_default())
+    }
+
+    /// Starts a part; if it was there before, the last one counts.
+    fn begin(&mut self, part: Part) {
+        self.set(part, self.used..self.used);
+    }
+
+    fn extend(&mut self, part: Part, text: &[u8]) {
+        let end = self.used + text.len();
+        match self.text.get_mut(self.used..end) {
+            Some(room) => {
+                room.copy_from_slice(text);
+                let start = self
+                    .parts
+                    .get(part as usize)
+                    .map_or(end, |range| range.start);
+                self.set(part, start..end);
+                self.used = end;
+            }
+            None => self.overflows = true,
+        }
+    }
+
+    fn set(&mut self, part: Part, range: Range<usize>) {
+        if let Some(place) = self.parts.get_mut(part as usize) {
+            *place = range;
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("name", &self.part(Part::Name))
+            .field("namespace", &self.part(Part::Namespace))
+            .field("uid", &self.part(Part::Uid))
+            .field("resource_version", &self.part(Part::ResourceVersion))
+            .finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        ALL.iter().all(|part| self.part(*part) == other.part(*part))
+    }
+}
+
+impl Eq for Identity {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Type,
+    Kind,
+    ApiVersion,
+    Name,
+    Namespace,
+    Uid,
+    ResourceVersion,
+}
+
+const PARTS: usize = 7;
+const ALL: [Part; PARTS] = [
+    Part::Type,
+    Part::Kind,
+    Part::ApiVersion,
+    Part::Name,
+    Part::Namespace,
+    Part::Uid,
+    Part::ResourceVersion,
+];
+
+/// Walks over a frame, collects the identity, and finds the elements of `metadata.managedFields`.
+///
+/// It follows a scanner that has validated the same bytes.
+#[derive(Debug)]
+pub(super) struct Collector {
+    scanner: Scanner,
+    /// The number of containers around the value that comes next.
+    floor: u32,
+    stage: Stage,
+    level: Level,
+    is_event: bool,
+    /// Elements of `managedFields` are still to be left out.
+    skips: bool,
+    key: KeyText,
+    identity: Identity,
+}
+
+/// The bytes that come next: some that are left out, and then some that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) skipped: usize,
+    pub(super) kept: usize,
+}
+
+/// The innermost container that was entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Outside,
+    Event,
+    Object,
+    Metadata,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Between two members.
+    Between,
+    Key,
+    /// Between a key and its value; at first before the frame itself.
+    Named(Field),
+    /// In a string of the identity; whether its opening quote was consumed.
+    Text(Part, bool),
+    /// In a value that is not looked at.
+    Skip,
+    /// In the elements of `managedFields`.
+    ManagedFields,
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Enter(Level),
+    ManagedFields,
+    Part(Part),
+    Other,
+}
+
+impl Collector {
+    pub(super) const fn new() -> Self {
+        Self {
+            scanner: Scanner::new(),
+            floor: 0,
+            stage: Stage::Done,
+            level: Level::Outside,
+            is_event: false,
+            skips: false,
+            key: KeyText::new(),
+            identity: Identity::new(),
+        }
+    }
+
+    /// Starts with the first byte of an event or of an item of a list; `skips` leaves out the elements of the first
+    /// `metadata.managedFields`.
+    pub(super) fn begin(&mut self, is_event: bool, skips: bool) {
+        // An item is inside of an array and an object.
+        (self.scanner, self.floor) = if is_event {
+            (Scanner::new(), 0)
+        } else {
+            (Scanner::inside(2, 0b10), 2)
+        };
+        self.is_event = is_event;
+        self.skips = skips;
+        self.level = Level::Outside;
+        self.stage = Stage::Named(Field::Enter(if is_event {
+            Level::Event
+        } else {
+            Level::Object
+        }));
+        self.identity.used = 0;
+        self.identity.parts = [const { 0..0 }; PARTS];
+        self.identity.overflows = false;
+    }
+
+    pub(super) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Moves on in the frame. Of bytes that are not empty, at least one is consumed.
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Segment, ScanError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let start = at;
+            match self.stage {
+                Stage::Done => at = bytes.len(),
+                Stage::Skip => {
+                    if self.scanner.skip_value(bytes, &mut at, self.floor)? {
+                        self.stage = self.after_value();
+                    }
+                }
+                Stage::Text(part, quoted) => {
+                    let ended = self.scanner.skip_value(bytes, &mut at, self.floor)?;
+                    let from = if quoted { start } else { start + 1 };
+                    let to = if ended { at.saturating_sub(1) } else { at };
+                    self.identity
+                        .extend(part, bytes.get(from..to).unwrap_or_default());
+                    self.stage = if ended {
+                        self.after_value()
+                    } else {
+                        Stage::Text(part, true)
+                    };
+                }
+                Stage::ManagedFields if start > 0 => return Ok(kept(start)),
+                Stage::ManagedFields => {
+                    if !self.scanner.skip_value(bytes, &mut at, self.floor)? {
+                        return Ok(Segment {
+                            skipped: at,
+                            kept: 0,
+                        });
+                    }
+                    self.stage = self.after_value();
+                    // The closing bracket.
+                    return Ok(Segment {
+                        skipped: at.saturating_sub(1),
+                        kept: 1,
+                    });
+                }
+                Stage::Between | Stage::Key | Stage::Named(_) => {
+                    let step = self.scanner.step(bytes, &mut at)?;
+                    if self.stage == Stage::Key {
+                        self.key.extend(bytes.get(start..at).unwrap_or_default());
+                    }
+                    self.stage = match (self.stage, step) {
+                        (stage, Step::More) => stage,
+                        (Stage::Between, Step::KeyStart) => {
+                            self.key = KeyText::new();
+                            Stage::Key
+                        }
+                        (Stage::Between, Step::Closed) => self.leave(),
+                        (Stage::Key, Step::KeyEnd) => Stage::Named(self.field()),
+                        (Stage::Named(field), Step::Value(first)) => {
+                            self.value(field, first, &mut at)?
+                        }
+                        // The scanner takes no such step from such a place.
+                        _ => Stage::Done,
+                    };
+                }
+            }
+        }
+        Ok(kept(at))
+    }
+
+    /// The stage in a value that begins.
+    fn value(&mut self, field: Field, first: u8, at: &mut usize) -> Result<Stage, ScanError> {
+        Ok(match (field, first) {
+            (Field::Enter(level), b'{') => {
+                self.scanner.enter(first, at)?;
+                self.floor += 1;
+                self.level = level;
+                Stage::Between
+            }
+            (Field::ManagedFields, b'[') if self.skips => {
+                self.scanner.enter(first, at)?;
+                // Leaving out bytes of what is kept moves all that follows, so a frame gets one such move.
+                self.skips = false;
+                Stage::ManagedFields
+            }
+            (Field::Part(part), _) => {
+                self.identity.begin(part);
+                if first == b'"' {
+                    Stage::Text(part, false)
+                } else {
+                    Stage::Skip
+                }
+            }
+            _ => Stage::Skip,
+        })
+    }
+
+    fn after_value(&self) -> Stage {
+        if self.level == Level::Outside {
+            Stage::Done
+        } else {
+            Stage::Between
+        }
+    }
+
+    /// Notes that the innermost container has ended.
+    fn leave(&mut self) -> Stage {
+        self.floor = self.floor.saturating_sub(1);
+        self.level = match self.level {
+            Level::Metadata => Level::Object,
+            Level::Object if self.is_event => Level::Event,
+            Level::Object | Level::Event | Level::Outside => Level::Outside,
+        };
+        self.after_value()
+    }
+
+    /// What the key says of the value that follows.
+    fn field(&self) -> Field {
+        let fields: &[(&str, Field)] = match self.level {
+            Level::Event => &[
+                ("type", Field::Part(Part::Type)),
+                ("object", Field::Enter(Level::Object)),
+            ],
+            Level::Object => &[
+                ("kind", Field::Part(Part::Kind)),
+                ("apiVersion", Field::Part(Part::ApiVersion)),
+                ("metadata", Field::Enter(Level::Metadata)),
+            ],
+            Level::Metadata => &[
+                ("name", Field::Part(Part::Name)),
+                ("namespace", Field::Part(Part::Namespace)),
+                ("uid", Field::Part(Part::Uid)),
+                ("resourceVersion", Field::Part(Part::ResourceVersion)),
+                ("managedFields", Field::ManagedFields),
+            ],
+            Level::Outside => &[],
+        };
+        self.key.find(fields).unwrap_or(Field::Other)
+    }
+}
+
+const fn kept(kept: usize) -> Segment {
+    Segment { skipped: 0, kept }
+}
+
+/// The text of a key, long enough for every key that matters even if all of it is escaped.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyText {
+    bytes: [u8; 96],
+    /// More than there is room for if the key is too long.
+    length: usize,
+}
+
+impl KeyText {
+    pub(super) const fn new() -> Self {
+        Self {
+            bytes: [0; 96],
+            length: 0,
+        }
+    }
+
+    pub(super) fn extend(&mut self, part: &[u8]) {
+        let end = self.length.saturating_add(part.len());
+        if let Some(room) = self.bytes.get_mut(self.length..end) {
+            room.copy_from_slice(part);
+        }
+        self.length = end;
+    }
+
+    /// Finds the key, which ends with its closing quote, among known ones.
+    pub(super) fn find<T: Copy>(&self, known: &[(&str, T)]) -> Option<T> {
+        let [text @ .., b'"'] = self.bytes.get(..self.length)? else {
+            return None;
+        };
+        let text = JsonStr::new(text);
+        known
+            .iter()
+            .find(|(name, _)| text.eq_str(name))
+            .map(|(_, value)| *value)
+    }
+}
