@@ -42,6 +42,8 @@ pub enum Phase {
     Audit,
     /// Keeping the cache where it outlives the process.
     Journal,
+    /// A driver, or a user-defined function that it calls.
+    Driver,
 }
 
 impl Phase {
@@ -56,6 +58,7 @@ impl Phase {
             Self::Handler => "handler",
             Self::Audit => "audit",
             Self::Journal => "journal",
+            Self::Driver => "driver",
         }
     }
 }
@@ -175,6 +178,18 @@ pub enum Problem<'a> {
         handler: &'a str,
         /// What it said.
         message: &'a str,
+    },
+    /// A user-defined function panicked. It is called again, but reported only once.
+    HookPanicked {
+        /// The name of the function, such as `on_report`.
+        hook: &'a str,
+        /// What the panic said.
+        message: &'a str,
+    },
+    /// A driver ended although nobody asked for a stop.
+    DriverEnded {
+        /// Why.
+        reason: &'a str,
     },
     /// Notifications that were pending when the informer stopped were not delivered.
     Undelivered {
@@ -350,6 +365,8 @@ impl Problem<'_> {
             Self::Undelivered { .. } => "undelivered",
             Self::Journal { .. } => "journal",
             Self::JournalRefused { .. } => "journal-refused",
+            Self::HookPanicked { .. } => "hook-panicked",
+            Self::DriverEnded { .. } => "driver-ended",
             Self::Drift { .. } | Self::Drifted { .. } => "drift",
         }
     }
@@ -361,9 +378,11 @@ impl Problem<'_> {
     pub(crate) const fn level(&self) -> Level {
         match self {
             Self::Answer { class, .. } if class.is_permanent() => Level::Error,
-            Self::RequestTooLong | Self::IndexPanicked { .. } | Self::HandlerPanicked { .. } => {
-                Level::Error
-            }
+            Self::RequestTooLong
+            | Self::IndexPanicked { .. }
+            | Self::HandlerPanicked { .. }
+            | Self::HookPanicked { .. }
+            | Self::DriverEnded { .. } => Level::Error,
             Self::Answer {
                 class: ErrorClass::Expired | ErrorClass::TooLarge | ErrorClass::TooManyRequests,
                 ..
@@ -475,6 +494,14 @@ impl fmt::Display for Problem<'_> {
             Self::HandlerPanicked { handler, message } => {
                 write!(f, "handler {handler} panicked: {message}")
             }
+            Self::HookPanicked { hook, message } => write!(
+                f,
+                "{hook} panicked: {message}; it is still called, and further panics are counted in health"
+            ),
+            Self::DriverEnded { reason } => write!(
+                f,
+                "the driver ended without a stop: {reason}; the cache stays as it is: build a new informer"
+            ),
             Self::Journal { message } => write!(
                 f,
                 "the journal cannot be used: {message}; what it holds stays as it was, until the next list"

@@ -11,7 +11,7 @@ use informer_core::{
 use tokio::sync::mpsc;
 
 use crate::entry::{Key, Shared as Object, Store};
-use crate::shared::Inner;
+use crate::shared::{Inner, METRICS};
 use crate::timer::TokioTimer;
 
 /// So many differences are reported one by one.
@@ -133,7 +133,9 @@ impl<V> Audited<V> {
         self.inner
             .source(self.source, |source| source.audited(drifted));
         let drifted = self.inner.each_source(|_, source| source.drifted);
-        self.inner.figures.audited(drifted.iter().sum());
+        self.inner.hook(METRICS, || {
+            self.inner.figures.audited(drifted.iter().sum());
+        });
     }
 
     fn report(&self, problem: Problem<'_>) {

@@ -1,11 +1,12 @@
 //! What came, on its way into the cache: gathered by the driver, decoded there or on a pool, applied in order.
 
 use informer_core::{
-    Change, Decode, ObjectFrame, RawObject, Report, ResourceVersion, decode_object, decode_raw,
-    restore_raw,
+    Change, Decode, ObjectFrame, Phase, Problem, RawObject, Report, ResourceVersion, decode_object,
+    decode_raw, restore_raw,
 };
 
 use crate::entry::{Key, Shared as Object};
+use crate::guard::{Guarded, catch};
 use crate::headroom::Headroom;
 use crate::index::Indexes;
 
@@ -106,14 +107,16 @@ impl<V> Batch<V> {
         report: &mut dyn FnMut(Report<'_>),
     ) {
         let start = self.push_key(&frame.raw);
-        let object = decode_object(decode, frame, &self.keys[start..], report);
+        let key = &self.keys[start..];
+        let mut object = decode_object(&Guarded(decode), frame, key, report);
         let bytes = frame.raw.json().len();
-        let persisted = match object {
-            Some(_) if self.persists && frame.change != Change::Deleted => {
-                persist(decode, &frame.raw, &mut self.persisted)
+        let mut persisted = (0, 0);
+        if self.persists && object.is_some() && frame.change != Change::Deleted {
+            match persist(decode, &frame.raw, key, &mut self.persisted, report) {
+                Some(place) => persisted = place,
+                None => object = None,
             }
-            Some(_) | None => (0, 0),
-        };
+        }
         self.push(
             frame.change,
             object.map(|object| Object::new(object, bytes)).into(),
@@ -133,7 +136,7 @@ impl<V> Batch<V> {
         self.keys.push_str(key);
         let state = match now {
             Some(decode) => {
-                let object = restore_raw(decode, &RawObject::parse(json), key, report);
+                let object = restore_raw(&Guarded(decode), &RawObject::parse(json), key, report);
                 object.map(|object| Object::new(object, json.len())).into()
             }
             None => {
@@ -197,13 +200,16 @@ impl<V> Batch<V> {
             if let State::Json(end) = gathered.state {
                 headroom.before(end - start);
                 let raw = RawObject::parse(&json[start..end]);
-                let object = if self.restores {
-                    restore_raw(decode, &raw, key, report)
+                let mut object = if self.restores {
+                    restore_raw(&Guarded(decode), &raw, key, report)
                 } else {
-                    decode_raw(decode, &raw, key, report)
+                    decode_raw(&Guarded(decode), &raw, key, report)
                 };
                 if self.persists && object.is_some() && gathered.change != Change::Deleted {
-                    gathered.persisted = persist(decode, &raw, &mut self.persisted);
+                    match persist(decode, &raw, key, &mut self.persisted, report) {
+                        Some(place) => gathered.persisted = place,
+                        None => object = None,
+                    }
                 }
                 gathered.state = object.map(|object| Object::new(object, end - start)).into();
                 start = end;
@@ -235,11 +241,30 @@ impl<V> From<Option<Object<V>>> for State<V> {
     }
 }
 
-/// Appends what a journal keeps of an object, and returns where it is.
-fn persist<D: Decode>(decode: &D, raw: &RawObject<'_>, into: &mut Vec<u8>) -> (usize, usize) {
+/// Appends what a journal keeps of an object, and returns where it is. Where the decoder panics the object counts as one
+/// that cannot be decoded, so that cache and journal agree on it.
+fn persist<D: Decode>(
+    decode: &D,
+    raw: &RawObject<'_>,
+    key: &str,
+    into: &mut Vec<u8>,
+    report: &mut dyn FnMut(Report<'_>),
+) -> Option<(usize, usize)> {
     let start = into.len();
-    decode.persist(raw, &mut |kept| into.extend_from_slice(kept));
-    (start, into.len())
+    if let Err(panic) = catch(|| decode.persist(raw, &mut |kept| into.extend_from_slice(kept))) {
+        into.truncate(start);
+        let message = format!(
+            "`persist` panicked: {}",
+            crate::registered::message(&*panic)
+        );
+        let problem = Problem::Undecodable {
+            key,
+            message: &message,
+        };
+        report(Report::about(Phase::Cache, problem));
+        return None;
+    }
+    Some((start, into.len()))
 }
 
 /// The objects with their keys.

@@ -6,16 +6,19 @@ use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{
-    AuditConfig, Decode, Phase, Problem, Reflector, ReflectorConfig, Report, Transport, drive,
+    AuditConfig, Decode, Level, Phase, Problem, Reflector, ReflectorConfig, Report, Transport,
+    drive,
 };
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::audit::Audited;
 use crate::entry::Store;
+use crate::guard::{Guarded, catch_async};
 use crate::journal::{Journal, SourceJournal, Writer};
 use crate::pool::{Decoder, Pool};
-use crate::shared::Inner;
+use crate::registered::message;
+use crate::shared::{Inner, METRICS};
 use crate::sink::{CacheSink, Restored};
 use crate::timer::TokioTimer;
 
@@ -25,8 +28,13 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The future that lists, watches, keeps the cache and calls the handlers.
 ///
 /// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Informer::stop`](crate::Informer::stop).
-/// Dropping it ends everything at once. Each handler runs in a task of its own, which belongs to the driver and never
-/// outlives it, so that one that blocks holds back no other.
+/// Dropping it ends everything at once, which is reported unless a stop was asked for. Each handler runs in a task of its
+/// own, which belongs to the driver and never outlives it, so that one that blocks holds back no other.
+///
+/// A panic in a user-defined function (`on_report`, `on_version`, an index, a decoder, a handler, a transport, a metrics
+/// recorder) is reported and does not end the driver. Any other panic, such as one in the `Drop` of an object, ends it: it
+/// is reported, health shows it, handlers get what is pending, and then the panic goes on to the task that runs the
+/// driver. With `panic = "abort"` the process ends at every panic.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
@@ -100,87 +108,129 @@ where
             work,
             mut jobs,
         } = self;
-        let Work {
-            transports,
-            decode,
-            decoders,
-            config,
-            seed,
-            drain,
-            journal,
-        } = work;
         let inner = Arc::clone(&end.0);
-        inner.figures.begin();
-        let decode = Arc::new(decode);
-        // One clock, since resyncs of all sources are seen to by the first one.
-        let timer = TokioTimer::new();
+        let drain = work.drain;
         let mut handlers = JoinSet::new();
-        {
-            let mut audits = transports.audits.into_iter().flat_map(|audit| {
-                let transports = audit.transports.into_iter();
-                transports.map(move |transport| (audit.config, transport))
-            });
-            let mut driving = FuturesUnordered::new();
-            let mut auditing = FuturesUnordered::new();
-            let is_one_of_many = transports.sources.len() > 1;
-            for (transport, source) in transports.sources.into_iter().zip(0..) {
-                let seed = seed.wrapping_add(u64::from(source));
-                let (repair, repairs) = mpsc::channel(1);
-                if let Some((audit, transport)) = audits.next() {
-                    let audited = Audited {
-                        inner: Arc::clone(&inner),
-                        source,
-                        config: config.clone(),
-                        seed: !seed,
-                        timer,
-                        repair,
-                    };
-                    auditing.push(audited.run(transport, audit));
-                }
-                let decoder = Decoder {
-                    inner: Arc::clone(&inner),
-                    decode: Arc::clone(&decode),
-                    source,
-                };
-                let journal = journal.as_ref().and_then(|journal| {
-                    inner.source(source, |source| {
-                        let resource = source.resource.as_ref();
-                        journal.of_source(&resource, decode.fingerprint(), is_one_of_many)
-                    })
-                });
-                let pool = Pool::new(decoder, decoders);
-                driving.push(run_source(
-                    pool,
-                    transport,
-                    config.clone(),
-                    seed,
-                    timer,
-                    repairs,
-                    journal,
-                ));
+        let driven = catch_async(run_sources(&inner, work, &mut jobs, &mut handlers)).await;
+        match &driven {
+            Ok(()) => inner.driver_failed("all of its sources ended", Level::Error),
+            Err(panic) => {
+                let reason = format!("it panicked: {}", message(&**panic));
+                inner.driver_failed(&reason, Level::Error);
             }
+        }
+        inner.close();
+        if planted!(EndedTooEarly) {
+            inner.end();
+        }
+        // Handlers deliver what is pending. What they cannot deliver in time they report as they are dropped.
+        let _ = tokio::time::timeout(drain, async {
             loop {
                 tokio::select! {
                     biased;
                     Some(job) = jobs.recv() => { handlers.spawn(job); }
-                    // Every source ends at a stop, and at nothing else.
-                    ended = driving.next() => if ended.is_none() { break },
-                    Some(()) = auditing.next(), if !auditing.is_empty() => {}
-                    Some(_) = handlers.join_next(), if !handlers.is_empty() => {}
+                    joined = handlers.join_next() => match joined {
+                        Some(joined) => note_handler(&inner, joined),
+                        None => break,
+                    }
                 }
             }
-        }
-        while let Ok(job) = jobs.try_recv() {
-            handlers.spawn(job);
-        }
-        inner.end();
-        // Handlers deliver what is pending. What they cannot deliver in time they report as they are dropped.
-        let _ = tokio::time::timeout(drain, async {
-            while handlers.join_next().await.is_some() {}
         })
         .await;
         handlers.abort_all();
-        while handlers.join_next().await.is_some() {}
+        while let Some(joined) = handlers.join_next().await {
+            note_handler(&inner, joined);
+        }
+        drop(end);
+        if let Err(panic) = driven {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Reports a handler whose task panicked: its calls are caught, but not what its `Drop` does.
+fn note_handler<V>(inner: &Inner<V>, joined: Result<(), JoinError>) {
+    if let Some(Ok(panic)) = joined.err().map(JoinError::try_into_panic) {
+        inner.hook_panicked("a handler that was dropped", &panic);
+    }
+}
+
+/// Lists and watches for all sources, audits them, and runs handlers, until all sources have ended.
+async fn run_sources<T: Transport, D>(
+    inner: &Arc<Inner<D::Value>>,
+    work: Work<T, D>,
+    jobs: &mut mpsc::UnboundedReceiver<Job>,
+    handlers: &mut JoinSet<()>,
+) where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let Work {
+        transports,
+        decode,
+        decoders,
+        config,
+        seed,
+        journal,
+        drain: _,
+    } = work;
+    inner.hook(METRICS, || inner.figures.begin());
+    let decode = Arc::new(decode);
+    // One clock, since resyncs of all sources are seen to by the first one.
+    let timer = TokioTimer::new();
+    let mut audits = transports.audits.into_iter().flat_map(|audit| {
+        let transports = audit.transports.into_iter();
+        transports.map(move |transport| (audit.config, transport))
+    });
+    let mut driving = FuturesUnordered::new();
+    let mut auditing = FuturesUnordered::new();
+    let is_one_of_many = transports.sources.len() > 1;
+    for (transport, source) in transports.sources.into_iter().zip(0..) {
+        let seed = seed.wrapping_add(u64::from(source));
+        let (repair, repairs) = mpsc::channel(1);
+        if let Some((audit, transport)) = audits.next() {
+            let audited = Audited {
+                inner: Arc::clone(inner),
+                source,
+                config: config.clone(),
+                seed: !seed,
+                timer,
+                repair,
+            };
+            auditing.push(audited.run(Guarded(transport), audit));
+        }
+        let decoder = Decoder {
+            inner: Arc::clone(inner),
+            decode: Arc::clone(&decode),
+            source,
+        };
+        let journal = journal.as_ref().and_then(|journal| {
+            inner.source(source, |source| {
+                let resource = source.resource.as_ref();
+                journal.of_source(&resource, decode.fingerprint(), is_one_of_many)
+            })
+        });
+        let pool = Pool::new(decoder, decoders);
+        driving.push(run_source(
+            pool,
+            Guarded(transport),
+            config.clone(),
+            seed,
+            timer,
+            repairs,
+            journal,
+        ));
+    }
+    loop {
+        tokio::select! {
+            biased;
+            Some(job) = jobs.recv() => { handlers.spawn(job); }
+            // Every source ends at a stop, and at nothing else.
+            ended = driving.next() => if ended.is_none() { break },
+            Some(()) = auditing.next(), if !auditing.is_empty() => {}
+            Some(joined) = handlers.join_next(), if !handlers.is_empty() => {
+                note_handler(inner, joined);
+            }
+        }
     }
 }
 
@@ -288,11 +338,15 @@ where
     })
 }
 
-/// Says that the informer has ended, also where its driver is dropped or panics.
+/// Marks the informer as ended, also where its driver is dropped.
 struct EndOnDrop<V>(Arc<Inner<V>>);
 
 impl<V> Drop for EndOnDrop<V> {
     fn drop(&mut self) {
+        if !planted!(SilentDriverEnd) {
+            // A program that ends may drop it on purpose.
+            self.0.driver_failed("its future was dropped", Level::Warn);
+        }
         self.0.end();
     }
 }

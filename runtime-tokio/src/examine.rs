@@ -96,11 +96,15 @@ impl<V> Inner<V> {
             stale_count,
             sources,
             handlers: handlers.collect(),
+            hook_panics: inner.hook_panics(),
         }
     }
 
     /// The last thing that was reported; where it is about a source's requests the source knows whether it is over.
     fn last_error(&self, now: Instant) -> Option<Trouble> {
+        if let Some(failure) = self.failure() {
+            return Some(failure.trouble(&self.resource, now));
+        }
         let last = self.last_report()?;
         let of_a_source = self.each_source(|_, source| {
             let own = source
@@ -116,7 +120,11 @@ impl<V> Inner<V> {
     pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
         let now = Instant::now();
         let status = *self.status.borrow();
-        if status.ended {
+        if let Some(failure) = self.failure() {
+            let trouble = failure.trouble(&self.resource, now);
+            return (trouble.message.clone(), vec![trouble]);
+        }
+        if status.closed {
             return (Ended.to_string(), Vec::new());
         }
         let synced: Vec<bool> = {

@@ -5,7 +5,6 @@ mod request;
 
 use core::any::{Any, TypeId};
 use core::fmt;
-use core::ops::Deref;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,8 +26,13 @@ use crate::informer::Informer;
 use crate::kind::Kind;
 use crate::wait::{HasSynced, wait_until};
 
-/// Gives informers that are shared: whoever asks for the same resource, namespaces and selectors in the same form gets
-/// the same informer, with one cache and one watch for all. The watch ends when the last of them lets go.
+/// Shares informers: whoever asks for the same resource, namespaces and selectors in the same form gets the same
+/// [`Informer`], with one cache and one watch for all. The watch ends with the last user, be it a handle, a lister, a
+/// subscription, a registered handler or a controller.
+///
+/// An informer that has ended, because one of its users stopped it or its driver failed, is replaced: the next request
+/// for it gets a new one. The users of the old one are not moved. Their subscriptions and handlers end, waits for it
+/// fail, its listers keep the last state, and [`Factory::health`] shows it as ended until it is replaced.
 ///
 /// Its driver is spawned once. Informers that are asked for later begin at once.
 ///
@@ -129,7 +133,7 @@ struct SlotKey {
 struct Slot {
     number: u64,
     informer: Box<dyn AnyInformer>,
-    lease: Weak<Lease>,
+    in_use: Weak<InUse>,
 }
 
 /// What a factory does with informers of whatever type.
@@ -158,15 +162,15 @@ impl<V: Send + Sync + 'static> AnyInformer for Informer<V> {
     }
 }
 
-/// What the users of one informer hold together. When the last lets go, it is stopped and forgotten.
-struct Lease {
+/// Counts the users of one informer, each of which holds it. It stops the informer when the last one is gone.
+pub(crate) struct InUse {
     factory: Weak<Inner>,
     key: SlotKey,
     number: u64,
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Drop for Lease {
+impl Drop for InUse {
     fn drop(&mut self) {
         (self.stop)();
         if let Some(factory) = self.factory.upgrade() {
@@ -176,52 +180,6 @@ impl Drop for Lease {
                 table.slots.remove(&self.key);
             }
         }
-    }
-}
-
-/// An informer that is shared. It is an [`Informer`]; who holds it, or a clone of it, keeps its watch open.
-///
-/// What was got from it (listers, handles, clones of the informer inside) does not: hold this for as long as they are
-/// used.
-///
-/// ```
-/// # use informer_tokio::{Factory, RawJson, SharedInformer};
-/// # fn example(factory: Factory) -> Result<(), informer_core::ResourceError> {
-/// let mine: SharedInformer<RawJson> = factory.raw("pods")?.get();
-/// let yours = factory.raw("pods")?.get(); // The same one.
-/// println!("{}", mine.lister().len() == yours.lister().len());
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "the watch ends when the last user lets go"]
-pub struct SharedInformer<V> {
-    informer: Informer<V>,
-    lease: Arc<Lease>,
-}
-
-impl<V> Clone for SharedInformer<V> {
-    fn clone(&self) -> Self {
-        Self {
-            informer: self.informer.clone(),
-            lease: Arc::clone(&self.lease),
-        }
-    }
-}
-
-impl<V> Deref for SharedInformer<V> {
-    type Target = Informer<V>;
-
-    fn deref(&self) -> &Informer<V> {
-        &self.informer
-    }
-}
-
-impl<V> fmt::Debug for SharedInformer<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedInformer")
-            .field("name", &self.informer.name())
-            .field("users", &Arc::strong_count(&self.lease))
-            .finish()
     }
 }
 
@@ -376,7 +334,7 @@ impl Factory {
     /// let pods = factory.informer::<Pod>();
     /// # }
     /// ```
-    pub fn informer<K>(&self) -> SharedInformer<Typed<K>>
+    pub fn informer<K>(&self) -> Informer<Typed<K>>
     where
         K: Kind + Send + Sync + 'static,
         Json<K>: Decode<Value = Typed<K>>,

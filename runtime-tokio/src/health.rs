@@ -78,6 +78,9 @@ pub struct Health {
     pub sources: Vec<SourceHealth>,
     /// Handlers and subscriptions.
     pub handlers: Vec<HandlerHealth>,
+    /// How many calls of user-defined functions panicked: `on_report`, `on_version`, the metrics recorder, the tracing
+    /// subscriber. The first panic of each is reported. Those of handlers are counted with the handler.
+    pub hook_panics: u64,
 }
 
 impl Health {

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use crate::driver::Job;
 use crate::entry::{Entry, Key};
 use crate::error::{Ended, StillUnsynced};
+use crate::factory::InUse;
 use crate::filter::Gate;
 use crate::handler::{AsyncEventHandler, EventHandler};
 use crate::health::{Health, Trouble};
@@ -21,6 +22,10 @@ use crate::shared::Inner;
 use crate::subscription::Subscription;
 
 /// A handle on an informer: asks its cache, registers handlers, stops it. It is cheap to clone.
+///
+/// An informer that a [`Factory`](crate::Factory) shares counts its users: this handle and its clones, listers,
+/// subscriptions, registered handlers until they are removed, and controllers. Its watch ends when the last of them is
+/// gone. One that was [built](crate::Builder::build) by itself runs until it is stopped.
 ///
 /// `V` is what the decoder keeps of an object: `Typed<Pod>`, [`RawJson`](crate::RawJson),
 /// [`Metadata`](crate::Metadata).
@@ -37,6 +42,8 @@ pub struct Informer<V> {
     jobs: mpsc::UnboundedSender<Job>,
     resync: Option<Duration>,
     client_go: bool,
+    /// Counts the users of an informer that a factory shares.
+    in_use: Option<Arc<InUse>>,
 }
 
 impl<V> Informer<V> {
@@ -51,7 +58,22 @@ impl<V> Informer<V> {
             jobs,
             resync,
             client_go,
+            in_use: None,
         }
+    }
+
+    /// Counts this handle, its clones and what comes from them as users of a shared informer.
+    pub(crate) fn counted(self, in_use: Arc<InUse>) -> Self {
+        Self {
+            in_use: Some(in_use),
+            ..self
+        }
+    }
+
+    /// Returns whether it will not be kept up to date any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let status = *self.inner.status.borrow();
+        status.stopping || status.closed
     }
 
     /// Returns a lister, which reads the cache and never asks the API server.
@@ -63,7 +85,9 @@ impl<V> Informer<V> {
     /// ```
     #[must_use]
     pub fn lister(&self) -> Lister<V> {
-        Lister::new(Arc::clone(&self.inner))
+        let in_use = self.in_use.clone();
+        let in_use = in_use.filter(|_| !planted!(UncountedLister));
+        Lister::new(Arc::clone(&self.inner), in_use)
     }
 
     /// Waits until the cache has shown a complete list.
@@ -80,7 +104,7 @@ impl<V> Informer<V> {
     pub async fn synced(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
-            .wait_for(|status| status.synced || status.ended)
+            .wait_for(|status| status.synced || status.closed)
             .await
         {
             Ok(status) if status.synced => Ok(()),
@@ -103,7 +127,7 @@ impl<V> Informer<V> {
     pub async fn served(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
-            .wait_for(|status| status.served || status.ended)
+            .wait_for(|status| status.served || status.closed)
             .await
         {
             Ok(status) if status.served => Ok(()),
@@ -192,7 +216,8 @@ impl<V> Informer<V> {
             of.is_empty() || of == namespace
         });
         if !namespaces.contains(&true) {
-            self.ended().await;
+            let mut status = self.inner.status.subscribe();
+            let _ = status.wait_for(|status| status.closed).await;
             return Err(Ended);
         }
         self.wait_for_sources(version, |source| namespaces[source])
@@ -241,7 +266,7 @@ impl<V> Informer<V> {
             tokio::select! {
                 biased;
                 changed = reached.changed() => changed.map_err(|_| Ended)?,
-                _ = status.wait_for(|status| status.ended) => return Err(Ended),
+                _ = status.wait_for(|status| status.closed) => return Err(Ended),
             }
         }
     }
@@ -266,7 +291,7 @@ impl<V> Informer<V> {
         tokio::select! {
             biased;
             shown = shown => shown.map(drop).map_err(|_| Ended),
-            _ = status.wait_for(|status| status.ended) => Err(Ended),
+            _ = status.wait_for(|status| status.closed) => Err(Ended),
         }
     }
 
@@ -401,6 +426,9 @@ impl<V> Informer<V> {
 
     /// Stops the informer. Handlers get what is pending, and then the driver ends.
     ///
+    /// A [`Factory`](crate::Factory)'s informer is stopped for all of its users. Whoever asks the factory again gets a new
+    /// one.
+    ///
     /// ```
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
     /// pods.stop();
@@ -411,7 +439,17 @@ impl<V> Informer<V> {
         self.inner.stop();
     }
 
-    /// Waits until the driver has ended.
+    /// Waits until the driver has ended and every handler has received what was pending.
+    ///
+    /// Each call has returned then, or panicked, which is reported. The wait takes at most the time of
+    /// [`Builder::drain`](crate::Builder::drain) after the stop: a handler that is slower is dropped, and its remaining
+    /// notifications are reported as undelivered. A call of a [blocking](crate::HandlerOptions::blocking) handler cannot
+    /// be interrupted; it runs to its end, but no other follows.
+    ///
+    /// A [`Subscription`] is not waited for: it keeps what is pending for its reader, and ends after that. Where the
+    /// driver's future was dropped, handlers end without what is pending, which is reported.
+    ///
+    /// A handler must not await this itself: it would wait for its own end until the time of `drain` is over.
     ///
     /// ```
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -467,7 +505,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     #[must_use]
     pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
         Subscription::new(
-            Arc::clone(&self.inner),
+            (Arc::clone(&self.inner), self.in_use.clone()),
             self.listener_config(options),
             &options.name,
             None,
@@ -491,7 +529,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
         keep: impl FnMut(&Entry<V>) -> bool + Send + 'static,
     ) -> Subscription<V> {
         Subscription::new(
-            Arc::clone(&self.inner),
+            (Arc::clone(&self.inner), self.in_use.clone()),
             self.listener_config(options),
             &options.name,
             Some(Gate::new(keep)),
@@ -525,7 +563,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
         handler: impl EventHandler<V>,
     ) -> HandlerHandle<V> {
         let config = self.listener_config(options);
-        let (handle, job) = register(Arc::clone(&self.inner), config, options, handler);
+        let shared = (Arc::clone(&self.inner), self.in_use.clone());
+        let (handle, job) = register(shared, config, options, handler);
         // Where the driver has ended there is nobody to run it, and the handle says so.
         let _ = self.jobs.send(job);
         handle
@@ -558,7 +597,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
         handler: impl AsyncEventHandler<V>,
     ) -> HandlerHandle<V> {
         let config = self.listener_config(options);
-        let (handle, job) = register_async(Arc::clone(&self.inner), config, options, handler);
+        let shared = (Arc::clone(&self.inner), self.in_use.clone());
+        let (handle, job) = register_async(shared, config, options, handler);
         // Where the driver has ended there is nobody to run it, and the handle says so.
         let _ = self.jobs.send(job);
         handle
@@ -572,14 +612,17 @@ impl<V> Clone for Informer<V> {
             jobs: self.jobs.clone(),
             resync: self.resync,
             client_go: self.client_go,
+            in_use: self.in_use.clone(),
         }
     }
 }
 
 impl<V> fmt::Debug for Informer<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let users = self.in_use.as_ref().map(Arc::strong_count);
         f.debug_struct("Informer")
             .field("name", &self.inner.name)
+            .field("users", &users)
             .finish_non_exhaustive()
     }
 }

@@ -50,6 +50,22 @@
 //! - `metrics`: figures go to the `metrics` facade.
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 
+/// Tells whether a bug is planted: see `informer_core::planted`.
+#[cfg(informer_planted)]
+macro_rules! planted {
+    ($bug:ident) => {
+        informer_core::planted::is(informer_core::planted::Bug::$bug)
+    };
+}
+
+/// Tells whether a bug is planted, which none is.
+#[cfg(not(informer_planted))]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
 mod advice;
 mod audit;
 mod batch;
@@ -66,6 +82,7 @@ mod examine;
 mod factory;
 mod figures;
 mod filter;
+mod guard;
 mod handler;
 mod headroom;
 mod health;
@@ -103,7 +120,7 @@ pub use driver::Driver;
 pub use election::{Election, Leadership, LeaseClient};
 pub use entry::{Entry, Key};
 pub use error::{Ended, Missing, NotSynced, StillUnsynced};
-pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request, SharedInformer};
+pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request};
 pub use filter::Filter;
 pub use handler::{AsyncEventHandler, AsyncHandlers, EventHandler, Handlers};
 pub use health::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use informer_core::{IndexError, LabelSelector, View};
 
 use crate::entry::{Entry, labels_of};
+use crate::factory::InUse;
 use crate::shared::Inner;
 
 /// Reads the cache of an informer: it never asks the API server, and never waits for the network or for a parse.
@@ -19,11 +20,11 @@ use crate::shared::Inner;
 /// }
 /// # }
 /// ```
-pub struct Lister<V>(Arc<Inner<V>>);
+pub struct Lister<V>(Arc<Inner<V>>, Option<Arc<InUse>>);
 
 impl<V> Lister<V> {
-    pub(crate) const fn new(inner: Arc<Inner<V>>) -> Self {
-        Self(inner)
+    pub(crate) const fn new(inner: Arc<Inner<V>>, in_use: Option<Arc<InUse>>) -> Self {
+        Self(inner, in_use)
     }
 
     /// Returns an object by namespace and name; the namespace is empty for a resource without namespaces.
@@ -199,7 +200,7 @@ impl<V: View> informer_core::Labels for ValueLabels<'_, V> {
 
 impl<V> Clone for Lister<V> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self(Arc::clone(&self.0), self.1.clone())
     }
 }
 

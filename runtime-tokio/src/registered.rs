@@ -2,10 +2,6 @@
 
 use core::any::Any;
 use core::fmt;
-use core::panic::AssertUnwindSafe;
-use core::pin::pin;
-use core::task::Poll;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId, Phase, Problem, Report};
@@ -14,11 +10,13 @@ use tokio::sync::watch;
 use crate::driver::Job;
 use crate::entry::{Key, Shared};
 use crate::error::Ended;
+use crate::factory::InUse;
+use crate::guard::{Panic, catch, catch_async};
 use crate::handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use crate::health::Lag;
 use crate::options::HandlerOptions;
 use crate::seat::Seat;
-use crate::shared::Inner;
+use crate::shared::{Inner, METRICS};
 use crate::subscription::Event;
 
 /// A registered handler. Dropping the handle leaves the handler registered.
@@ -171,12 +169,12 @@ impl<V> fmt::Debug for HandlerHandle<V> {
 
 /// Registers a handler; returns its handle, and its loop for the driver to run.
 pub(crate) fn register<V: Send + Sync + 'static>(
-    inner: Arc<Inner<V>>,
+    (inner, in_use): (Arc<Inner<V>>, Option<Arc<InUse>>),
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl EventHandler<V>,
 ) -> (HandlerHandle<V>, Job) {
-    let (handle, running) = join(inner, config, options);
+    let (handle, running) = join(inner, in_use, config, options);
     let job: Job = if options.blocking {
         Box::pin(running.run_blocking(handler))
     } else {
@@ -187,17 +185,18 @@ pub(crate) fn register<V: Send + Sync + 'static>(
 
 /// As [`register`], for a handler that awaits.
 pub(crate) fn register_async<V: Send + Sync + 'static>(
-    inner: Arc<Inner<V>>,
+    (inner, in_use): (Arc<Inner<V>>, Option<Arc<InUse>>),
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl AsyncEventHandler<V>,
 ) -> (HandlerHandle<V>, Job) {
-    let (handle, running) = join(inner, config, options);
+    let (handle, running) = join(inner, in_use, config, options);
     (handle, Box::pin(running.run(Awaited(handler))))
 }
 
 fn join<V>(
     inner: Arc<Inner<V>>,
+    in_use: Option<Arc<InUse>>,
     config: ListenerConfig,
     options: &HandlerOptions,
 ) -> (HandlerHandle<V>, Running<V>) {
@@ -210,6 +209,7 @@ fn join<V>(
         seat: Arc::clone(&seat),
         progress: Arc::clone(&progress),
         events: Vec::new(),
+        _in_use: in_use,
     };
     let handle = HandlerHandle {
         inner,
@@ -225,13 +225,11 @@ trait Call<V> {
     fn call(&mut self, event: &Event<V>) -> impl Future<Output = Result<(), Panic>> + Send;
 }
 
-type Panic = Box<dyn Any + Send>;
-
 struct Direct<H>(H);
 
 impl<V: Send + Sync, H: EventHandler<V>> Call<V> for Direct<H> {
     async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
-        catch_unwind(AssertUnwindSafe(|| deliver(&mut self.0, event)))
+        catch(|| deliver(&mut self.0, event))
     }
 }
 
@@ -239,16 +237,7 @@ struct Awaited<H>(H);
 
 impl<V: Send + Sync, H: AsyncEventHandler<V>> Call<V> for Awaited<H> {
     async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
-        let mut calling = pin!(deliver_async(&mut self.0, event));
-        core::future::poll_fn(|cx| {
-            match catch_unwind(AssertUnwindSafe(|| calling.as_mut().poll(cx))) {
-                Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
-                Ok(Poll::Pending) => Poll::Pending,
-                // It is not polled again.
-                Err(panic) => Poll::Ready(Err(panic)),
-            }
-        })
-        .await
+        catch_async(deliver_async(&mut self.0, event)).await
     }
 }
 
@@ -259,6 +248,17 @@ struct Running<V> {
     seat: Arc<Seat>,
     progress: Arc<watch::Sender<Progress>>,
     events: Vec<CoreEvent<Key, Shared<V>>>,
+    /// A handler counts as a user of a shared informer until it is removed, whatever becomes of its handle.
+    _in_use: Option<Arc<InUse>>,
+}
+
+/// Stops a batch of calls on another thread where the task that waits for it is dropped.
+struct LeaveOnDrop(Arc<Seat>);
+
+impl Drop for LeaveOnDrop {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 impl<V: Send + Sync + 'static> Running<V> {
@@ -277,11 +277,12 @@ impl<V: Send + Sync + 'static> Running<V> {
 
     /// Makes the calls on a thread that may be blocked, a batch at a time.
     async fn run_blocking(mut self, mut handler: impl EventHandler<V>) {
+        let _leave = LeaveOnDrop(Arc::clone(&self.seat));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
                 let mut batch = Batch::new(&self.inner, &self.seat, &mut self.events);
                 while let Some(event) = batch.next() {
-                    let called = catch_unwind(AssertUnwindSafe(|| deliver(&mut handler, &event)));
+                    let called = catch(|| deliver(&mut handler, &event));
                     after(&self.inner, &self.seat, &self.progress, &event, called);
                 }
                 drop(batch);
@@ -348,9 +349,11 @@ impl<V> Drop for Batch<'_, V> {
         report_undelivered(self.inner, &self.seat.name, self.events.len() + cut);
         self.seat.take(0);
         let panics = self.seat.panics() - self.panics_before;
-        self.inner
-            .figures
-            .handled(&self.seat.name, self.calls, panics, self.events.len());
+        let (inner, name) = (self.inner, &self.seat.name);
+        let left = self.events.len();
+        inner.hook(METRICS, || {
+            inner.figures.handled(name, self.calls, panics, left)
+        });
     }
 }
 

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informer_core::{
-    Activity, Cache, CacheConfig, Event, ListenerConfig, ListenerId, Listeners, OwnedResource,
-    Report, ResourceVersion,
+    Activity, Cache, CacheConfig, Event, Level, ListenerConfig, ListenerId, Listeners,
+    OwnedResource, Phase, Problem, Report, ResourceVersion,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::entry::{Key, Shared as Object, Store};
 use crate::figures::Figures;
+use crate::guard::{Panic, catch};
 use crate::health::Lag;
 use crate::index::Indexes;
 use crate::seat::Seat;
@@ -54,7 +55,9 @@ pub(crate) struct Status {
     pub(crate) served: bool,
     /// A stop was asked for.
     pub(crate) stopping: bool,
-    /// Nothing more will come.
+    /// Nothing more will come. Handlers get what is pending.
+    pub(crate) closed: bool,
+    /// The driver has ended, and so have the handlers.
     pub(crate) ended: bool,
 }
 
@@ -63,7 +66,17 @@ struct Last {
     report: Option<Noted>,
     ended: Option<Instant>,
     stopping: Option<Instant>,
+    /// Why the driver ended, where nobody asked for a stop.
+    failure: Option<Noted>,
+    /// How many calls of each user-defined function panicked, by its name.
+    hook_panics: BTreeMap<&'static str, u64>,
 }
+
+/// The names of user-defined functions in reports.
+pub(crate) const METRICS: &str = "the metrics recorder";
+pub(crate) const ON_VERSION: &str = "`on_version`";
+const ON_REPORT: &str = "`on_report`";
+const TRACING: &str = "the tracing subscriber";
 
 pub(crate) struct Told<V> {
     pub(crate) listeners: Listeners<Key, Object<V>>,
@@ -118,6 +131,8 @@ impl<V> Inner<V> {
                 report: None,
                 ended: None,
                 stopping: None,
+                failure: None,
+                hook_panics: BTreeMap::new(),
             }),
         }
     }
@@ -168,7 +183,7 @@ impl<V> Inner<V> {
     /// Takes note of what a source's driver is about.
     pub(crate) fn activity(&self, source: u16, activity: Activity) {
         if self.source(source, |source| source.activity(activity)) == Some(true) {
-            self.figures.watch_opened();
+            self.hook(METRICS, || self.figures.watch_opened());
         }
     }
 
@@ -181,7 +196,7 @@ impl<V> Inner<V> {
     /// Takes note of a list that a source completed.
     pub(crate) fn listed(&self, source: u16) {
         self.source(source, Source::listed);
-        self.figures.listed();
+        self.hook(METRICS, || self.figures.listed());
     }
 
     /// Adds a listener, which begins with what the cache has told so far.
@@ -283,12 +298,71 @@ impl<V> Inner<V> {
         self.status.send_modify(|status| status.stopping = true);
     }
 
-    /// Says that nothing more will come.
-    pub(crate) fn end(&self) {
-        self.last().ended.get_or_insert_with(Instant::now);
+    /// Notes that nothing more will come: listeners end when they have what is pending.
+    pub(crate) fn close(&self) {
         self.told().ended = true;
-        self.status.send_modify(|status| status.ended = true);
+        self.status.send_modify(|status| status.closed = true);
         self.wake();
+    }
+
+    /// Notes that the driver and its handlers have ended.
+    pub(crate) fn end(&self) {
+        self.close();
+        self.last().ended.get_or_insert_with(Instant::now);
+        self.status.send_modify(|status| status.ended = true);
+    }
+
+    /// Reports a driver that ends although nobody asked for a stop.
+    pub(crate) fn driver_failed(&self, reason: &str, level: Level) {
+        let mut report = Report::about(Phase::Driver, Problem::DriverEnded { reason });
+        report.level = level;
+        {
+            let mut last = self.last();
+            if last.stopping.is_some() || last.ended.is_some() || last.failure.is_some() {
+                return;
+            }
+            last.failure = Some(Noted::of(&report));
+        }
+        self.report(&report);
+    }
+
+    /// Returns why the driver ended, where nobody asked for a stop.
+    pub(crate) fn failure(&self) -> Option<Noted> {
+        self.last().failure.clone()
+    }
+
+    /// Calls a user-defined function. The first panic of each is reported, and all are counted.
+    pub(crate) fn hook(&self, name: &'static str, call: impl FnOnce()) {
+        if planted!(HookPanicEndsDriver) {
+            return call();
+        }
+        if let Err(panic) = catch(call) {
+            self.hook_panicked(name, &panic);
+        }
+    }
+
+    /// Reports the first panic of a user-defined function, and counts all.
+    pub(crate) fn hook_panicked(&self, name: &'static str, panic: &Panic) {
+        let count = {
+            let mut last = self.last();
+            let count = last.hook_panics.entry(name).or_default();
+            *count += 1;
+            *count
+        };
+        // A report of `on_report` goes through `on_report` as well, so this ends a recursion, too.
+        if count == 1 {
+            let message = crate::registered::message(&**panic);
+            let problem = Problem::HookPanicked {
+                hook: name,
+                message,
+            };
+            self.report(&Report::about(Phase::Driver, problem));
+        }
+    }
+
+    /// Returns how many calls of user-defined functions panicked.
+    pub(crate) fn hook_panics(&self) -> u64 {
+        self.last().hook_panics.values().sum()
     }
 
     /// Tells the user of something that is not about a source.
@@ -298,15 +372,14 @@ impl<V> Inner<V> {
 
     /// Tells the user of something that a source met.
     pub(crate) fn report_of(&self, source: Option<u16>, report: &Report<'_>) {
-        use informer_core::Level;
         let (name, class) = (self.name.as_str(), report.class());
-        match report.level {
+        self.hook(TRACING, || match report.level {
             Level::Debug => tracing::debug!(informer = name, class, "{report}"),
             Level::Info => tracing::info!(informer = name, class, "{report}"),
             Level::Warn => tracing::warn!(informer = name, class, "{report}"),
             Level::Error => tracing::error!(informer = name, class, "{report}"),
-        }
-        self.figures.report(class);
+        });
+        self.hook(METRICS, || self.figures.report(class));
         if report.level >= Level::Info {
             let noted = Noted::of(report);
             if Noted::is_of_a_request(report)
@@ -317,7 +390,7 @@ impl<V> Inner<V> {
             self.last().report = Some(noted);
         }
         if let Some(on_report) = &self.on_report {
-            on_report(report);
+            self.hook(ON_REPORT, || on_report(report));
         }
     }
 

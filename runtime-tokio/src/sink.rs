@@ -18,7 +18,7 @@ use crate::figures::Levels;
 use crate::headroom::give_back;
 use crate::journal::{Outbox, moment};
 use crate::pool::{Decoder, Pool};
-use crate::shared::Inner;
+use crate::shared::{Inner, METRICS, ON_VERSION};
 
 /// How many objects are applied under one lock.
 const BATCH: usize = 256;
@@ -244,7 +244,9 @@ where
         while !self.turn() {}
         self.inner.wake();
         if let Some(hear) = &self.inner.on_version {
-            batch.versions.iter().for_each(|version| hear(version));
+            for version in &batch.versions {
+                self.inner.hook(ON_VERSION, || hear(version));
+            }
         }
         self.pool.put_back(batch);
         let mut cache = self.inner.cache_mut();
@@ -265,7 +267,8 @@ where
             self.inner
                 .source(self.source, |source| source.stale_since = None);
         }
-        self.inner.figures.applied(deltas, levels);
+        self.inner
+            .hook(METRICS, || self.inner.figures.applied(deltas, levels));
         self.inner.reached.send_if_modified(|shown| {
             let shown = shown.get_mut(usize::from(self.source));
             let moved = shown.as_ref().is_none_or(|shown| **shown != reached);

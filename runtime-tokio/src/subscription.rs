@@ -10,6 +10,7 @@ use futures_core::Stream;
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
 
 use crate::entry::{Entry, Key, Shared};
+use crate::factory::InUse;
 use crate::filter::Gate;
 use crate::health::Lag;
 use crate::seat::Seat;
@@ -118,11 +119,12 @@ pub struct Subscription<V> {
     gate: Option<Gate<V>>,
     taken: VecDeque<CoreEvent<Key, Shared<V>>>,
     buffer: Vec<CoreEvent<Key, Shared<V>>>,
+    _in_use: Option<Arc<InUse>>,
 }
 
 impl<V> Subscription<V> {
     pub(crate) fn new(
-        inner: Arc<Inner<V>>,
+        (inner, in_use): (Arc<Inner<V>>, Option<Arc<InUse>>),
         config: ListenerConfig,
         name: &str,
         gate: Option<Gate<V>>,
@@ -136,6 +138,7 @@ impl<V> Subscription<V> {
             gate,
             taken: VecDeque::new(),
             buffer: Vec::new(),
+            _in_use: in_use,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use informer_core::{Decode, OwnedResource};
 
-use super::{Factory, Lease, SharedInformer, Slot, SlotKey};
+use super::{Factory, InUse, Slot, SlotKey};
 use crate::boxed::BoxTransport;
 use crate::builder::Builder;
 use crate::informer::Informer;
@@ -97,9 +97,9 @@ impl<'a, D: Decode> Request<'a, D> {
         self
     }
 
-    /// Returns the informer, which is made where nobody has it yet.
+    /// Returns the informer, which is built where nobody uses it yet or where it has ended.
     ///
-    /// Where the factory was stopped it is one that has ended.
+    /// It runs while anything uses it: see [`Informer`]. A factory that was stopped gives one that has ended.
     ///
     /// ```
     /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
@@ -107,7 +107,8 @@ impl<'a, D: Decode> Request<'a, D> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn get(self) -> SharedInformer<D::Value>
+    #[must_use = "the watch ends with the last user"]
+    pub fn get(self) -> Informer<D::Value>
     where
         D: Send + Sync + 'static,
         D::Value: Send + Sync + 'static,
@@ -119,13 +120,17 @@ impl<'a, D: Decode> Request<'a, D> {
             namespaces: self.namespaces.clone(),
         };
         let inner = &self.factory.inner;
+        let mut replaced = None;
         let mut table = inner.table();
         if let Some(slot) = table.slots.get(&key)
-            && let Some(lease) = slot.lease.upgrade()
+            && let Some(in_use) = slot.in_use.upgrade()
             && let Some(informer) = slot.informer.as_any().downcast_ref::<Informer<D::Value>>()
         {
-            let informer = informer.clone();
-            return SharedInformer { informer, lease };
+            let is_over = informer.is_over() && !planted!(EndedInformerShared);
+            if !is_over || inner.status().stopping {
+                return informer.clone().counted(in_use);
+            }
+            replaced = Some(in_use);
         }
         let factory = self.factory;
         let (informer, driver) = self.builder().build();
@@ -135,7 +140,7 @@ impl<'a, D: Decode> Request<'a, D> {
             let informer = informer.clone();
             Box::new(move || informer.stop())
         };
-        let lease = Arc::new(Lease {
+        let in_use = Arc::new(InUse {
             factory: Arc::downgrade(inner),
             key: key.clone(),
             number,
@@ -144,16 +149,18 @@ impl<'a, D: Decode> Request<'a, D> {
         let slot = Slot {
             number,
             informer: Box::new(informer.clone()),
-            lease: Arc::downgrade(&lease),
+            in_use: Arc::downgrade(&in_use),
         };
         table.slots.insert(key, slot);
         if inner.status().stopping {
             informer.stop();
         }
         drop(table);
+        // It may be the last user, which takes the table's lock to remove the slot.
+        drop(replaced);
         // Where the factory's driver has ended this ends the informer's.
         let _ = factory.jobs.send(Box::pin(driver.run()));
-        SharedInformer { informer, lease }
+        informer.counted(in_use)
     }
 
     /// A builder with what was asked for, and what the factory gives to all.

@@ -1,4 +1,4 @@
-//! Large lists are decoded on several threads: in order, with reports, and a panic is not lost.
+//! Large lists are decoded on several threads: in order, with reports, and a panic refuses one object.
 #![allow(clippy::unwrap_used, clippy::unwrap_in_result, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -154,20 +154,27 @@ async fn threads_change_nothing_of_what_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decoder_that_panics_ends_the_driver_wherever_it_ran() {
+async fn a_decoder_that_panics_refuses_the_object_wherever_it_ran() {
     for threads in [0, 3] {
         let pods = Resource::new("", "v1", "pods").kind("Pod");
         let numbers = Numbers {
             panics_at: Some(1700),
             ..Numbers::default()
         };
+        let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&reports);
         let (pods, driver) = Informer::builder(transport(Initial::List), pods, numbers)
             .initial(Initial::List)
             .decoders(threads)
+            .on_report(move |report| heard.lock().unwrap().push(report.to_string()))
             .build();
-        let ended = tokio::spawn(driver.run()).await;
-        let panic = ended.unwrap_err().into_panic();
-        assert_eq!(panic.downcast_ref::<String>().unwrap(), "number 1700");
-        pods.ended().await;
+        let driver = tokio::spawn(driver.run());
+        pods.synced().await.unwrap();
+        assert_eq!(pods.lister().len(), PODS - PODS / 500 - 1);
+        let said = "cache: a/p1700 cannot be decoded: the decoder panicked: number 1700";
+        let reports = core::mem::take(&mut *reports.lock().unwrap());
+        let refused = reports.iter().filter(|report| report.starts_with(said));
+        assert_eq!(refused.count(), 1, "{threads} threads");
+        driver.abort();
     }
 }

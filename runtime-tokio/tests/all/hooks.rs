@@ -1,11 +1,17 @@
 //! What user-defined functions may do, and what is true when they are called.
 
+use core::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt as _;
-use informer_core::Resource;
-use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{Event, Informer, Raw, RawJson, Subscription};
+use informer_core::{Accept, Resource};
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_tokio::{
+    AsyncHandlers, Decode, Entry, Event, Get, HandlerOptions, Handlers, Head, Informer, Raw,
+    RawJson, RawObject, Report, Subscription, Transport,
+};
+use tokio::time::sleep;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
@@ -51,4 +57,291 @@ async fn whoever_is_notified_of_synced_sees_the_version() {
         *seen.lock().unwrap(),
         [(version.clone(), true), (version, true)]
     );
+}
+
+/// Panics without a message on the terminal.
+fn fail() -> ! {
+    std::panic::resume_unwind(Box::new("as planned"))
+}
+
+/// Decodes into bytes, and panics where an object asks for it or where the type of the test does.
+#[derive(Clone, Copy)]
+struct Picky {
+    accepts: bool,
+}
+
+impl Decode for Picky {
+    type Value = RawJson;
+    type Error = core::convert::Infallible;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+        if raw.json().windows(5).any(|part| part == b"panic") {
+            fail();
+        }
+        Raw.decode(raw)
+    }
+
+    fn accept(&self) -> Accept {
+        if !self.accepts {
+            fail();
+        }
+        Raw.accept()
+    }
+}
+
+const PICKY: Picky = Picky { accepts: true };
+
+type Classes = Arc<Mutex<Vec<String>>>;
+
+/// A hook that writes down the class and the text of each report.
+fn recorder(classes: &Classes) -> impl Fn(&Report<'_>) + Send + Sync + 'static {
+    let classes = Arc::clone(classes);
+    move |report| {
+        let line = format!("{}: {report}", report.class());
+        classes.lock().unwrap().push(line);
+    }
+}
+
+/// Returns how many reports there were of a class.
+fn count(classes: &Classes, class: &str) -> usize {
+    let classes = classes.lock().unwrap();
+    classes
+        .iter()
+        .filter(|line| line.starts_with(class))
+        .count()
+}
+
+async fn settle() {
+    sleep(Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_returns_after_handlers_have_what_is_pending() {
+    let mock = mock();
+    for number in 0..20 {
+        mock.create("pods", pod(&format!("web-{number}"))).unwrap();
+    }
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .seed(1)
+        .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let counts: [Arc<AtomicUsize>; 4] = Default::default();
+    let [direct, panicking, slow, blocking] = counts.clone();
+    let count = |count: Arc<AtomicUsize>| {
+        move |_: &Entry<RawJson>, _: bool| {
+            count.fetch_add(1, Relaxed);
+        }
+    };
+    let mut unread = pods.subscribe();
+    pods.add_handler(Handlers::new().on_add(count(direct)));
+    pods.add_handler(Handlers::new().on_add(move |_, _| {
+        panicking.fetch_add(1, Relaxed);
+        fail();
+    }));
+    pods.add_async_handler(AsyncHandlers::new().on_add(move |_, _| {
+        let slow = Arc::clone(&slow);
+        async move {
+            sleep(Duration::from_millis(100)).await;
+            slow.fetch_add(1, Relaxed);
+        }
+    }));
+    let options = HandlerOptions::default().blocking(true);
+    pods.add_handler_with(&options, Handlers::new().on_add(count(blocking)));
+    pods.stop();
+    pods.ended().await;
+    assert_eq!(counts.map(|count| count.load(Relaxed)), [20; 4]);
+    // A subscription that nobody reads does not hold up the end, and keeps what is pending.
+    let mut left = 0;
+    while unread.recv().await.is_some() {
+        left += 1;
+    }
+    assert_eq!(left, 21, "20 objects and the end of the first state");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
+    let mock = mock();
+    mock.create("pods", pod("web")).unwrap();
+    let classes = Classes::default();
+    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        .drain(Duration::from_secs(5))
+        .on_report(recorder(&classes))
+        .build();
+    pods.add_async_handler(
+        AsyncHandlers::new().on_add(|_, _| async { core::future::pending().await }),
+    );
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let began = tokio::time::Instant::now();
+    pods.stop();
+    pods.ended().await;
+    assert_eq!(began.elapsed().as_secs(), 5);
+    assert_eq!(count(&classes, "undelivered"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
+    for (hook, class, reports) in [
+        (
+            "on_report",
+            "hook-panicked: driver: `on_report` panicked: as planned",
+            1..=1,
+        ),
+        (
+            "on_version",
+            "hook-panicked: driver: `on_version` panicked: as planned",
+            1..=1,
+        ),
+        // A relist asks for them again.
+        ("index", "index-panicked", 3..=9),
+        ("decoder", "undecodable", 2..=9),
+        (
+            "transport",
+            "transport: watch: the transport panicked: as planned",
+            1..=1,
+        ),
+    ] {
+        let mock = mock();
+        mock.create("pods", pod("first")).unwrap();
+        let classes = Classes::default();
+        let note = recorder(&classes);
+        let armed = Arc::new(AtomicBool::new(false));
+        let transport = Panicking {
+            inner: mock.transport(),
+            armed: Arc::clone(&armed),
+        };
+        let (pods, driver) = Informer::builder(transport, PODS, PICKY)
+            .seed(1)
+            .index_with("all", move |_, _| {
+                if hook == "index" {
+                    fail();
+                }
+            })
+            .on_report(move |report| {
+                note(report);
+                if hook == "on_report" {
+                    fail();
+                }
+            })
+            .on_version(move |_| {
+                if hook == "on_version" {
+                    fail();
+                }
+            })
+            .build();
+        tokio::spawn(driver.run());
+        pods.synced_within(Duration::from_secs(60))
+            .await
+            .expect(hook);
+        if hook == "decoder" {
+            let mut object = pod("first");
+            object["metadata"]["labels"] = json!({ "do": "panic" });
+            mock.update("pods", object.clone()).unwrap();
+            object["metadata"]["name"] = json!("new");
+            mock.create("pods", object).unwrap();
+        }
+        armed.store(hook == "transport", Relaxed);
+        mock.with(|server| {
+            server.inject(Fault::status(500, "{}").on(Verb::Watch));
+            server.cut_watches();
+        });
+        settle().await;
+        mock.create("pods", pod("second")).unwrap();
+        mock.create("pods", pod("third")).unwrap();
+        settle().await;
+        let seen = pods.lister().len();
+        assert_eq!(seen, 3, "{hook}: the cache is kept up to date");
+        assert!(
+            reports.contains(&count(&classes, class)),
+            "{hook}: {classes:?}"
+        );
+        let health = pods.health();
+        let stale: &[&str] = if hook == "decoder" {
+            &["prod/first"]
+        } else {
+            &[]
+        };
+        assert_eq!(
+            (health.ended, health.stale),
+            (false, stale.iter().map(ToString::to_string).collect()),
+            "{hook}"
+        );
+    }
+}
+
+/// A transport that panics once in `send`.
+#[derive(Clone)]
+struct Panicking<T> {
+    inner: T,
+    armed: Arc<AtomicBool>,
+}
+
+impl<T: Transport> Transport for Panicking<T> {
+    type Body = T::Body;
+    type Error = T::Error;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
+        if self.armed.swap(false, Relaxed) {
+            fail();
+        }
+        self.inner.send(get).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
+    for (end, reason) in [
+        ("abort", "its future was dropped"),
+        ("never run", "its future was dropped"),
+        ("panic", "it panicked: as planned"),
+        ("stop", ""),
+    ] {
+        let mock = mock();
+        mock.create("pods", pod("web")).unwrap();
+        let classes = Classes::default();
+        let decode = Picky {
+            accepts: end != "panic",
+        };
+        let (pods, driver) = Informer::builder(mock.transport(), PODS, decode)
+            .on_report(recorder(&classes))
+            .build();
+        let mut events = pods.subscribe();
+        if end == "never run" {
+            drop(driver);
+        } else {
+            let task = tokio::spawn(driver.run());
+            settle().await;
+            match end {
+                "abort" => task.abort(),
+                "stop" => pods.stop(),
+                _ => {}
+            }
+            assert_eq!(
+                task.await.is_err_and(|error| error.is_panic()),
+                end == "panic"
+            );
+        }
+        pods.ended().await;
+        while events.recv().await.is_some() {}
+        let health = pods.health();
+        assert!(
+            health.ended && pods.synced().await.is_ok() == health.synced,
+            "{end}"
+        );
+        let error = health
+            .last_error
+            .map(|error| (error.class, error.message.contains(reason)));
+        let expected = usize::from(end != "stop");
+        assert_eq!(
+            error,
+            (expected > 0).then_some(("driver-ended", true)),
+            "{end}"
+        );
+        assert_eq!(
+            count(&classes, "driver-ended"),
+            expected,
+            "{end}: {classes:?}"
+        );
+    }
 }

@@ -12,3 +12,4 @@ mod journal;
 mod queue;
 mod replicas;
 mod shards;
+mod shared;

@@ -141,21 +141,23 @@ async fn the_last_user_gone_stops_the_watch() {
     let one = factory.informer::<Pod>();
     let two = one.clone();
     let lister = two.lister();
-    let inside: Informer<_> = Informer::clone(&one);
     factory.synced().await.unwrap();
 
     drop(one);
     settle().await;
     mock.create("pods", pod("prod", "e")).unwrap();
     settle().await;
-    assert_eq!((lister.len(), inside.health().state), (5, State::Watching));
+    assert_eq!((lister.len(), two.health().state), (5, State::Watching));
 
     drop(two);
-    timeout(secs(10), inside.ended()).await.unwrap();
     mock.create("pods", pod("prod", "f")).unwrap();
     settle().await;
-    assert_eq!((lister.len(), inside.health().state), (5, State::Ended));
+    assert_eq!(lister.len(), 6, "a lister is a user, too");
+
+    drop(lister);
     assert!(factory.health().is_empty(), "it is forgotten");
+    settle().await;
+    assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
 
     // Who asks again gets a new one.
     let again = factory.informer::<Pod>();
