@@ -7,6 +7,9 @@ use crate::time::Instant;
 
 /// How delays grow.
 ///
+/// No value is too large or too small: delays saturate, they never shrink, and they last a millisecond at least. A
+/// negative `jitter` counts as none.
+///
 /// ```
 /// use core::time::Duration;
 /// use informer_core::BackoffConfig;
@@ -78,11 +81,11 @@ impl Backoff {
             }
         }
         let cap = cap.max(self.config.cap);
-        let delay = self.next.min(cap);
+        let delay = self.next.min(cap).max(SHORTEST);
         if !planted!(NoGrowth) {
-            self.next = scale(delay, self.config.factor).min(cap);
+            self.next = scale(delay, self.config.factor).max(delay).min(cap);
         }
-        delay + rng_part(rng, scale(delay, self.config.jitter))
+        delay.saturating_add(rng_part(rng, scale(delay, self.config.jitter)))
     }
 }
 
@@ -91,8 +94,16 @@ fn rng_part(rng: &mut Rng, whole: Duration) -> Duration {
     Duration::from_micros(rng.below(u64::try_from(whole.as_micros()).unwrap_or(u64::MAX)))
 }
 
+/// The shortest delay: without one a server that refuses at once would be asked in a hot loop.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Zero if the factor is not above zero, and the longest duration if the product is not a duration.
 fn scale(duration: Duration, factor: f64) -> Duration {
-    Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+    if factor > 0.0 {
+        Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+    } else {
+        Duration::ZERO
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +147,44 @@ mod tests {
             backoff.step(at(122), &mut rng, Duration::ZERO),
             Duration::from_millis(800)
         );
+    }
+
+    #[test]
+    fn extreme_configurations_saturate() {
+        let times = [0, 1, 800_000_000, u64::MAX].map(Duration::from_nanos);
+        let times = || times.into_iter().chain([Duration::MAX]);
+        let factors = [
+            f64::NAN,
+            f64::NEG_INFINITY,
+            -1.0,
+            0.0,
+            0.5,
+            f64::MAX,
+            f64::INFINITY,
+        ];
+        let mut rng = Rng::new(3);
+        for (initial, cap) in times().flat_map(|a| times().map(move |b| (a, b))) {
+            for (factor, jitter) in factors
+                .iter()
+                .flat_map(|a| factors.iter().map(move |b| (*a, *b)))
+            {
+                for reset_interval in times().map(Some).chain([None]) {
+                    let config = BackoffConfig {
+                        initial,
+                        factor,
+                        cap,
+                        jitter,
+                        reset_interval,
+                    };
+                    let mut backoff = Backoff::new(config);
+                    for step in 0..5 {
+                        let now = Instant::from_micros(step * (u64::MAX / 4));
+                        let delay = backoff.step(now, &mut rng, Duration::ZERO);
+                        assert!(delay >= SHORTEST && now + delay >= now, "{config:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

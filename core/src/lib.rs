@@ -148,7 +148,7 @@ pub use reflector::{
     Change, Frame, Initial, ObjectFrame, Output, Reflector, ReflectorConfig, Request, RequestId,
     Target, Verb,
 };
-pub use report::{DisplayDebug, DriftKind, Level, Phase, Problem, Report};
+pub use report::{DisplayDebug, DriftKind, Level, OneLine, Phase, Problem, Report};
 #[cfg(feature = "alloc")]
 pub use resource::OwnedResource;
 pub use resource::{QueryWriter, Resource, ResourceError};

@@ -74,6 +74,8 @@ mod chosen {
         SilentRefusal "Reflector::report_at" "some failures are not reported",
         TwoRequests "Reflector::abandon" "a request is given up without a word to the transport",
         ExactForEver "Reflector::pause_run" "a list in pages asks again for the version that no watch can go on from",
+        EndIsBookmark "Reflector::next_frame" "the end of a streaming list counts as a periodic bookmark",
+        EndlessStream "Reflector::stream_end" "a streaming list without its end is read for ever",
         LostTombstone "Cache::sweep" "what a list did not name goes untold",
         SweepAcrossSources "Cache::sweep" "the list of one source sweeps what another brought",
         UntoldInitial "Cache::sweep" "the first state is marked as told, and is not",

@@ -1,6 +1,6 @@
 //! What went wrong, for the user: nothing is lost in silence.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::time::Duration;
 
 use crate::journal::Mismatch;
@@ -8,7 +8,10 @@ use crate::json::{JsonStr, ScanError};
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
 
-/// Something the user should hear of. `Display` gives one line for a person.
+/// Something the user should hear of.
+///
+/// `Display` writes one line for a person, whatever the texts of servers, transports and decoders contain (see
+/// [`OneLine`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Report<'a> {
@@ -119,6 +122,14 @@ pub enum Problem<'a> {
     Silent(Duration),
     /// A streaming list brought no event for so long that it was given up.
     NoInitialEvents(Duration),
+    /// A streaming list was read for so long without coming to its end, and was given up for a list.
+    EndlessStream(Duration),
+    /// The pages of a list do not end: a `continue` token was repeated, or page after page was empty.
+    EndlessPages,
+    /// The server asks to wait so long before the next attempt, which is made sooner.
+    LongRetryAfter(Duration),
+    /// A list has no resourceVersion. Deletions between it and the watch are noticed with the next list only.
+    NoVersion,
     /// A list takes or took this long.
     SlowList(Duration),
     /// A list is older than what was seen before it: the server was restored, or another one answered.
@@ -244,6 +255,52 @@ impl<E: fmt::Display> fmt::Debug for Shown<'_, E> {
     }
 }
 
+/// Displays a text that somebody else wrote, such as a server or a decoder, on one line.
+///
+/// Line breaks, escape sequences, other control characters and those that reorder text are escaped as in a Rust string
+/// literal. So the text can neither forge a line of a log nor control a terminal. [`Report`] does this to all of its texts.
+///
+/// ```
+/// use informer_core::OneLine;
+///
+/// let forged = "no such pod\n2026-01-01 INFO all is well\u{1b}[2J";
+/// let shown = r"no such pod\n2026-01-01 INFO all is well\u{1b}[2J";
+/// assert_eq!(OneLine(forged).to_string(), shown);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OneLine<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaped(f), "{}", self.0)
+    }
+}
+
+/// Escapes what would not stay on its line.
+struct Escaped<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some((at, unsafe_char)) = rest.char_indices().find(|(_, c)| leaves_line(*c)) {
+            let (before, from) = rest.split_at(at);
+            self.0.write_str(before)?;
+            write!(self.0, "{}", unsafe_char.escape_default())?;
+            rest = from.get(unsafe_char.len_utf8()..).unwrap_or_default();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+fn leaves_line(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            // Marks, embeddings and isolates of bidirectional text, and the separators of lines and paragraphs.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
 impl<'a> Report<'a> {
     pub(crate) const fn new(phase: Phase, problem: Problem<'a>) -> Self {
         let level = problem.level();
@@ -337,6 +394,10 @@ impl Problem<'_> {
             Self::ShortWatches => "short-watches",
             Self::Silent(_) => "silent",
             Self::NoInitialEvents(_) => "no-initial-events",
+            Self::EndlessStream(_) => "endless-stream",
+            Self::EndlessPages => "endless-pages",
+            Self::LongRetryAfter(_) => "long-retry-after",
+            Self::NoVersion => "no-version",
             Self::SlowList(_) => "slow-list",
             Self::VersionWentBack => "version-went-back",
             Self::RequestTooLong => "request-too-long",
@@ -398,7 +459,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.detail {
             "" => write!(f, "{}: {}", self.phase.as_str(), self.problem)?,
-            detail => write!(f, "{}: {detail}", self.phase.as_str())?,
+            detail => write!(f, "{}: {}", self.phase.as_str(), OneLine(detail))?,
         }
         match self.retry_in {
             Some(wait) => {
@@ -419,6 +480,12 @@ impl fmt::Display for Report<'_> {
 
 impl fmt::Display for Problem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_to(&mut Escaped(f))
+    }
+}
+
+impl Problem<'_> {
+    fn write_to(&self, f: &mut Escaped<'_, '_>) -> fmt::Result {
         match self {
             Self::Answer {
                 class,
@@ -450,6 +517,22 @@ impl fmt::Display for Problem<'_> {
                 time.as_secs()
             ),
             Self::NoInitialEvents(time) => write!(f, "no initial event for {} s", time.as_secs()),
+            Self::EndlessStream(time) => write!(
+                f,
+                "the streaming list did not come to its end within {} s: a list follows",
+                time.as_secs()
+            ),
+            Self::EndlessPages => f.write_str(
+                "the pages of the list do not end: the server repeats a `continue` token, or sends empty pages only",
+            ),
+            Self::LongRetryAfter(asked) => write!(
+                f,
+                "the server asks to wait {} s, which is more than is waited",
+                asked.as_secs()
+            ),
+            Self::NoVersion => f.write_str(
+                "the list has no resourceVersion: deletions before the watch begins are missed until the next list",
+            ),
             Self::SlowList(time) => write!(f, "the list takes long: {} s", time.as_secs()),
             Self::VersionWentBack => f.write_str(
                 "the list is older than what was seen before it; it is taken as the truth",
@@ -536,5 +619,78 @@ impl fmt::Display for Problem<'_> {
                 )
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    const HOSTILE: &str = "a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}\u{2066}\u{2028}\u{0}\t";
+
+    /// Whatever text a server, a transport, a decoder or a handler gives, a report stays on its line.
+    #[test]
+    fn every_report_is_one_line() {
+        let json = escaped(HOSTILE);
+        let text = JsonStr::new(json.as_bytes());
+        let (key, message) = (HOSTILE, &HOSTILE as &dyn DisplayDebug);
+        let (class, problem) = (ErrorClass::Forbidden, FrameProblem::NotUtf8);
+        for problem in [
+            Problem::Answer {
+                class,
+                status: 403,
+                message: text,
+            },
+            Problem::Answer {
+                class,
+                status: 0,
+                message: JsonStr::new(HOSTILE.as_bytes()),
+            },
+            Problem::OtherKind { key, kind: text },
+            Problem::UnknownEvent(text),
+            Problem::Frame { key, problem },
+            Problem::Undecodable { key, message },
+            Problem::NoRoom { key },
+            Problem::KeyTooLong { key },
+            Problem::IndexPanicked {
+                key,
+                index: HOSTILE,
+            },
+            Problem::HandlerPanicked {
+                handler: HOSTILE,
+                message: HOSTILE,
+            },
+            Problem::Undelivered {
+                handler: HOSTILE,
+                count: 1,
+            },
+            Problem::Journal { message },
+            Problem::Drift {
+                key,
+                kind: DriftKind::Gone,
+            },
+        ] {
+            let report = Report::new(Phase::List, problem);
+            for shown in [
+                report.to_string(),
+                problem.to_string(),
+                report.with_detail(HOSTILE).to_string(),
+            ] {
+                assert!(!shown.contains(leaves_line), "{shown:?}");
+                assert!(
+                    shown.contains(r"a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}"),
+                    "{shown}"
+                );
+            }
+        }
+    }
+
+    /// The text as a server sends it: escaped.
+    fn escaped(text: &str) -> alloc::string::String {
+        text.chars()
+            .map(|c| alloc::format!("\\u{:04x}", u32::from(c)))
+            .collect()
     }
 }

@@ -27,7 +27,7 @@ impl Rng {
     /// A duration from `min` to `max`, in whole microseconds.
     pub(crate) fn between(&mut self, min: Duration, max: Duration) -> Duration {
         let span = u64::try_from(max.saturating_sub(min).as_micros()).unwrap_or(u64::MAX);
-        min + Duration::from_micros(self.below(span.saturating_add(1)))
+        min.saturating_add(Duration::from_micros(self.below(span.saturating_add(1))))
     }
 }
 

@@ -49,13 +49,22 @@ pub(crate) fn advice(
             "Nothing is to be done: the state is listed again. Where it comes often the server forgets its history too soon."
                 .to_owned()
         }
+        "endless-pages" => {
+            "The server does not page as the API requires. A page size of 0 asks for the whole list at once.".to_owned()
+        }
+        "long-retry-after" => {
+            "The server, or a proxy, asks clients to stay away: see whether it is overloaded or set up wrongly.".to_owned()
+        }
+        "no-version" => {
+            "What answers does not follow the API: every list has a resourceVersion. A relist finds what was missed.".to_owned()
+        }
         "not-json" | "not-a-list" | "not-an-event" => {
             "What answers is no API server: see whether a proxy or a login page is at this address.".to_owned()
         }
         "very-short-watch" | "short-watches" => {
             "Something cuts watches: see whether a proxy in between has a short timeout or holds answers back.".to_owned()
         }
-        "no-initial-events" => {
+        "no-initial-events" | "endless-stream" => {
             "The server, or a proxy, does not know streaming lists; plain lists are taken. `Initial::List` asks for none."
                 .to_owned()
         }

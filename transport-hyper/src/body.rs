@@ -47,6 +47,8 @@ struct Silence {
 
 impl Silence {
     fn new(limit: Duration) -> Self {
+        // Longer is for ever, and would not fit into an `Instant`.
+        let limit = limit.min(Duration::from_secs(365 * 24 * 3600));
         Self {
             limit,
             timer: Box::pin(sleep(limit)),

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::io;
 
-use informer_core::{FailureKind, TransportError};
+use informer_core::{FailureKind, OneLine, TransportError};
 
 use crate::address::{Address, Host};
 use crate::credentials::CredentialError;
@@ -209,7 +209,8 @@ impl HyperError {
         Self {
             kind,
             connection_was_used: false,
-            message: message.into(),
+            // Headers and certificates of the server, and the output of plugins, may be in it.
+            message: OneLine(message).to_string().into(),
         }
     }
 }

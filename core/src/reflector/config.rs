@@ -29,11 +29,12 @@ pub struct ReflectorConfig {
     /// How many objects a page of a list has. `None` is client-go's rule: 500 where the server answers from etcd, and
     /// no pages where it answers from its watch cache.
     pub page_size: Option<u32>,
-    /// The shortest time for which a watch is asked; it is asked for up to twice of it. Less than 5 minutes is raised
-    /// to 5 minutes.
+    /// The shortest timeout of a watch. Each watch is requested for a random time between this and twice this, at least
+    /// 5 minutes and at most a year.
     pub min_watch_timeout: Duration,
-    /// The time for which every watch is asked, in whole seconds, where several informers take turns on one connection:
-    /// a watch that ends lets the next one have it. `None`, the rule, is a random time, see `min_watch_timeout`.
+    /// A fixed timeout for every watch, from a second to a year in whole seconds. Informers that take turns on one
+    /// connection need it: the end of one watch lets the next one start. `None` chooses a random time as described at
+    /// `min_watch_timeout`.
     pub watch_timeout: Option<Duration>,
     /// How the delays between runs and between attempts to open a watch grow.
     pub backoff: BackoffConfig,
@@ -93,6 +94,12 @@ pub(super) const REOPENS: usize = 5;
 pub(super) const REOPEN_WINDOW: Duration = Duration::from_secs(30);
 /// The longest delay while the server refuses the credentials or the parameters.
 pub(super) const PERMANENT_CAP: Duration = Duration::from_secs(300);
+/// The longest timeout of a watch. A server counts it in nanoseconds, in 63 bits.
+pub(super) const LONGEST_WATCH: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest Retry-After that is honoured.
+pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+/// How many pages in a row may be empty.
+pub(super) const EMPTY_PAGES: u8 = 100;
 /// How long an answer with Retry-After, or none at all, is asked again below the reflector.
 pub(super) const MAX_RETRIES: u8 = 10;
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::config::{
-    HEALTHY, HEARTBEAT, MAX_RETRIES, PERMANENT_CAP, REOPEN_WINDOW, REOPENS, RETRY_DELAY, SHORT,
-    STREAM_SILENCE,
+    HEALTHY, HEARTBEAT, LONGEST_RETRY_AFTER, MAX_RETRIES, PERMANENT_CAP, REOPEN_WINDOW, REOPENS,
+    RETRY_DELAY, SHORT, STREAM_SILENCE,
 };
 use super::read::Outcome;
 use super::{Call, From, Initial, Next, Phase, Reflector, RequestId, State, Target, Verb};
@@ -60,9 +60,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let class = classify(status, parsed.as_ref(), body);
         let is_expired = parsed.is_some_and(|status| status.reason.eq_str("Expired"));
         let problem = StoredProblem::Answer { class, status };
-        if let Some(wait) = retry_after
-            && (status == 429 || status >= 500)
-            && class != ErrorClass::TooLarge
+        let asked = retry_after
+            .filter(|_| (status == 429 || status >= 500) && class != ErrorClass::TooLarge);
+        let wait = asked.map(|asked| asked.min(LONGEST_RETRY_AFTER));
+        if wait < asked {
+            let problem = StoredProblem::LongRetryAfter(asked.unwrap_or_default());
+            self.report(phase_of(&call), problem, wait);
+        }
+        if let Some(wait) = wait
             && call.retries < MAX_RETRIES
         {
             self.report_at(phase_of(&call), problem, Some(wait), Level::Info);
@@ -70,8 +75,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return;
         }
         // Who has asked so often that the request is given up is asked to wait all the same.
-        if !self.config.client_go && class != ErrorClass::TooLarge && !planted!(RetryAtOnce) {
-            self.asked_wait = retry_after.filter(|_| status == 429 || status >= 500);
+        if !self.config.client_go && !planted!(RetryAtOnce) {
+            self.asked_wait = wait;
         }
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
@@ -102,7 +107,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::Stream if call.initial => {
                 if is_very_short(now, &call) {
                     self.fall_back(now, StoredProblem::VeryShortWatch);
+                } else if self.is_endless(now, &call) {
+                    self.fall_back(now, StoredProblem::EndlessStream(self.run.stream_limit));
                 } else {
+                    self.run.streamed += now - call.sent;
                     self.reopen(now, call, Next::Stream);
                 }
             }
@@ -116,6 +124,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         match call.verb {
             Verb::List => {
                 self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None);
+            }
+            Verb::Stream if call.initial && self.is_endless(now, &call) => {
+                self.fall_back(now, StoredProblem::EndlessStream(self.run.stream_limit));
             }
             Verb::Stream if call.initial => {
                 self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE));
@@ -141,6 +152,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             } else {
                 self.call(now, Verb::Watch);
             }
+        } else if self.run.progress.is_endless(self.run.token.as_slice()) {
+            self.fail_run(now, ReportPhase::List, StoredProblem::EndlessPages, None);
         } else {
             self.run.pages = self.run.pages.saturating_add(1);
             self.run.paged = true;
@@ -237,7 +250,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn level_of(&self, problem: StoredProblem) -> Level {
         let ours = matches!(
             problem,
-            StoredProblem::SlowList(_) | StoredProblem::VersionWentBack
+            StoredProblem::SlowList(_)
+                | StoredProblem::VersionWentBack
+                | StoredProblem::LongRetryAfter(_)
+                | StoredProblem::NoVersion
         );
         if self.config.client_go && ours {
             Level::Debug
@@ -388,6 +404,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
+    /// Returns whether a streaming list has been read for a whole watch timeout without coming to its end.
+    fn is_endless(&self, now: Instant, call: &Call) -> bool {
+        self.stream_end(call).is_some_and(|end| now >= end)
+    }
+
     /// Whether a server has had the time to say anything at all after a version that was restored, and has not: it may be
     /// older than that.
     fn is_doubtful(&self, now: Instant) -> bool {
@@ -509,6 +530,10 @@ pub(super) enum StoredProblem {
     ShortWatches,
     Silent(Duration),
     NoInitialEvents(Duration),
+    EndlessStream(Duration),
+    EndlessPages,
+    LongRetryAfter(Duration),
+    NoVersion,
     SlowList(Duration),
     VersionWentBack,
     RequestTooLong,
@@ -549,6 +574,10 @@ impl StoredProblem {
             Self::ShortWatches => Problem::ShortWatches,
             Self::Silent(time) => Problem::Silent(time),
             Self::NoInitialEvents(time) => Problem::NoInitialEvents(time),
+            Self::EndlessStream(time) => Problem::EndlessStream(time),
+            Self::EndlessPages => Problem::EndlessPages,
+            Self::LongRetryAfter(asked) => Problem::LongRetryAfter(asked),
+            Self::NoVersion => Problem::NoVersion,
             Self::SlowList(time) => Problem::SlowList(time),
             Self::VersionWentBack => Problem::VersionWentBack,
             Self::RequestTooLong => Problem::RequestTooLong,

@@ -3,6 +3,7 @@
 mod config;
 mod failure;
 mod frame;
+mod pages;
 mod read;
 mod request;
 #[cfg(test)]
@@ -14,9 +15,12 @@ pub use request::{Request, RequestId, Target, Verb};
 
 use core::time::Duration;
 
-use config::{DEFAULT_PAGE, HEARTBEAT, LIST_SILENCE, SLOW_LIST, STREAM_SILENCE, WATCH_MARGIN};
+use config::{
+    DEFAULT_PAGE, HEARTBEAT, LIST_SILENCE, LONGEST_WATCH, SLOW_LIST, STREAM_SILENCE, WATCH_MARGIN,
+};
 use failure::{Reopens, Stored, StoredProblem};
-use read::Outcome;
+use pages::Pages;
+use read::{Listed, Outcome};
 
 use crate::backoff::{Backoff, BackoffConfig};
 use crate::decode::{Accept, Decode};
@@ -79,6 +83,7 @@ pub struct Reflector<R, S: Storage> {
     /// How long the answer that is being looked at asks to wait.
     asked_wait: Option<Duration>,
     stream_refused: bool,
+    /// The server has sent a bookmark other than the one that ends a streaming list: it sends them periodically.
     bookmarks_seen: bool,
     /// The heartbeat fired on a server that never sent a bookmark.
     heartbeat_in_vain: bool,
@@ -95,8 +100,8 @@ pub struct Reflector<R, S: Storage> {
     framer: Framer<S::Frame>,
     /// What reading came to, to be dealt with before anything else.
     outcome: Option<Outcome>,
-    /// The state that is now complete is older than what was seen before it.
-    went_back: Option<ReportPhase>,
+    /// What to report about the list that has just been completed.
+    noticed: Option<(ReportPhase, StoredProblem)>,
     /// The version comes from a persisted cache, and no server has gone on from it yet.
     resuming: bool,
     /// When a server first took a watch from there.
@@ -136,19 +141,18 @@ struct Run<S: Storage> {
     paged: bool,
     /// The token of the next page.
     token: S::Line,
+    /// Whether the pages make progress.
+    progress: Pages,
+    /// For how long streaming lists of this run may be read without coming to their end: the timeout of the first one.
+    stream_limit: Duration,
+    /// For how long they were.
+    streamed: Duration,
     /// The list was asked for again without a version, after that version was refused.
     retried: bool,
     /// The version of the first page.
     version: ResourceVersion<S::Text>,
     begin_due: bool,
     list: Listed,
-}
-
-/// What the envelope of a list says.
-#[derive(Clone, Copy, Default)]
-struct Listed {
-    /// The kind is that of a list.
-    is_list: Option<bool>,
 }
 
 /// The version that a list is asked for.
@@ -183,7 +187,7 @@ enum Next {
 struct Call {
     id: RequestId,
     verb: Verb,
-    /// A streaming list before its end; a plain watch at no version, which a server may turn into one.
+    /// The present state is being sent: by a streaming list before its end, or by a watch without a version.
     initial: bool,
     phase: Phase,
     retries: u8,
@@ -256,7 +260,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             run: Run::new(),
             framer,
             outcome: None,
-            went_back: None,
+            noticed: None,
             resuming: false,
             resumed: None,
             key: KeyBuf::new(),
@@ -415,10 +419,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 FramerMode::List
             });
             self.run.list = Listed::default();
-            self.run.begin_due = if verb.is_watch() {
-                initial
-            } else {
-                self.run.pages == 0
+            self.run.begin_due = match verb {
+                Verb::List => self.run.pages == 0,
+                Verb::Stream => initial,
+                // Without a version a watch begins with the present state too, but nothing marks the end of it.
+                Verb::Watch => false,
             };
         } else {
             call.phase = Phase::ErrorBody {
@@ -517,7 +522,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             } => {}
             // What has not come yet of a list finds the room that there is.
             State::Calling(call)
-                if (call.verb == Verb::List || call.initial)
+                if (call.verb == Verb::List || call.verb == Verb::Stream && call.initial)
                     && !matches!(call.phase, Phase::Draining { .. }) =>
             {
                 return;
@@ -642,6 +647,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn first_page(&mut self, now: Instant) {
         self.run.pages = 0;
+        self.run.progress = Pages::default();
         self.run.token.clear();
         self.run.version = ResourceVersion::default();
         self.call(now, Verb::List);
@@ -649,12 +655,15 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Makes a new request the current one.
     fn call(&mut self, now: Instant, verb: Verb) {
-        let min = self.config.min_watch_timeout.max(Duration::from_secs(300));
+        let min = (self.config.min_watch_timeout).clamp(Duration::from_secs(300), LONGEST_WATCH);
         let timeout = match self.config.watch_timeout {
             _ if !verb.is_watch() => Duration::ZERO,
-            Some(timeout) => timeout.max(Duration::from_secs(1)),
-            None => self.rng.between(min, min * 2),
+            Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST_WATCH),
+            None => self.rng.between(min, (min * 2).min(LONGEST_WATCH)),
         };
+        if verb == Verb::Stream && self.run.stream_limit.is_zero() {
+            self.run.stream_limit = timeout;
+        }
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         self.state = State::Calling(Call {
@@ -751,7 +760,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         match call.verb {
             Verb::List => Some(call.last_byte + LIST_SILENCE),
-            Verb::Stream if call.initial => Some(call.last_event + STREAM_SILENCE),
+            Verb::Stream if call.initial => earliest(
+                Some(call.last_event + STREAM_SILENCE),
+                self.stream_end(call),
+            ),
             Verb::Watch | Verb::Stream => {
                 let asked = call.sent + call.timeout + WATCH_MARGIN;
                 let beats = self.bookmarks_seen || !self.heartbeat_in_vain;
@@ -762,6 +774,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 })
             }
         }
+    }
+
+    /// When a streaming list has been read for a whole watch timeout, earlier attempts of the run included, without
+    /// coming to its end.
+    fn stream_end(&self, call: &Call) -> Option<Instant> {
+        let left = self.run.stream_limit.saturating_sub(self.run.streamed);
+        (!self.config.client_go && !planted!(EndlessStream)).then(|| call.sent + left)
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -807,6 +826,9 @@ impl<S: Storage> Run<S> {
             pages: 0,
             paged: false,
             token: S::Line::default(),
+            progress: Pages::default(),
+            stream_limit: Duration::ZERO,
+            streamed: Duration::ZERO,
             retried: false,
             version: ResourceVersion::default(),
             begin_due: false,

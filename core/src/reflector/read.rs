@@ -1,8 +1,6 @@
 //! From the bytes of an answer to frames.
 
-use super::{
-    Call, Change, Frame, From, Listed, ObjectFrame, Phase, Reflector, Run, State, Target, Verb,
-};
+use super::{Call, Change, Frame, From, ObjectFrame, Phase, Reflector, Run, State, Target, Verb};
 use core::cmp::Ordering;
 
 use super::failure::StoredProblem;
@@ -88,6 +86,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 problem,
                 identity,
             })) => {
+                self.run.progress.item();
                 let head = identity.map_or_else(
                     || ObjectHead::parse(json, false),
                     |identity| identity.head(json, false),
@@ -109,8 +108,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     return Some(Frame::Internal);
                 }
                 let version = core::mem::take(&mut self.run.version);
-                if version.compare(&self.version) == Some(Ordering::Less) {
-                    self.went_back = Some(ReportPhase::List);
+                if !version.is_known() {
+                    self.noticed = Some((ReportPhase::List, StoredProblem::NoVersion));
+                } else if version.compare(&self.version) == Some(Ordering::Less) {
+                    self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));
                 }
                 if !planted!(ListWithoutVersion) {
                     self.version = version;
@@ -196,12 +197,15 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     }
                     EventType::Bookmark => {
                         note(call, now);
-                        self.bookmarks_seen = true;
-                        let complete = call.initial && head.is_initial_events_end();
-                        call.initial &= call.verb == Verb::Stream && !complete;
+                        let in_stream = call.initial && call.verb == Verb::Stream;
+                        let complete = in_stream && head.is_initial_events_end();
+                        // A resource without a watch cache sends the end of a streaming list, and no bookmark after it.
+                        self.bookmarks_seen |= !in_stream || planted!(EndIsBookmark);
+                        call.initial = in_stream && !complete;
                         let reached = ResourceVersion::from_json(head.resource_version);
                         if complete && reached.compare(&self.version) == Some(Ordering::Less) {
-                            self.went_back = Some(ReportPhase::Stream);
+                            self.noticed =
+                                Some((ReportPhase::Stream, StoredProblem::VersionWentBack));
                         }
                         if complete || !planted!(SkippedBookmark) {
                             move_on(&mut self.version, call, head.resource_version);
@@ -237,8 +241,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Deals with what reading came to.
     pub(super) fn settle(&mut self, now: Instant) {
-        if let Some(phase) = self.went_back.take() {
-            self.report(phase, StoredProblem::VersionWentBack, None);
+        if let Some((phase, problem)) = self.noticed.take() {
+            self.report(phase, problem, None);
         }
         let Some(outcome) = self.outcome.take() else {
             return;
@@ -262,18 +266,23 @@ impl<S: Storage> Run<S> {
         match name {
             ListMember::Kind => {
                 let kind = as_str(json).unwrap_or_default();
-                self.list.is_list = Some(is_list_of(resource, kind));
+                self.list.kind = ListKind::of(resource, kind);
+            }
+            ListMember::ApiVersion => {
+                let version = as_str(json).and_then(|version| version.as_plain());
+                self.list.is_of_resource =
+                    version.is_some_and(|version| is_group_version(resource, version));
             }
             ListMember::Metadata => {
                 let text = |name| value_at(json, &[name]).and_then(as_str).unwrap_or_default();
+                self.list.is_unnamed = text("name").is_empty();
                 if self.pages == 0 {
                     self.version = ResourceVersion::from_json(text("resourceVersion"));
                 }
                 self.token.clear();
                 text("continue").write_to(&mut Appender(&mut self.token))?;
             }
-            ListMember::ApiVersion
-            | ListMember::Status
+            ListMember::Status
             | ListMember::Message
             | ListMember::Reason
             | ListMember::Code
@@ -283,11 +292,54 @@ impl<S: Storage> Run<S> {
     }
 }
 
+/// What the envelope of a list says.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Listed {
+    kind: ListKind,
+    /// It has the group and version of the resource.
+    is_of_resource: bool,
+    /// Its metadata has no name, so it is no object.
+    is_unnamed: bool,
+}
+
+/// What a kind says of the answer that has it.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum ListKind {
+    /// The answer has no kind, or one that is no list of the resource.
+    #[default]
+    Other,
+    /// The kind is that of a list of the resource.
+    List,
+    /// The kind may be the `listKind` that a CustomResourceDefinition has chosen.
+    Custom,
+}
+
 impl Listed {
-    /// Tells whether this was a list. What is taken for a list and is none would empty the cache, so it has to say so
-    /// itself, by its kind.
-    const fn is_complete(self) -> bool {
-        matches!(self.is_list, Some(true))
+    /// Returns whether the answer is a list of the resource. Anything else that was taken for an empty list would empty
+    /// the cache, so the answer has to say what it is.
+    fn is_complete(self) -> bool {
+        match self.kind {
+            ListKind::List => true,
+            ListKind::Custom => self.is_of_resource && self.is_unnamed,
+            ListKind::Other => false,
+        }
+    }
+}
+
+impl ListKind {
+    fn of(resource: &Resource<'_>, kind: JsonStr<'_>) -> Self {
+        if is_list_of(resource, kind) {
+            return Self::List;
+        }
+        // The group of a custom resource is a domain. Its lists may be of any kind but that of its objects.
+        let may_be_custom = resource.group.contains('.')
+            && !kind.is_empty()
+            && resource.kind.is_none_or(|object| !kind.eq_str(object));
+        if may_be_custom {
+            Self::Custom
+        } else {
+            Self::Other
+        }
     }
 }
 
@@ -305,6 +357,10 @@ fn is_list_of(resource: &Resource<'_>, kind: JsonStr<'_>) -> bool {
 
 fn ends_with_list(kind: JsonStr<'_>) -> bool {
     kind.as_plain().is_some_and(|kind| kind.ends_with("List"))
+}
+
+fn is_group_version(resource: &Resource<'_>, version: &str) -> bool {
+    version.rsplit_once('/').unwrap_or(("", version)) == (resource.group, resource.version)
 }
 
 /// Checks that an object is one of those asked for and has a key. Any other object is reported and skipped.
@@ -365,11 +421,9 @@ fn is_other_kind(resource: &Resource<'_>, raw: RawObject<'_>) -> bool {
         return true;
     }
     let version = raw.api_version();
-    let group = version
-        .as_plain()
-        .map(|v| v.rsplit_once('/').map_or(("", v), |split| split));
     // Another version of the same kind would be the server's mistake as well.
-    !version.is_empty() && group.is_some_and(|group| group != (resource.group, resource.version))
+    !version.is_empty()
+        && (version.as_plain()).is_some_and(|version| !is_group_version(resource, version))
 }
 
 /// What an event says of its object. In a streaming list the present state comes as events.

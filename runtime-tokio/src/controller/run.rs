@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use informer_core::OneLine;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
@@ -103,7 +104,8 @@ impl Controller {
         }
         // What happens from here on is not heard of any more.
         drop(registered);
-        let until = Instant::now() + self.drain;
+        // A sleep saturates.
+        let until = tokio::time::sleep(self.drain).deadline();
         let mut stopped = Stopped::default();
         if *stop.borrow_and_update() == Stop::Drain {
             let queue = engine.queue.clone();
@@ -293,7 +295,7 @@ where
     fn settle(&self, work: Work<Key>, writes: Vec<Write>) {
         let (name, on_failure) = (self.name.clone(), self.on_failure.clone());
         let (counts, waited) = (Arc::clone(&self.counts), self.write_deadline);
-        let until = Instant::now() + waited;
+        let until = tokio::time::sleep(waited).deadline();
         self.settling.push(Box::pin(async move {
             for write in writes {
                 // Where the informer has ended the controller ends as well.
@@ -341,7 +343,8 @@ where
 }
 
 fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure<'_>) {
-    tracing::warn!(controller = name, %key, "{failure}");
+    let line = OneLine(key);
+    tracing::warn!(controller = name, key = %line, "{}", OneLine(failure));
     let Some(hear) = on_failure else {
         return;
     };
@@ -349,6 +352,6 @@ fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure
     // half done.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(key, failure))) {
         let message = crate::registered::message(&*panic);
-        tracing::error!(controller = name, %key, "`on_failure` panicked: {message}");
+        tracing::error!(controller = name, key = %line, "`on_failure` panicked: {}", OneLine(message));
     }
 }

@@ -302,7 +302,7 @@ fn no_fault_makes_a_storm() {
     assert_eq!(runs, 125);
     type Server = fn(&mut World, &str);
     // The server, and how many requests one run makes at most.
-    let servers: [(&str, Server, usize); 8] = [
+    let servers: [(&str, Server, usize); 10] = [
         (
             "a watch that ends at once",
             |w, request| list_or(w, request, World::close),
@@ -332,6 +332,16 @@ fn no_fault_makes_a_storm() {
         (
             "HTML for everything",
             |w, _| w.answer(200, "<html>login</html>"),
+            1,
+        ),
+        (
+            "a token that is repeated",
+            |w, _| w.answer(200, &page("10", "t", &[pod("a", 5)])),
+            2,
+        ),
+        (
+            "the wait of a year",
+            |w, _| w.answer_with(Head::new(429).with_retry_after("31536000"), "x"),
             1,
         ),
         (

@@ -6,8 +6,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::harness::*;
-use crate::reflector::Initial;
+use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::Head;
+use crate::{Frame, Heap, Instant, Output, Reflector, Resource};
 
 /// Bodies that break a list: a report, a delay, the list again, and nothing is swept.
 #[test]
@@ -356,4 +357,106 @@ fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
     assert_eq!(reports.len(), 1);
     assert_eq!(reports[0].level, crate::Level::Debug);
     w.expect_after(ms(800), "LIST resourceVersion=10");
+}
+
+/// A CustomResourceDefinition may choose any `listKind`. What is no list of the resource stays none.
+#[test]
+fn a_list_kind_that_is_not_the_usual_one() {
+    let widgets = Resource::new("example.com", "v1", "widgets");
+    let pods = pods();
+    for (resource, body, is_list) in [
+        (
+            widgets,
+            r#"{"kind":"Shelf","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
+            true,
+        ),
+        (
+            widgets,
+            r#"{"apiVersion":"example.com/v1","items":[],"kind":"Shelf","metadata":{"name":""}}"#,
+            true,
+        ),
+        (
+            widgets,
+            r#"{"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
+            true,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Shelf","apiVersion":"example.com/v2","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Shelf","apiVersion":"example.com/v1","items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Shelf","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Shelf","apiVersion":"example.com/v1","metadata":{"name":"a"},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            widgets,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            pods,
+            r#"{"kind":"Shelf","apiVersion":"v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+        (
+            pods,
+            r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}"#,
+            false,
+        ),
+    ] {
+        for resource in [
+            resource.kind(resource.kind.unwrap_or("Widget")),
+            Resource {
+                kind: None,
+                ..resource
+            },
+        ] {
+            if resource.kind.is_none()
+                && (body.contains("List") || body.contains(r#"kind":"Widget"#))
+            {
+                continue;
+            }
+            let config = ReflectorConfig::list();
+            let mut reflector: Reflector<_, Heap> = Reflector::new(resource, config, 1);
+            let now = Instant::from_micros(0);
+            let Output::Send(request) = reflector.poll_output(now) else {
+                panic!("a list")
+            };
+            let id = request.id();
+            reflector.handle_head(now, id, Head::new(200));
+            let mut rest = body.as_bytes();
+            let mut complete = false;
+            while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
+                complete |= matches!(frame, Frame::Complete { .. });
+            }
+            assert_eq!(complete, is_list, "{body} for {:?}", resource.kind);
+        }
+    }
 }

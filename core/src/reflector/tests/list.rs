@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::{End, Failure, FailureKind, Head};
-use crate::{Level, Phase, ResourceVersion};
+use crate::{Frame, Heap, Instant, Level, Output, Phase, Reflector, ResourceVersion, Verb};
 
 fn both() -> [World; 2] {
     [World::list(), World::client_go(Initial::List)]
@@ -74,10 +74,9 @@ fn r41_r43_a_relist_asks_for_the_last_version_without_pages() {
 /// R41
 #[test]
 fn r41_a_known_version_is_where_the_first_list_begins() {
-    use crate::reflector::{Output, Reflector};
-    let reflector: Reflector<_, crate::Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
+    let reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
     let mut reflector = reflector.with_version(ResourceVersion::new("10"));
-    let Output::Send(request) = reflector.poll_output(crate::Instant::from_micros(0)) else {
+    let Output::Send(request) = reflector.poll_output(Instant::from_micros(0)) else {
         panic!()
     };
     let mut target = String::new();
@@ -822,11 +821,9 @@ fn r06_r07_a_stop_cancels_and_asks_for_nothing_more() {
 /// What was never polled is never asked.
 #[test]
 fn r04_a_reflector_stopped_before_it_began_asks_for_nothing() {
-    use crate::reflector::{Output, Reflector};
-    let mut reflector: Reflector<_, crate::Heap> =
-        Reflector::new(pods(), ReflectorConfig::list(), 1);
+    let mut reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
     reflector.stop();
-    let output = reflector.poll_output(crate::Instant::from_micros(0));
+    let output = reflector.poll_output(Instant::from_micros(0));
     assert!(matches!(output, Output::Wait(None)), "{output:?}");
 }
 
@@ -882,9 +879,8 @@ fn asking_for_a_relist_does_not_put_off_the_one_that_is_due() {
 /// A token that the storage cannot take whole would name another page, or none.
 #[test]
 fn a_token_that_is_too_long_fails_the_run() {
-    use crate::reflector::{Output, Reflector};
     type Small = crate::Inline<4, 32, 4096>;
-    let now = crate::Instant::from_micros(0);
+    let now = Instant::from_micros(0);
     let mut reflector: Reflector<_, Small> = Reflector::new(pods(), ReflectorConfig::list(), 1);
     let Output::Send(request) = reflector.poll_output(now) else {
         panic!()
@@ -894,7 +890,7 @@ fn a_token_that_is_too_long_fails_the_run() {
     let body = page("10", &"x".repeat(2000), &[]);
     let mut rest = body.as_bytes();
     while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
-        assert!(!matches!(frame, crate::Frame::Complete { .. }));
+        assert!(!matches!(frame, Frame::Complete { .. }));
     }
     let Output::Report(report) = reflector.poll_output(now) else {
         panic!()
@@ -902,4 +898,92 @@ fn a_token_that_is_too_long_fails_the_run() {
     assert_eq!(report.class(), "request-too-long");
     assert!(matches!(reflector.poll_output(now), Output::Cancel(_)));
     assert!(matches!(reflector.poll_output(now), Output::Wait(Some(_))));
+}
+
+/// A server that repeats a token would send the same pages for ever.
+#[test]
+fn a_repeated_token_fails_the_run() {
+    for mut w in [World::list(), World::client_go(Initial::List)] {
+        w.expect("LIST limit=500 resourceVersion=0");
+        w.answer(200, &page("10", "t", &[pod("a", 5)]));
+        w.expect("LIST continue=t limit=500");
+        w.answer(200, &page("10", "t", &[pod("b", 5)]));
+        let reports = w.take_reports();
+        assert_eq!(reports[0].class, "endless-pages");
+        assert_eq!(reports[0].level, Level::Warn);
+        w.told(&[]);
+        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
+    }
+}
+
+/// Nobody waits for a year because a proxy says so.
+#[test]
+fn a_long_retry_after_is_cut_and_reported() {
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    for _ in 0..12 {
+        w.answer_with(Head::new(503).with_retry_after("31536000"), "x");
+        let mut reports = w.take_reports();
+        reports.retain(|report| report.class != "slow-list");
+        let classes: Vec<_> = reports.iter().map(|report| report.class).collect();
+        assert_eq!(classes, ["long-retry-after", "service-unavailable"]);
+        assert_eq!(reports[0].level, Level::Warn);
+        w.expect_within(secs(300), secs(300), "LIST limit=500 resourceVersion=0");
+    }
+    w.take_reports();
+    w.answer_with(Head::new(503).with_retry_after("300"), "x");
+    let reports = w.take_reports();
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.class != "long-retry-after")
+    );
+}
+
+/// A list without a version is reported, and leaves nothing half done: room in the cache still leads to a list.
+#[test]
+fn a_list_without_a_version_is_complete() {
+    let mut reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
+    let now = Instant::from_micros(0);
+    let feed = |reflector: &mut Reflector<_, Heap>, id, body: &str| {
+        reflector.handle_head(now, id, Head::new(200));
+        let mut body = body.as_bytes();
+        let mut frames = String::new();
+        while let Some(frame) = reflector.next_frame(now, id, &mut body) {
+            frames.push(match frame {
+                Frame::Begin => '<',
+                Frame::Object(_) => 'o',
+                Frame::Bookmark { .. } => 'b',
+                Frame::Complete { .. } => '>',
+                Frame::Report(_) | Frame::Internal => continue,
+            });
+        }
+        frames
+    };
+    let Output::Send(request) = reflector.poll_output(now) else {
+        panic!("a list");
+    };
+    let id = request.id();
+    assert_eq!(feed(&mut reflector, id, &list("", &[pod("a", 5)])), "<o>");
+    reflector.handle_end(now, id, End::Clean);
+    let Output::Report(report) = reflector.poll_output(now) else {
+        panic!("a report");
+    };
+    assert_eq!(report.class(), "no-version");
+    let Output::Send(request) = reflector.poll_output(now) else {
+        panic!("a watch");
+    };
+    let id = request.id();
+    let events = [added("a", 5), end_bookmark(6)].join("\n");
+    assert_eq!(feed(&mut reflector, id, &events), "ob");
+    assert_eq!(reflector.version().to_string(), "6");
+    reflector.refill(now);
+    let Output::Wait(Some(until)) = reflector.poll_output(now) else {
+        panic!("the watch goes on");
+    };
+    assert!(matches!(reflector.poll_output(until), Output::Cancel(_)));
+    let Output::Send(request) = reflector.poll_output(until) else {
+        panic!("a list");
+    };
+    assert_eq!(request.verb(), Verb::List);
 }

@@ -297,6 +297,65 @@ fn r83_a_silent_stream_is_given_up_for_a_list() {
     w.no_reports();
 }
 
+/// DIFFERENCES: a streaming list that has something to say but no end is given up after the timeout of a watch, in one piece
+/// or in several.
+#[test]
+fn a_stream_without_an_end_is_given_up_for_a_list() {
+    for lives in [secs(3600), secs(110)] {
+        let mut w = World::stream();
+        w.expect("STREAM");
+        let mut opened = w.now;
+        let list = loop {
+            w.events(&[added("a", 1)]).wait(secs(9));
+            match w.next_request() {
+                Some(request) if request == "STREAM" => opened = w.now,
+                Some(request) => break request,
+                None if w.now - opened > lives => w.close(),
+                None => assert!(w.now < crate::Instant::from_micros(620_000_000)),
+            }
+        };
+        assert_eq!(list, "LIST limit=500 resourceVersion=0");
+        let reports = w.take_reports();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert_eq!(reports[0].class, "endless-stream");
+        assert_eq!(reports[0].level, Level::Warn);
+        // The next run asks for a stream, which has its whole time again.
+        w.answer(500, "x");
+        w.take_reports();
+        w.expect_after(ms(800), "STREAM");
+        for _ in 0..14 {
+            w.events(&[added("a", 1)]).wait(secs(20));
+        }
+        w.nothing_asked();
+    }
+    let mut w = World::client_go(Initial::Stream);
+    w.expect("STREAM");
+    for _ in 0..200 {
+        w.events(&[added("a", 1)]).wait(secs(20));
+    }
+    w.nothing_asked();
+}
+
+/// The end of a streaming list is no sign of periodic bookmarks. A resource without a watch cache sends only that one.
+#[test]
+fn the_end_of_a_stream_is_no_heartbeat() {
+    let mut w = World::stream().streaming();
+    w.wait(secs(75));
+    w.reports(&["silent"]);
+    w.expect("WATCH resourceVersion=10");
+    w.head(Head::new(200));
+    w.wait(secs(299)).nothing_asked();
+    w.no_reports();
+    // A bookmark after the end is one.
+    let mut w = World::stream().streaming();
+    w.events(&[bookmark(11)]);
+    for _ in 0..3 {
+        w.wait(secs(75));
+        w.expect("WATCH resourceVersion=11");
+        w.reports(&["silent"]);
+    }
+}
+
 /// A streaming list is a list: where it is older than what was seen, it is the truth all the same.
 #[test]
 fn an_older_stream_is_taken_and_reported() {

@@ -442,3 +442,32 @@ fn an_event_that_is_cut_is_had_again() {
         w.no_reports();
     }
 }
+
+/// No configured time panics, and none is longer than the API server can count.
+#[test]
+fn extreme_timeouts_are_cut() {
+    let times = [0, 1, u64::MAX].map(core::time::Duration::from_secs);
+    for min_watch_timeout in times {
+        for watch_timeout in times.map(Some).into_iter().chain([None]) {
+            let config = ReflectorConfig {
+                min_watch_timeout,
+                watch_timeout,
+                ..Default::default()
+            };
+            let mut reflector: crate::Reflector<_, crate::Heap> =
+                crate::Reflector::new(pods(), config, 1);
+            let now = crate::Instant::from_micros(u64::MAX - 1);
+            let crate::Output::Send(request) = reflector.poll_output(now) else {
+                panic!("a stream");
+            };
+            let mut target = alloc::string::String::new();
+            request.write_target(&mut target).unwrap();
+            let (_, seconds) = target.split_once("timeoutSeconds=").unwrap();
+            assert!(
+                (1..=31_536_000).contains(&seconds.parse().unwrap()),
+                "{target}"
+            );
+            let _ = reflector.poll_output(now);
+        }
+    }
+}
