@@ -27,6 +27,11 @@ pub struct Config {
     pub bookmarks: bool,
     /// The time between bookmarks.
     pub bookmark_every: Duration,
+    /// Whether bookmarks are sent periodically. A resource without a watch cache, such as `events`, sends only the one that
+    /// ends a streaming list.
+    pub periodic_bookmarks: bool,
+    /// Whether a streaming list comes to its end. A proxy that drops annotations keeps it from the client.
+    pub ends_streams: bool,
     /// Whether `limit` is heeded at all.
     pub paging: bool,
     /// Whether a list at `"0"` ignores its `limit`, as the watch cache does.
@@ -119,6 +124,8 @@ impl Default for Config {
             sharding: false,
             bookmarks: true,
             bookmark_every: Duration::from_secs(60),
+            periodic_bookmarks: true,
+            ends_streams: true,
             paging: true,
             cache_ignores_limit: true,
             remaining_item_count: true,

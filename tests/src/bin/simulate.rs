@@ -13,7 +13,7 @@ simulate --seed N [--variant V]                            runs one, and shows i
 simulate --replicas [--seeds N] [--from N] [--threads N]   runs seeds of replicas that share keys
 simulate --replicas --seed N                               runs one of these
 simulate --losses [--seeds N] [--from N]                   takes the power from journals, 50 times a seed
-simulate --planted                                         hunts planted bugs; built with --cfg informer_planted
+simulate --planted [--bug NAME]                            hunts planted bugs; built with --cfg informer_planted
 
 V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does), small
 (room for two objects) or journal (a process that dies again and again, with a journal on a disk).
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
     let (mut of_replicas, mut losses) = (false, false);
+    let mut bug = None;
     let mut variant = Variant::Heap;
     let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
     while let Some(argument) = arguments.next() {
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
                 .next()
                 .and_then(|name| Variant::named(&name))
                 .map(|named| variant = named),
+            "--bug" => arguments.next().map(|name| bug = Some(name)),
             "--table" => {
                 table = true;
                 Some(())
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
     // A violation is told by the report. What a panic says is in it.
     std::panic::set_hook(Box::new(|_| {}));
     if planted {
-        return hunt(threads);
+        return hunt(threads, bug.as_deref());
     }
     if of_replicas {
         return run_replicas(from..from + seeds, one, threads);
@@ -144,14 +146,14 @@ fn lose(seeds: core::ops::Range<u64>) -> ExitCode {
 }
 
 #[cfg(informer_planted)]
-fn hunt(threads: usize) -> ExitCode {
+fn hunt(threads: usize, bug: Option<&str>) -> ExitCode {
     use informer_tests::sim::planted;
-    let hunts = planted::hunt(threads, true, &|hunt| say(&planted::line(hunt)));
+    let hunts = planted::hunt(threads, bug, &|hunt| say(&planted::line(hunt)));
     ExitCode::from(u8::from(!planted::is_good(&hunts)))
 }
 
 #[cfg(not(informer_planted))]
-fn hunt(_threads: usize) -> ExitCode {
+fn hunt(_threads: usize, _bug: Option<&str>) -> ExitCode {
     say("no bug is planted here: build it with RUSTFLAGS=\"--cfg informer_planted\"\n");
     ExitCode::from(2)
 }

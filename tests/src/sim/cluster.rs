@@ -355,6 +355,8 @@ impl Cluster {
             fake.clear_faults();
             let config = fake.config_mut();
             config.bookmarks = true;
+            config.ends_streams = true;
+            config.bookmark_every = Config::default().bookmark_every;
             config.latency = Duration::ZERO;
             config.idle_cut = None;
         }

@@ -84,6 +84,19 @@ pub struct World {
     pub full: bool,
     /// How many objects the cache has room for; 0 is any number.
     pub room: u8,
+    /// What is odd about the server's watches.
+    pub oddity: Oddity,
+}
+
+/// What is odd about the watches of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Oddity {
+    /// Nothing.
+    None,
+    /// The resource has no watch cache: the only bookmark is the one that ends a streaming list.
+    Uncached,
+    /// Streaming lists never come to their end, but a bookmark is sent every 20 s.
+    Endless,
 }
 
 /// One thing that happens.
@@ -205,6 +218,12 @@ impl Plan {
         while actions.len() < steps && !entropy.is_spent() {
             actions.push(temper.action(entropy, &world));
         }
+        // Drawn last, so that it changes no other choice.
+        world.oddity = match entropy.below(12) {
+            10 => Oddity::Endless,
+            11 => Oddity::Uncached,
+            _ => Oddity::None,
+        };
         Self { world, actions }
     }
 }
@@ -239,6 +258,7 @@ impl World {
             idle_cut: [0, 0, 0, 0, 0, 2, 20, 50][entropy.below(8) as usize],
             full: entropy.one_in(3),
             room: 0,
+            oddity: Oddity::None,
         }
     }
 

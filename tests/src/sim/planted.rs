@@ -20,11 +20,12 @@ pub struct Hunt {
     pub found: Option<(u64, &'static str)>,
 }
 
-/// Hunts all bugs.
+/// Runs the engine as it is and hunts all bugs, or hunts only the bug of one name.
 #[must_use]
-pub fn hunt(threads: usize, clean: bool, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
-    let none = clean.then_some(None);
-    let bugs = Bug::ALL.iter().copied().map(Some);
+pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
+    let is_wanted = |bug: &Bug| only.is_none_or(|only| format!("{bug:?}") == only);
+    let none = only.is_none().then_some(None);
+    let bugs = Bug::ALL.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
         // Without a bug all are hunted in.
         let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
@@ -89,7 +90,8 @@ pub fn line(hunt: &Hunt) -> String {
 /// Tells whether every bug was found, and nothing where there is none.
 #[must_use]
 pub fn is_good(hunts: &[Hunt]) -> bool {
-    hunts
-        .iter()
-        .all(|hunt| hunt.bug.is_some() == hunt.found.is_some())
+    !hunts.is_empty()
+        && hunts
+            .iter()
+            .all(|hunt| hunt.bug.is_some() == hunt.found.is_some())
 }

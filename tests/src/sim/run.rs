@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::coverage::Coverage;
 use super::engine::Engine;
 use super::invariants::{self, Invariant};
-use super::plan::{Action, KEY_NAMES, Plan, World};
+use super::plan::{Action, KEY_NAMES, Oddity, Plan, World};
 use super::wire::Wire;
 
 /// How long it may take until all is right again when there are no more faults: the longest delay there is (a
@@ -427,6 +427,14 @@ fn config(world: &World) -> Config {
     }
     config.watch_list = world.watch_list;
     config.bookmarks = world.bookmarks;
+    match world.oddity {
+        Oddity::None => {}
+        Oddity::Uncached => config.periodic_bookmarks = false,
+        Oddity::Endless => {
+            config.ends_streams = false;
+            config.bookmark_every = Duration::from_secs(20);
+        }
+    }
     config.cache_ignores_limit = !world.cache_pages;
     config.gone = if world.gone_http {
         Gone::Http

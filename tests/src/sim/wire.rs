@@ -29,6 +29,8 @@ pub struct Wire {
     pub era: usize,
     /// Whether the server has refused the last version, so that a list without one is in order.
     pub refused: Refused,
+    /// How many bookmarks have come, but for those of streaming lists up to their end.
+    pub bookmarks: u32,
     /// The number of the newest state of each key that has come by a watch; none where that cannot be said.
     pub newest: [Option<u32>; KEY_NAMES.len()],
     lost: bool,
@@ -293,6 +295,7 @@ impl Wire {
                     reading.initial = false;
                     self.complete(version, reading.era, reading.honest && self.list.honest);
                 } else if !reading.initial {
+                    self.bookmarks += 1;
                     self.versions = version.into_iter().collect();
                 }
             }

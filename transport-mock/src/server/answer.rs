@@ -469,9 +469,10 @@ impl FakeServer {
             filter,
             version,
             initial: objects,
-            initial_end: streaming && wants_bookmarks,
+            initial_end: streaming && wants_bookmarks && self.config.ends_streams,
             timeout,
-            bookmarks_every: wants_bookmarks.then_some(self.config.bookmark_every),
+            bookmarks_every: (wants_bookmarks && self.config.periodic_bookmarks)
+                .then_some(self.config.bookmark_every),
             is_ahead: version > visible,
             limit: self.config.watch_buffer,
         };

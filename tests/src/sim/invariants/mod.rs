@@ -3,10 +3,12 @@
 pub mod asked;
 pub mod bookmarkable;
 pub mod busy;
+pub mod endless;
 pub mod filter;
 pub mod fold;
 pub mod grammar;
 pub mod handlers;
+pub mod heartbeat;
 pub mod index;
 pub mod kept;
 pub mod known;
@@ -81,10 +83,12 @@ pub fn all(world: &World) -> Vec<Box<dyn Invariant>> {
         Box::new(asked::Asked::new(world)),
         Box::new(bookmarkable::Bookmarkable),
         Box::new(busy::Busy),
+        Box::new(endless::Endless::new(world)),
         Box::new(filter::Filter),
         Box::new(fold::Fold::default()),
         Box::new(grammar::Grammar::default()),
         Box::new(handlers::Handlers::default()),
+        Box::new(heartbeat::Heartbeat::new(world)),
         Box::new(index::Index),
         Box::new(kept::Kept),
         Box::new(known::Known),

@@ -1,0 +1,69 @@
+//! A server that sends no periodic bookmarks is taken for dead at most once: a quiet watch lasts as long as it was asked for.
+//!
+//! Source: `docs/DIFFERENCES.md` D6.
+
+use core::time::Duration;
+
+use informer_core::Verb;
+
+use super::super::client::{Ended, Seen};
+use super::super::plan::World;
+use super::{Context, Invariant, Verdict};
+
+/// The shortest time for which a watch is asked.
+const SHORTEST: Duration = Duration::from_secs(300);
+
+pub(super) struct Heartbeat {
+    /// For each source, how many watches were given up before a periodic bookmark came.
+    given_up: Vec<u32>,
+}
+
+impl Heartbeat {
+    pub(super) fn new(world: &World) -> Self {
+        Self {
+            given_up: vec![0; world.scopes.len()],
+        }
+    }
+}
+
+impl Invariant for Heartbeat {
+    fn name(&self) -> &'static str {
+        "heartbeat"
+    }
+
+    fn source(&self) -> &'static str {
+        "docs/DIFFERENCES.md D6"
+    }
+
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        let Seen::Asked(asked) = seen else {
+            return Ok(());
+        };
+        let no_bookmark = context.client.wires[asked.source].bookmarks == 0;
+        if asked.verb == Verb::Watch
+            && no_bookmark
+            && asked.before.as_ref().is_some_and(is_given_up)
+        {
+            let given_up = &mut self.given_up[asked.source];
+            *given_up += 1;
+            if *given_up > 1 {
+                return Err(format!(
+                    "{given_up} watches were given up on a server without periodic bookmarks"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The client took the watch for dead before its time.
+fn is_given_up(watch: &Ended) -> bool {
+    watch.verb.is_watch()
+        && watch.status == Some(200)
+        && watch.cancelled
+        && !watch.forced
+        && !watch.answer.error
+        && !watch.answer.broken
+        && !watch.answer.initial
+        && watch.lived < SHORTEST
+}
