@@ -85,6 +85,9 @@ impl HyperBuilder {
 
     /// Trusts the CA certificates in `certificates`: PEM text with one or more, or one in DER.
     ///
+    /// A certificate that has expired, is not valid yet or cannot be read is not trusted, with a warning. If none is left, the
+    /// transport cannot be built, or its requests fail with an error of the class TLS.
+    ///
     /// It can be called several times; then all of them are trusted. Where it is not called, the public CAs are
     /// trusted that Mozilla trusts (by `webpki-roots`); the CA of a cluster is seldom among them.
     ///

@@ -100,8 +100,11 @@ impl Connector {
     }
 
     /// The version of what a new connection would be opened with.
-    pub(crate) fn version(&self) -> Version {
-        self.tls.as_ref().map(Tls::version).unwrap_or_default()
+    pub(crate) async fn version(&self) -> Version {
+        match &self.tls {
+            Some(tls) => tls.version().await,
+            None => Version::default(),
+        }
     }
 
     async fn connect(&self, started: Instant) -> Result<(Stream, Version), HyperError> {
@@ -112,7 +115,12 @@ impl Connector {
         let Some(tls) = &self.tls else {
             return Ok((stream, Version::default()));
         };
-        let (config, version) = tls.config();
+        // The files are on a disk that may be slow, or that of a server that does not answer.
+        let config = timeout(self.left(started), tls.config()).await;
+        let config = config.map_err(|_elapsed| {
+            HyperError::slow(&self.address, "read the certificates for", self.limit)
+        })?;
+        let (config, version) = config.map_err(|why| HyperError::trust(&self.address, &why))?;
         let stream = self
             .shake_hands(&self.address, stream, config, tls.name.clone(), started)
             .await?;

@@ -73,6 +73,14 @@ impl HyperError {
         )
     }
 
+    /// The error of a server that cannot be trusted, whatever it shows.
+    pub(crate) fn trust(server: &Address, why: &str) -> Self {
+        Self::new(
+            FailureKind::Tls,
+            format!("cannot begin TLS with {server}: {why}"),
+        )
+    }
+
     /// The error of a proxy that does not connect.
     pub(crate) fn proxy(proxy: &Address, server: &Address, error: &(dyn Error + 'static)) -> Self {
         Self::new(

@@ -44,16 +44,14 @@
 //! # Logging in
 //! A program in a Pod begins with [`HyperTransport::in_cluster`], one on a desk with `Kubeconfig` (feature
 //! `kubeconfig`), and others give a URL, a CA, and a client certificate, a token or a [`CredentialSource`]. Certificates
-//! in files are looked at again ([`root_certificates_file`](HyperBuilder::root_certificates_file)); a token in a file is
+//! in files are read again ([`root_certificates_file`](HyperBuilder::root_certificates_file)); a token in a file is
 //! read again every minute, and once where the server answers 401. Nothing of these is ever in a log, an error or a
 //! `Debug` text. All clones share one acquisition of a credential, which has a limit of its own
 //! ([`login_timeout`](HyperBuilder::login_timeout)) and may outlast the request that began it.
 //!
 //! # Features
-//! None is on where none is asked for, and then neither `kube-client` nor `k8s-openapi` is compiled.
-//! - `kubeconfig`: `Kubeconfig`, by what `kube-client` reads. As with `kube` itself the program
-//!   has to choose a version of Kubernetes, by a dependency such as `k8s-openapi = { version = "0.29", features =
-//!   ["latest"] }`.
+//! None is on by default.
+//! - `kubeconfig`: `Kubeconfig`, the clusters and users that `kubectl` knows.
 //! - `tower`: `TowerTransport`, any service over HTTP requests as a transport, `kube::Client` among them.
 //!
 //! # Compression

@@ -88,7 +88,7 @@ impl Pool {
     /// Fails if no connection can be opened, or if the server closed each new one before it took a request.
     pub(crate) async fn take(&self, attempts: &mut Attempts) -> Result<Taken, HyperError> {
         loop {
-            let version = self.connector.version();
+            let version = self.connector.version().await;
             if let Some(connection) = self.slot.take(self.connector.idle)
                 && connection.version() == version
                 && let Some(connection) = connection.alive().await

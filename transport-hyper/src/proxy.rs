@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::net::IpAddr;
+use std::env;
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
@@ -57,23 +59,24 @@ impl Proxy {
         setting: &ProxySetting,
         server: &Address,
     ) -> Result<Option<Self>, BuildError> {
-        let matcher = match setting {
+        let url = match setting {
             ProxySetting::None => return Ok(None),
-            // As in Go: what is on this machine is reached without a proxy.
-            ProxySetting::Environment if is_local(server.host()) => return Ok(None),
-            ProxySetting::Environment => Matcher::from_env(),
-            ProxySetting::Url(url) => Matcher::builder().all(url.clone()).build(),
+            ProxySetting::Environment => match environment(server, |name| env::var(name).ok()) {
+                Some(url) => url,
+                None => return Ok(None),
+            },
+            ProxySetting::Url(url) => url.clone(),
         };
+        let matcher = Matcher::builder().all(url).build();
         let target: Uri = server
             .url()
             .parse()
             .map_err(|_| BuildError("server URL: a proxy cannot be asked for it".to_owned()))?;
         match matcher.intercept(&target) {
             Some(intercept) => Self::of(&intercept).map(Some),
-            None if matches!(setting, ProxySetting::Url(_)) => Err(BuildError(
+            None => Err(BuildError(
                 "proxy: it is not a URL; write it like http://host:3128".to_owned(),
             )),
-            None => Ok(None),
         }
     }
 
@@ -128,9 +131,166 @@ fn public() -> Result<Arc<ClientConfig>, BuildError> {
     Ok(Arc::new(config))
 }
 
+/// Chooses a proxy as Go does, and `ALL_PROXY` if Go would choose none.
+fn environment(server: &Address, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let get = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        let values = [name, &lower].into_iter().filter_map(&variable);
+        values.into_iter().find(|value| !value.is_empty())
+    };
+    let name = if server.is_tls() {
+        "HTTPS_PROXY"
+    } else {
+        "HTTP_PROXY"
+    };
+    let is_exempt = is_local(server.host())
+        || get("NO_PROXY").is_some_and(|list| is_listed(&list, server.host(), server.port()));
+    if is_exempt {
+        return None;
+    }
+    get(name).or_else(|| get("ALL_PROXY"))
+}
+
+/// Returns whether `NO_PROXY` names a server, by the rules of
+/// [Go's httpproxy](https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config).
+fn is_listed(list: &str, host: &Host, port: u16) -> bool {
+    let list = list.to_ascii_lowercase();
+    list.split(',').map(str::trim).any(|entry| {
+        if entry == "*" {
+            return true;
+        }
+        if let Some((network, bits)) = entry.split_once('/') {
+            return is_in(network, bits, host).unwrap_or(false);
+        }
+        let (name, wanted) = match entry.rsplit_once(':') {
+            // An IPv6 address has a port only after brackets.
+            Some((name, wanted)) if !name.contains(':') || name.ends_with(']') => {
+                (name, Some(wanted))
+            }
+            _ => (entry, None),
+        };
+        if wanted.is_some_and(|wanted| wanted.parse() != Ok(port)) {
+            return false;
+        }
+        let address: Result<IpAddr, _> = name.trim_matches(['[', ']']).parse();
+        match (host, address) {
+            (Host::Ip(ip), Ok(address)) => *ip == address,
+            (Host::Name(host), Err(_)) => {
+                let host = host.to_ascii_lowercase();
+                let name = name.strip_prefix('*').unwrap_or(name);
+                let domain = name.strip_prefix('.').unwrap_or(name);
+                let below = host.strip_suffix(domain);
+                // `.example` names what is below it, and `example` both.
+                !domain.is_empty()
+                    && below.is_some_and(|below| {
+                        below.ends_with('.') || below.is_empty() && domain.len() == name.len()
+                    })
+            }
+            (Host::Ip(_), Err(_)) | (Host::Name(_), Ok(_)) => false,
+        }
+    })
+}
+
+/// Returns whether a host is in a network; `None` if that is not one.
+fn is_in(network: &str, bits: &str, host: &Host) -> Option<bool> {
+    let Host::Ip(ip) = host else {
+        return Some(false);
+    };
+    let bits: u32 = bits.parse().ok()?;
+    let network: IpAddr = network.parse().ok()?;
+    Some(match (network, ip) {
+        (IpAddr::V4(network), IpAddr::V4(ip)) => {
+            let host_bits = 32_u32.checked_sub(bits)?;
+            let differs = network.to_bits() ^ ip.to_bits();
+            differs.checked_shr(host_bits).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(network), IpAddr::V6(ip)) => {
+            let host_bits = 128_u32.checked_sub(bits)?;
+            let differs = network.to_bits() ^ ip.to_bits();
+            differs.checked_shr(host_bits).unwrap_or(0) == 0
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    })
+}
+
+/// As in Go, servers on this machine are reached without a proxy.
 fn is_local(host: &Host) -> bool {
     match host {
         Host::Ip(ip) => ip.is_loopback(),
         Host::Name(name) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(url: &str, variables: &[(&str, &str)]) -> Option<String> {
+        environment(&Address::parse(url).unwrap(), |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_names_a_proxy() {
+        let all = [
+            ("HTTPS_PROXY", "s"),
+            ("HTTP_PROXY", ""),
+            ("http_proxy", "h"),
+            ("all_proxy", "a"),
+        ];
+        for (url, variables, expected) in [
+            ("https://host", &all[..], Some("s")),
+            ("http://host", &all, Some("h")),
+            ("https://host", &all[1..], Some("a")),
+            ("http://localhost", &all, None),
+            ("http://127.0.0.2", &all, None),
+            ("https://[::1]:6443", &all, None),
+            ("http://host", &[], None),
+        ] {
+            assert_eq!(chosen(url, variables).as_deref(), expected, "{url}");
+        }
+    }
+
+    /// The results for HTTP are those of kubectl 1.36.
+    #[test]
+    fn no_proxy_names_servers() {
+        let (name, ip, ip6) = (
+            "http://example.test",
+            "http://10.1.2.3",
+            "http://[fd00::1]:8080",
+        );
+        for (list, exempt) in [
+            ("", &[][..]),
+            ("*", &[name, ip, ip6]),
+            ("example.test", &[name]),
+            ("Example.Test", &[name]),
+            ("example.test:80", &[name]),
+            ("example.test:81", &[]),
+            ("a, example.test:80 ,b", &[name]),
+            ("test", &[name]),
+            (".test", &[name]),
+            ("*.test", &[name]),
+            (".example.test", &[]),
+            ("xample.test", &[]),
+            ("*ample.test", &[]),
+            ("10.1.2.3", &[ip]),
+            ("10.1.2.3:80", &[ip]),
+            ("10.1.2.3:81", &[]),
+            ("10.0.0.0/8", &[ip]),
+            ("10.1.2.2/31, x/8, 10.0.0.0/40", &[ip]),
+            ("10.2.0.0/16", &[]),
+            ("0.0.0.0/0", &[ip]),
+            ("fd00::1", &[ip6]),
+            ("[fd00::1]:8080", &[ip6]),
+            ("[fd00::1]:80", &[]),
+            ("fd00::/16", &[ip6]),
+        ] {
+            for url in [name, ip, ip6] {
+                let proxy = chosen(url, &[("NO_PROXY", list), ("HTTP_PROXY", "p")]);
+                assert_eq!(proxy.is_none(), exempt.contains(&url), "{list:?} {url}");
+            }
+        }
     }
 }

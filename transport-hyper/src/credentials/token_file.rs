@@ -1,10 +1,12 @@
 //! A token in a file that somebody renews.
 
-use core::future::ready;
 use core::time::Duration;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
@@ -15,12 +17,16 @@ use crate::credentials::{Credential, CredentialError, CredentialFuture, Credenti
 /// so a look each minute, as client-go has it, is often enough.
 pub(crate) struct TokenFile {
     path: PathBuf,
-    read: Mutex<Option<Read>>,
+    read: Mutex<Option<Known>>,
 }
 
-struct Read {
+/// A token of a service account has some kilobytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+struct Known {
     credential: Credential,
-    at: Instant,
+    /// When the file was read.
+    at: Option<Instant>,
 }
 
 impl TokenFile {
@@ -31,24 +37,39 @@ impl TokenFile {
         }
     }
 
-    fn read(&self, anew: bool) -> Result<Credential, CredentialError> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = &*read
+    /// Sets the token that counts while the file cannot be read.
+    #[cfg(feature = "kubeconfig")]
+    pub(crate) fn or(self, first: Option<Credential>) -> Self {
+        let read = first.map(|credential| Known {
+            credential,
+            at: None,
+        });
+        Self {
+            read: Mutex::new(read),
+            ..self
+        }
+    }
+
+    async fn read(&self, anew: bool) -> Result<Credential, CredentialError> {
+        if let Some(read) = &*self.state()
             && !anew
-            && read.at.elapsed() < READ_EVERY
+            && read.at.is_some_and(|at| at.elapsed() < READ_EVERY)
         {
             return Ok(read.credential.clone());
         }
-        let at = Instant::now();
-        match (self.load(), &mut *read) {
+        let (at, path) = (Some(Instant::now()), self.path.clone());
+        let loaded = spawn_blocking(move || load(&path)).await;
+        let loaded = loaded.unwrap_or_else(|error| Err(CredentialError::new(error.to_string())));
+        let mut read = self.state();
+        match (loaded, &mut *read) {
             (Ok(credential), _) => {
-                *read = Some(Read {
+                *read = Some(Known {
                     credential: credential.clone(),
                     at,
                 });
                 Ok(credential)
             }
-            // A file may be taken away on purpose once it was read, and the token in it still hold.
+            // A file may be removed on purpose after it was read, while its token is still valid.
             (Err(error), Some(read)) => {
                 tracing::warn!("the token is kept as it was: {error}");
                 read.at = at;
@@ -58,19 +79,26 @@ impl TokenFile {
         }
     }
 
-    fn load(&self) -> Result<Credential, CredentialError> {
-        let path = self.path.display();
-        let token = std::fs::read(&self.path).map_err(|error| {
-            CredentialError::new(format!("cannot read the token file {path}: {error}"))
-        })?;
-        Credential::bearer(token)
-            .map_err(|error| CredentialError::new(format!("the token in the file {path}: {error}")))
+    fn state(&self) -> MutexGuard<'_, Option<Known>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn load(path: &Path) -> Result<Credential, CredentialError> {
+    let shown = path.display();
+    let mut token = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut token))
+        .map_err(|error| {
+            CredentialError::new(format!("cannot read the token file {shown}: {error}"))
+        })?;
+    Credential::bearer(token)
+        .map_err(|error| CredentialError::new(format!("the token in the file {shown}: {error}")))
 }
 
 impl CredentialSource for TokenFile {
     fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a> {
-        Box::pin(ready(self.read(refused.is_some())))
+        Box::pin(self.read(refused.is_some()))
     }
 }
 

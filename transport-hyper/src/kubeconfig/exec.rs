@@ -4,31 +4,44 @@
 
 use core::time::Duration;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::future::{Either, select};
 use jiff::Timestamp;
-use kube_client::config::{Cluster, ExecConfig, ExecInteractiveMode};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
+use crate::kubeconfig::file::{Cluster, ExecConfig, Material};
+use crate::tls::Source;
 
 /// Runs a program if there is no credential yet, or if the last one is about to expire or was refused.
 ///
 /// It does not guard against being asked by several requests at once; the transport shares one call between them.
 pub(super) struct Exec {
-    command: String,
+    command: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     install_hint: Option<String>,
-    mode: ExecInteractiveMode,
+    mode: Mode,
     api_version: String,
-    cluster: Option<Value>,
+    /// What the program is given of its cluster, without the CA, which may be in a file.
+    cluster: Option<(Value, Material)>,
     kept: Mutex<Option<Kept>>,
+}
+
+/// Whether the program may use the terminal.
+enum Mode {
+    Never,
+    IfAvailable,
+    Always,
 }
 
 struct Kept {
@@ -38,10 +51,7 @@ struct Kept {
 
 impl Exec {
     pub(super) fn new(config: &ExecConfig, cluster: &Cluster) -> Result<Self, String> {
-        let command = config.command.clone().unwrap_or_default();
-        if command.is_empty() {
-            return Err("it names no command".to_owned());
-        }
+        let command = config.command.clone().ok_or("it names no command")?;
         let api_version = config.api_version.clone().unwrap_or_default();
         if !API_VERSIONS.contains(&api_version.as_str()) {
             return Err(format!(
@@ -49,20 +59,28 @@ impl Exec {
                 API_VERSIONS.join(", ")
             ));
         }
-        let environment = config.env.iter().flatten();
+        let mode = match config.interactive_mode.as_deref() {
+            Some("Never") => Mode::Never,
+            Some("IfAvailable") => Mode::IfAvailable,
+            Some("Always") => Mode::Always,
+            None if api_version == V1BETA1 => Mode::IfAvailable,
+            other => {
+                return Err(format!(
+                    "its interactiveMode {:?} is none of Never, IfAvailable, Always",
+                    other.unwrap_or_default()
+                ));
+            }
+        };
         Ok(Self {
             command,
-            arguments: config.args.clone().unwrap_or_default(),
-            environment: environment
-                .filter_map(|pair| Some((pair.get("name")?.clone(), pair.get("value")?.clone())))
-                .collect(),
+            arguments: config.arguments.clone(),
+            environment: config.environment.clone(),
             install_hint: config.install_hint.clone(),
-            mode: config
-                .interactive_mode
-                .clone()
-                .unwrap_or(ExecInteractiveMode::IfAvailable),
+            mode,
             api_version,
-            cluster: config.provide_cluster_info.then(|| describe(cluster)),
+            cluster: config
+                .provide_cluster_info
+                .then(|| (describe(cluster), cluster.ca.clone())),
             kept: Mutex::new(None),
         })
     }
@@ -89,17 +107,21 @@ impl Exec {
 
     async fn run(&self) -> Result<Kept, String> {
         let interactive = match self.mode {
-            ExecInteractiveMode::Never => false,
-            ExecInteractiveMode::IfAvailable => io::stdin().is_terminal(),
-            ExecInteractiveMode::Always if io::stdin().is_terminal() => true,
-            ExecInteractiveMode::Always => {
+            Mode::Never => false,
+            Mode::IfAvailable => io::stdin().is_terminal(),
+            Mode::Always if io::stdin().is_terminal() => true,
+            Mode::Always => {
                 return Err("wants a terminal, and there is none".to_owned());
             }
         };
         let mut spec = Map::new();
         spec.insert("interactive".to_owned(), interactive.into());
-        if let Some(cluster) = &self.cluster {
-            spec.insert("cluster".to_owned(), cluster.clone());
+        if let Some((cluster, ca)) = &self.cluster {
+            let mut cluster = cluster.clone();
+            if let Some(ca) = certificates(ca).await? {
+                cluster["certificate-authority-data"] = ca.into();
+            }
+            spec.insert("cluster".to_owned(), cluster);
         }
         let info = json!({"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec});
         let is_read_by_people = interactive || io::stderr().is_terminal();
@@ -254,28 +276,33 @@ pub(super) fn renew_at(expires: Timestamp) -> Timestamp {
         .unwrap_or(expires)
 }
 
+/// Returns a CA as base64 for a program.
+async fn certificates(ca: &Material) -> Result<Option<String>, String> {
+    let data = match (&ca.data, &ca.file) {
+        (Some(data), _) => data.clone(),
+        (None, Some(path)) => {
+            let source = Source::File(path.clone());
+            let reading = spawn_blocking(move || source.read("certificate-authority")).await;
+            reading
+                .map_err(|error| error.to_string())?
+                .map_err(|error| format!("cannot be told of the cluster: {error}"))?
+        }
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(BASE64_STANDARD.encode(data.0)))
+}
+
 fn describe(cluster: &Cluster) -> Value {
-    let extension = cluster.extensions.iter().flatten();
-    let mut config = extension
-        .filter(|extension| extension.name == "client.authentication.k8s.io/exec")
-        .map(|extension| extension.extension.clone());
     let mut described = Map::new();
+    let text = |text: &Option<String>| text.clone().map(Value::from);
+    let flag = |flag: bool| flag.then_some(Value::Bool(true));
     for (name, value) in [
-        ("server", cluster.server.clone().map(Value::from)),
-        (
-            "tls-server-name",
-            cluster.tls_server_name.clone().map(Value::from),
-        ),
-        (
-            "insecure-skip-tls-verify",
-            cluster.insecure_skip_tls_verify.map(Value::from),
-        ),
-        (
-            "certificate-authority-data",
-            cluster.certificate_authority_data.clone().map(Value::from),
-        ),
-        ("proxy-url", cluster.proxy_url.clone().map(Value::from)),
-        ("config", config.next_back()),
+        ("server", text(&cluster.server)),
+        ("tls-server-name", text(&cluster.tls_server_name)),
+        ("insecure-skip-tls-verify", flag(cluster.insecure)),
+        ("proxy-url", text(&cluster.proxy_url)),
+        ("disable-compression", flag(cluster.disable_compression)),
+        ("config", Some(cluster.exec_config.clone())),
     ] {
         if let Some(value) = value {
             described.insert(name.to_owned(), value);
@@ -284,7 +311,5 @@ fn describe(cluster: &Cluster) -> Value {
     Value::Object(described)
 }
 
-const API_VERSIONS: [&str; 2] = [
-    "client.authentication.k8s.io/v1",
-    "client.authentication.k8s.io/v1beta1",
-];
+const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";
+const API_VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", V1BETA1];

@@ -1,19 +1,22 @@
 //! The clusters that a user knows, by the files that `kubectl` has.
 
 mod exec;
+mod file;
+mod yaml;
 
+use alloc::borrow::Cow;
 use core::fmt;
 use std::env;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kube_client::config::{self as files, AuthInfo, Cluster, Context};
-use secrecy::ExposeSecret as _;
 
 use crate::builder::{BuildError, HyperBuilder};
-use crate::credentials::{Credential, Fixed, Secret};
+use crate::credentials::{Credential, Fixed, Secret, TokenFile};
 use crate::kubeconfig::exec::Exec;
+use crate::kubeconfig::file::{Cluster, Context, Entries, File, Material, User};
 use crate::tls::{Identity, Source};
 use crate::transport::HyperTransport;
 
@@ -23,6 +26,9 @@ use crate::transport::HyperTransport;
 /// What is understood: the server and its CA, `tls-server-name`, `insecure-skip-tls-verify`, `proxy-url`,
 /// `disable-compression`; client certificates, tokens, token files, user and password, exec plugins, impersonation.
 /// Files that it names are read again when they change. Auth providers, which Kubernetes 1.26 has taken out, are not.
+///
+/// The files are read, merged and checked as `kubectl` does. Like `kubectl`, a transport does not send the credentials of
+/// a kubeconfig to a server with an `http://` URL.
 ///
 /// # Examples
 /// ```no_run
@@ -36,7 +42,7 @@ use crate::transport::HyperTransport;
 /// ```
 #[derive(Clone)]
 pub struct Kubeconfig {
-    files: files::Kubeconfig,
+    files: File,
     origin: String,
     context: Option<String>,
 }
@@ -49,25 +55,53 @@ impl Kubeconfig {
     /// Fails where a file is there and cannot be read.
     pub fn load() -> Result<Option<Self>, BuildError> {
         let named = env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
-        let paths = match &named {
+        let paths: Vec<PathBuf> = match &named {
             Some(value) => env::split_paths(value).collect(),
             None => home()
                 .map(|home| home.join(".kube/config"))
                 .into_iter()
                 .collect(),
         };
-        Self::of_paths(paths)
+        Self::from_files(paths)
     }
 
-    fn of_paths(paths: Vec<PathBuf>) -> Result<Option<Self>, BuildError> {
+    /// Reads several files as `kubectl` reads those of `KUBECONFIG`: the first one that has an entry counts, and a file that
+    /// does not exist counts as empty. `None` if none of them exists.
+    ///
+    /// # Errors
+    /// Fails if one of the files exists but cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// use informer_hyper::Kubeconfig;
+    ///
+    /// // A team shares the clusters, and each member has a file with credentials.
+    /// let config = Kubeconfig::from_files(["/nowhere/me", "/nowhere/clusters"])?;
+    /// assert!(config.is_none());
+    /// # Ok::<(), informer_hyper::BuildError>(())
+    /// ```
+    pub fn from_files(
+        paths: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> Result<Option<Self>, BuildError> {
         let mut merged: Option<Self> = None;
-        // As kubectl: a file that is not there counts as an empty one.
-        for path in paths.iter().filter(|path| path.is_file()) {
-            let next = Self::from_file(path)?;
-            merged = Some(match merged {
-                None => next,
-                Some(first) => first.merge(next)?,
-            });
+        let mut known: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            // A pipe can be read once.
+            if path.as_os_str().is_empty() || known.iter().any(|known| known == path) {
+                continue;
+            }
+            known.push(path.to_owned());
+            let Some(next) = Self::read(path)? else {
+                continue;
+            };
+            match &mut merged {
+                None => merged = Some(next),
+                Some(merged) => {
+                    merged.files.merge(next.files);
+                    merged.origin = format!("{}:{}", merged.origin, next.origin);
+                }
+            }
         }
         Ok(merged)
     }
@@ -75,41 +109,41 @@ impl Kubeconfig {
     /// Reads one file.
     ///
     /// # Errors
-    /// Fails where it cannot be read.
+    /// Fails if it cannot be read.
     ///
     /// # Examples
     /// ```
     /// let error = informer_hyper::Kubeconfig::from_file("/nowhere").unwrap_err();
-    /// assert!(error.to_string().starts_with("kubeconfig /nowhere: "));
+    /// assert_eq!(error.to_string(), "kubeconfig /nowhere: there is no such file");
     /// ```
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, BuildError> {
         let path = path.as_ref();
-        let origin = path.display().to_string();
-        // Its errors show where in the text something is wrong, and so what is there: it may be a secret.
-        std::fs::File::open(path)
-            .map_err(|error| BuildError(format!("kubeconfig {origin}: {error}")))?;
-        match files::Kubeconfig::read_from(path) {
-            Ok(files) => Ok(Self {
-                files,
-                origin,
-                context: None,
-            }),
-            Err(_) => Err(BuildError(format!(
-                "kubeconfig {origin}: it is not a kubeconfig file in YAML or JSON"
-            ))),
-        }
+        let missing = || problem(&path.display().to_string(), "there is no such file");
+        Self::read(path)?.ok_or_else(missing)
     }
 
-    fn merge(self, next: Self) -> Result<Self, BuildError> {
-        let origin = format!("{}:{}", self.origin, next.origin);
-        let files = self.files.merge(next.files).map_err(|_| {
-            BuildError(format!("kubeconfig {origin}: the files do not go together"))
-        })?;
-        Ok(Self {
+    fn read(path: &Path) -> Result<Option<Self>, BuildError> {
+        let origin = path.display().to_string();
+        let mut text = Vec::new();
+        let reading = std::fs::File::open(path)
+            .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));
+        match reading {
+            Ok(_) if text.len() as u64 > MOST_BYTES => {
+                let why = format!("it has more than {MOST_BYTES} bytes");
+                return Err(problem(&origin, why));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(problem(&origin, error)),
+        }
+        let text = String::from_utf8(text).map_err(|_| problem(&origin, "it is not UTF-8"))?;
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        let files = File::parse(&text, folder).map_err(|why| problem(&origin, why))?;
+        Ok(Some(Self {
             files,
             origin,
             context: None,
-        })
+        }))
     }
 
     /// Chooses a context; the current one of the files where this is not called.
@@ -124,8 +158,7 @@ impl Kubeconfig {
     /// Tells whether the files say which context is used where none is chosen.
     #[must_use]
     pub fn has_current_context(&self) -> bool {
-        let current = self.files.current_context.as_ref();
-        current.is_some_and(|name| !name.is_empty())
+        self.files.current_context.is_some()
     }
 
     /// Returns the namespace of the context, where it names one.
@@ -139,36 +172,48 @@ impl Kubeconfig {
     /// Starts to set up a transport to the context's cluster as the context's user.
     ///
     /// # Errors
-    /// Fails where the context, its cluster or its user are not there, or are of a kind that is not understood. What
-    /// their files hold is read by [`HyperBuilder::build`].
+    /// Fails if the context, its cluster or its user do not exist, or are of a kind that is not supported. The files that
+    /// they name are read by [`HyperBuilder::build`].
     pub fn builder(&self) -> Result<HyperBuilder, BuildError> {
         let context = self.chosen()?;
-        let cluster = self.cluster(&context.cluster)?;
-        let server = cluster.server.as_deref().unwrap_or_default();
-        if server.is_empty() {
+        let cluster = self.find("cluster", &self.files.clusters, &context.cluster)?;
+        let Some(server) = &cluster.server else {
             return Err(self.problem(format!("the cluster {:?} has no server", context.cluster)));
+        };
+        let user = match &context.user {
+            Some(name) => Some(self.find("user", &self.files.users, name)?),
+            None => None,
+        };
+        let mut builder = HyperTransport::builder(server).gzip(!cluster.disable_compression);
+        if let Some(url) = &cluster.proxy_url {
+            builder = builder.proxy(url);
         }
-        let builder = self.with_cluster(HyperTransport::builder(server), cluster)?;
-        match context.user.as_deref().filter(|user| !user.is_empty()) {
-            Some(name) => self.with_user(builder, self.user(name)?, cluster),
+        if let Some(user) = user {
+            builder = self.impersonate(builder, user)?;
+        }
+        let is_tls = server
+            .get(..HTTPS.len())
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case(HTTPS));
+        if !is_tls {
+            return Ok(builder);
+        }
+        builder = self.with_tls(builder, cluster)?;
+        match user {
+            Some(user) => self.with_user(builder, user, cluster),
             None => Ok(builder),
         }
     }
 
     fn chosen(&self) -> Result<&Context, BuildError> {
         let current = self.files.current_context.as_ref();
-        let name = self
-            .context
-            .as_ref()
-            .or(current)
-            .filter(|name| !name.is_empty());
-        let Some(name) = name else {
-            return Err(self.problem("it has no current context; name one".to_owned()));
+        let name = self.context.as_ref().or(current);
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Err(self.problem("it has no current context; name one"));
         };
         let contexts = &self.files.contexts;
-        let found = contexts.iter().find(|context| context.name == *name);
-        found.and_then(|c| c.context.as_ref()).ok_or_else(|| {
-            let known: Vec<_> = contexts.iter().map(|c| c.name.as_str()).collect();
+        let found = contexts.iter().find(|(known, _)| known == name);
+        found.map(|(_, context)| context).ok_or_else(|| {
+            let known: Vec<_> = contexts.iter().map(|(name, _)| name.as_str()).collect();
             self.problem(format!(
                 "there is no context {name:?}; there are: {}",
                 known.join(", ")
@@ -176,155 +221,157 @@ impl Kubeconfig {
         })
     }
 
-    fn cluster(&self, name: &str) -> Result<&Cluster, BuildError> {
-        let found = self.files.clusters.iter().find(|c| c.name == name);
+    fn find<'a, T>(
+        &self,
+        what: &str,
+        entries: &'a Entries<T>,
+        name: &str,
+    ) -> Result<&'a T, BuildError> {
+        let found = entries.iter().find(|(known, _)| known == name);
         found
-            .and_then(|c| c.cluster.as_ref())
-            .ok_or_else(|| self.problem(format!("there is no cluster {name:?}")))
+            .map(|(_, entry)| entry)
+            .ok_or_else(|| self.problem(format!("there is no {what} {name:?}")))
     }
 
-    fn user(&self, name: &str) -> Result<&AuthInfo, BuildError> {
-        let found = self.files.auth_infos.iter().find(|user| user.name == name);
-        found
-            .and_then(|user| user.auth_info.as_ref())
-            .ok_or_else(|| self.problem(format!("there is no user {name:?}")))
-    }
-
-    fn with_cluster(
+    fn with_tls(
         &self,
         mut builder: HyperBuilder,
         cluster: &Cluster,
     ) -> Result<HyperBuilder, BuildError> {
-        let insecure = cluster.insecure_skip_tls_verify == Some(true);
-        let (data, file) = (
-            &cluster.certificate_authority_data,
-            &cluster.certificate_authority,
-        );
-        if let Some(source) =
-            self.source("certificate-authority-data", data.as_deref(), file.as_ref())?
-        {
+        if let Some(source) = self.source("certificate-authority", &cluster.ca)? {
             builder = builder.roots(source);
         }
-        if let Some(name) = cluster.tls_server_name.as_ref().filter(|n| !n.is_empty()) {
+        if let Some(name) = &cluster.tls_server_name {
             builder = builder.server_name(name);
         }
-        if let Some(url) = cluster.proxy_url.as_ref().filter(|url| !url.is_empty()) {
-            builder = builder.proxy(url);
-        }
-        if cluster.disable_compression == Some(true) {
-            builder = builder.gzip(false);
-        }
-        Ok(builder.insecure_skip_tls_verify(insecure))
+        Ok(builder.insecure_skip_tls_verify(cluster.insecure))
     }
 
     fn with_user(
         &self,
         mut builder: HyperBuilder,
-        user: &AuthInfo,
+        user: &User,
         cluster: &Cluster,
     ) -> Result<HyperBuilder, BuildError> {
         if let Some(provider) = &user.auth_provider {
             return Err(self.problem(format!(
-                "the auth provider {:?} is not understood, nor is it by Kubernetes since 1.26; use an exec plugin",
-                provider.name
+                "the auth provider {provider:?} is not understood, nor is it by Kubernetes since 1.26; use an exec plugin"
             )));
         }
-        let data = user.client_key_data.as_ref().map(|key| key.expose_secret());
-        let key = self.source("client-key-data", data, user.client_key.as_ref())?;
-        let chain = self.source(
-            "client-certificate-data",
-            user.client_certificate_data.as_deref(),
-            user.client_certificate.as_ref(),
-        )?;
-        builder = match (chain, key) {
+        let chain = self.source("client-certificate", &user.certificate)?;
+        builder = match (chain, self.source("client-key", &user.key)?) {
             (None, None) => builder,
             (Some(chain), Some(key)) => builder.identity(Identity { chain, key }),
             _ => {
                 let why = "of the client's certificate and key one is missing";
-                return Err(self.problem(why.to_owned()));
+                return Err(self.problem(why));
             }
         };
-        builder = impersonate(builder, user);
-        let token = user.token.as_ref().map(|token| token.expose_secret());
-        // The file goes first, as in client-go: it is the one that is renewed.
-        if let Some(path) = user.token_file.as_ref().filter(|path| !path.is_empty()) {
-            return Ok(builder.bearer_token_file(path));
+        let exec = user.exec.as_ref().map(|exec| Exec::new(exec, cluster));
+        let exec = exec
+            .transpose()
+            .map_err(|why| self.problem(format!("exec plugin: {why}")))?;
+        if user.token.is_some() && user.username.is_some() {
+            let why = "the user has both a token and a user name; remove one";
+            return Err(self.problem(why));
         }
-        if let Some(token) = token.filter(|token| !token.is_empty()) {
-            return Ok(builder.bearer_token(token));
+        let token = user.token.as_ref().map(Credential::bearer).transpose();
+        let token = token.map_err(|why| self.problem(format!("token: {why}")))?;
+        // The order is that of client-go. A token in a file is renewed, so the other one is its first value.
+        if let Some(path) = &user.token_file {
+            return Ok(builder.credentials(TokenFile::new(path.clone()).or(token)));
         }
-        if let Some(name) = user.username.as_ref().filter(|name| !name.is_empty()) {
-            let password = user.password.as_ref().map(|p| p.expose_secret());
-            let pair = BASE64_STANDARD.encode(format!("{name}:{}", password.unwrap_or_default()));
+        if let Some(token) = token {
+            return Ok(builder.credentials(Fixed(token)));
+        }
+        if let Some(name) = &user.username {
+            let password = user.password.as_deref().unwrap_or_default();
+            let pair = BASE64_STANDARD.encode(format!("{name}:{password}"));
             let header = Secret(format!("Basic {pair}").into_bytes()).header();
-            let header = header.ok_or_else(|| self.problem("the user's name".to_owned()))?;
+            let header = header.ok_or_else(|| self.problem("the user's name"))?;
             return Ok(builder.credentials(Fixed(Credential::authorization(header))));
         }
-        match &user.exec {
-            Some(exec) => Ok(builder.credentials(
-                Exec::new(exec, cluster)
-                    .map_err(|why| self.problem(format!("exec plugin: {why}")))?,
-            )),
-            None => Ok(builder),
-        }
+        Ok(match exec {
+            Some(exec) => builder.credentials(exec),
+            None => builder,
+        })
     }
 
-    /// Where something comes from that is given as base64 or as a file; base64 goes first.
-    fn source(
+    /// See [User impersonation](https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/).
+    fn impersonate(
         &self,
-        what: &str,
-        data: Option<&str>,
-        file: Option<&String>,
-    ) -> Result<Option<Source>, BuildError> {
-        if let Some(data) = data.filter(|data| !data.is_empty()) {
-            let decoded = BASE64_STANDARD
-                .decode(data.trim())
-                .map_err(|_| self.problem(format!("{what} is not base64")))?;
-            return Ok(Some(Source::Data(Secret(decoded))));
+        mut builder: HyperBuilder,
+        user: &User,
+    ) -> Result<HyperBuilder, BuildError> {
+        let Some(name) = &user.impersonate else {
+            let is_alone = user.impersonate_uid.is_none()
+                && user.impersonate_groups.is_empty()
+                && user.impersonate_extra.is_empty();
+            let why = "as-uid, as-groups and as-user-extra need `as`, the user to impersonate";
+            return is_alone.then_some(builder).ok_or_else(|| self.problem(why));
+        };
+        builder = builder.header("Impersonate-User", name);
+        if let Some(uid) = &user.impersonate_uid {
+            builder = builder.header("Impersonate-Uid", uid);
         }
-        let file = file.filter(|file| !file.is_empty());
-        Ok(file.map(|file| Source::File(file.into())))
+        for group in &user.impersonate_groups {
+            builder = builder.header("Impersonate-Group", group);
+        }
+        for (name, values) in &user.impersonate_extra {
+            let name = format!("Impersonate-Extra-{}", escaped(name));
+            for value in values {
+                builder = builder.header(&name, value);
+            }
+        }
+        Ok(builder)
     }
 
-    fn problem(&self, why: String) -> BuildError {
-        BuildError(format!("kubeconfig {}: {why}", self.origin))
+    /// Returns where a certificate or a key is.
+    fn source(&self, what: &str, material: &Material) -> Result<Option<Source>, BuildError> {
+        match (&material.data, &material.file) {
+            (Some(_), Some(_)) => {
+                Err(self.problem(format!("{what} and {what}-data are both given; remove one")))
+            }
+            (Some(data), None) => Ok(Some(Source::Data(data.clone()))),
+            (None, Some(file)) => Ok(Some(Source::File(file.clone()))),
+            (None, None) => Ok(None),
+        }
     }
+
+    fn problem(&self, why: impl fmt::Display) -> BuildError {
+        problem(&self.origin, why)
+    }
+}
+
+fn problem(origin: &str, why: impl fmt::Display) -> BuildError {
+    BuildError(format!("kubeconfig {origin}: {why}"))
+}
+
+/// A file with the credentials of hundreds of clusters has less than a megabyte.
+const MOST_BYTES: u64 = 16 << 20;
+
+const HTTPS: &str = "https://";
+
+/// Percent-encodes what the name of a header cannot have, and `%` itself.
+fn escaped(name: &str) -> Cow<'_, str> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(byte);
+    if name.as_bytes().iter().all(is_plain) {
+        return name.into();
+    }
+    let bytes = name.bytes().map(|byte| {
+        if is_plain(&byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    });
+    bytes.collect::<String>().into()
 }
 
 impl fmt::Debug for Kubeconfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kubeconfig({})", self.origin)
     }
-}
-
-/// Takes what `kube-client` has read, as `kube::config::Kubeconfig` is.
-impl From<files::Kubeconfig> for Kubeconfig {
-    fn from(files: files::Kubeconfig) -> Self {
-        Self {
-            files,
-            origin: "(given)".to_owned(),
-            context: None,
-        }
-    }
-}
-
-/// See [User impersonation](https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/).
-fn impersonate(mut builder: HyperBuilder, user: &AuthInfo) -> HyperBuilder {
-    if let Some(name) = &user.impersonate {
-        builder = builder.header("Impersonate-User", name);
-    }
-    if let Some(uid) = &user.impersonate_uid {
-        builder = builder.header("Impersonate-Uid", uid);
-    }
-    for group in user.impersonate_groups.iter().flatten() {
-        builder = builder.header("Impersonate-Group", group);
-    }
-    for (name, values) in user.impersonate_user_extra.iter().flatten() {
-        for value in values {
-            builder = builder.header(format!("Impersonate-Extra-{name}"), value);
-        }
-    }
-    builder
 }
 
 fn home() -> Option<PathBuf> {

@@ -129,7 +129,7 @@ fn what_cannot_be_understood_is_told_without_secrets() {
     let path = write(&folder, "config", "users: [name: s3cret");
     let problem = Kubeconfig::from_file(path).unwrap_err().to_string();
     assert!(
-        problem.ends_with("it is not a kubeconfig file in YAML or JSON"),
+        problem.ends_with("it is not a kubeconfig file in YAML or JSON: see line 1"),
         "{problem}"
     );
     for (cluster, user, expected) in [
@@ -160,7 +160,7 @@ fn what_cannot_be_understood_is_told_without_secrets() {
         ),
         (
             "",
-            "exec: {apiVersion: v7, command: x}",
+            "exec: {apiVersion: v7, command: x, interactiveMode: Never}",
             "exec plugin: its apiVersion \"v7\" is none of",
         ),
     ] {
@@ -180,7 +180,7 @@ fn several_files_are_one() {
     let third = "clusters:\n- name: other\n  cluster: {server: 'http://10.0.0.2:8080'}\n- name: c\n  cluster: {server: 'http://no'}\n";
     let third = write(&folder, "third", third);
     let paths = vec![first, folder.path().join("not there"), second, third];
-    let config = Kubeconfig::of_paths(paths).unwrap().unwrap();
+    let config = Kubeconfig::from_files(paths).unwrap().unwrap();
     // The first file says which context, the second what it is, the third where its cluster is.
     let transport = config.builder().unwrap().build().unwrap();
     assert_eq!(
@@ -193,7 +193,7 @@ fn several_files_are_one() {
         "HyperTransport(https://10.0.0.1:6443)"
     );
     assert!(
-        Kubeconfig::of_paths(vec![folder.path().join("nothing")])
+        Kubeconfig::from_files(vec![folder.path().join("nothing")])
             .unwrap()
             .is_none()
     );
@@ -216,11 +216,7 @@ impl Plugin {
             command: "sh".to_owned(),
             folder: self.folder.path().display().to_string(),
         };
-        let cluster = Cluster {
-            server: Some("https://10.0.0.1:6443".to_owned()),
-            ..Cluster::default()
-        };
-        Exec::new(&config.parsed(), &cluster).unwrap()
+        config.parsed()
     }
 
     fn runs(&self) -> usize {
@@ -247,7 +243,7 @@ struct ExecConfigYaml {
 }
 
 impl ExecConfigYaml {
-    fn parsed(&self) -> kube_client::config::ExecConfig {
+    fn parsed(&self) -> Exec {
         let yaml = one(
             "",
             &format!(
@@ -256,11 +252,9 @@ impl ExecConfigYaml {
                 self.command, self.folder
             ),
         );
-        let folder = folder();
-        let files = Kubeconfig::from_file(write(&folder, "config", &yaml))
-            .unwrap()
-            .files;
-        files.auth_infos[0].auth_info.clone().unwrap().exec.unwrap()
+        let file = File::parse(&yaml, Path::new("")).unwrap();
+        let exec = file.users[0].1.exec.as_ref().unwrap();
+        Exec::new(exec, &file.clusters[0].1).unwrap()
     }
 }
 
@@ -321,7 +315,7 @@ async fn a_plugin_is_told_of_the_cluster() {
         told,
         serde_json::json!({
             "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-            "spec": {"interactive": false, "cluster": {"server": "https://10.0.0.1:6443"}},
+            "spec": {"interactive": false, "cluster": {"server": "https://10.0.0.1:6443", "config": null}},
         })
     );
 }
@@ -370,8 +364,12 @@ async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
         command: "/nowhere/plugin".to_owned(),
         folder: String::new(),
     };
-    let exec = Exec::new(&missing.parsed(), &Cluster::default()).unwrap();
-    let problem = exec.credential(None).await.unwrap_err().to_string();
+    let problem = missing
+        .parsed()
+        .credential(None)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         problem.contains("cannot be run: ") && problem.ends_with("Take it from there."),
         "{problem}"

@@ -1,5 +1,7 @@
 //! From rustls' errors to words.
 
+use core::time::Duration;
+
 use rustls::{AlertDescription, CertificateError, InvalidMessage};
 use rustls_pki_types::UnixTime;
 
@@ -32,11 +34,11 @@ fn describe_certificate(error: &CertificateError) -> String {
     if let CertificateError::ExpiredContext { time, not_after } = error {
         return format!(
             "the server's certificate has expired {} ago; renew it",
-            span(*not_after, *time)
+            between(*not_after, *time)
         );
     }
     if let CertificateError::NotValidYetContext { time, not_before } = error {
-        let span = span(*time, *not_before);
+        let span = between(*time, *not_before);
         return format!("the server's certificate is valid only in {span}; is the clock right?");
     }
     if let CertificateError::NotValidForNameContext {
@@ -119,13 +121,19 @@ fn describe_alert(alert: AlertDescription) -> String {
     )
 }
 
-/// The time from one point to another in its largest unit.
-fn span(from: UnixTime, to: UnixTime) -> String {
-    let seconds = to.as_secs().saturating_sub(from.as_secs());
+/// A time in its largest unit.
+pub(super) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3_600 => format!("{} min", seconds / 60),
         3_600..86_400 => format!("{} h", seconds / 3_600),
         _ => format!("{} d", seconds / 86_400),
     }
+}
+
+fn between(from: UnixTime, to: UnixTime) -> String {
+    span(Duration::from_secs(
+        to.as_secs().saturating_sub(from.as_secs()),
+    ))
 }

@@ -2,9 +2,12 @@
 
 mod describe;
 mod insecure;
+mod roots;
 
 use alloc::sync::Arc;
 use core::time::Duration;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,13 +15,16 @@ use rustls::crypto::ring;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::address::Host;
 use crate::builder::BuildError;
 use crate::connect::Protocols;
 use crate::credentials::{ClientCertificate, Secret};
+
+use crate::tls::roots::Roots;
 
 pub(crate) use describe::describe;
 
@@ -91,7 +97,7 @@ impl TlsSettings {
 }
 
 impl Source {
-    fn read(&self, what: &str) -> Result<Secret, BuildError> {
+    pub(crate) fn read(&self, what: &str) -> Result<Secret, BuildError> {
         match self {
             Self::Data(data) => Ok(data.clone()),
             Self::File(path) => read(what, path).map(Secret),
@@ -99,11 +105,23 @@ impl Source {
     }
 }
 
-/// Reads a small file. It may block for a moment, as reading a file always may.
+/// Reads a small file. It may block: while requests run, it is called on a thread that may.
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, BuildError> {
-    std::fs::read(path)
-        .map_err(|error| BuildError(format!("{what}: cannot read {}: {error}", path.display())))
+    let wrong = |why: &dyn core::fmt::Display| {
+        BuildError(format!("{what}: cannot read {}: {why}", path.display()))
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| wrong(&error))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(wrong(&format_args!("it has more than {MOST_BYTES} bytes")));
+    }
+    Ok(bytes)
 }
+
+/// The CAs of all systems together have some hundred kilobytes.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// What was read, to see whether it has changed.
 #[derive(Clone, PartialEq, Eq)]
@@ -115,7 +133,7 @@ struct Material {
 /// TLS with the server of one name.
 pub(crate) struct Tls {
     pub(crate) name: ServerName<'static>,
-    settings: TlsSettings,
+    settings: Arc<TlsSettings>,
     protocols: Protocols,
     state: Mutex<State>,
 }
@@ -124,6 +142,9 @@ struct State {
     config: Arc<ClientConfig>,
     version: Version,
     material: Material,
+    roots: Roots,
+    /// Which of the roots were valid when the configuration was made.
+    valid: Vec<bool>,
     /// The certificate that the credentials came with, which goes before the user's own.
     presented: Option<Arc<ClientCertificate>>,
     looked: Instant,
@@ -149,15 +170,20 @@ impl Tls {
             );
         }
         let material = settings.read()?;
-        let config = config(&settings, &material, None, protocols)?;
+        let roots = Roots::of(&material.roots)?;
+        let valid = roots.valid(UnixTime::now());
+        roots.warn(&valid);
+        let config = config(&settings, &material, &roots, &valid, None, protocols)?;
         Ok(Self {
             name: name(&settings, host)?,
-            settings,
+            settings: Arc::new(settings),
             protocols,
             state: Mutex::new(State {
                 config: Arc::new(config),
                 version: Version::default(),
                 material,
+                roots,
+                valid,
                 presented: None,
                 looked: Instant::now(),
                 trouble: None,
@@ -165,20 +191,33 @@ impl Tls {
         })
     }
 
-    /// Returns the configuration for a new connection, after looking at the files.
-    pub(crate) fn config(&self) -> (Arc<ClientConfig>, Version) {
+    /// Returns the configuration for a new connection, after reading the files.
+    ///
+    /// # Errors
+    /// Fails if none of the CAs is valid now.
+    pub(crate) async fn config(&self) -> Result<(Arc<ClientConfig>, Version), String> {
+        self.look().await;
         let mut state = self.state();
-        self.look(&mut state);
-        (Arc::clone(&state.config), state.version)
+        let now = UnixTime::now();
+        let valid = state.roots.valid(now);
+        if valid != state.valid {
+            let presented = state.presented.clone();
+            self.make(&mut state, presented).map_err(|error| error.0)?;
+        }
+        // With `insecure` there are no roots.
+        match state.roots.problem(now) {
+            Some(problem) => Err(problem),
+            None => Ok((Arc::clone(&state.config), state.version)),
+        }
     }
 
-    /// Looks now and then at the files, and says which configuration is the present one.
-    pub(crate) fn version(&self) -> Version {
-        let mut state = self.state();
-        if state.looked.elapsed() >= LOOK_EVERY {
-            self.look(&mut state);
+    /// Reads the files now and then, and returns the version of the current configuration.
+    pub(crate) async fn version(&self) -> Version {
+        let is_due = self.state().looked.elapsed() >= LOOK_EVERY;
+        if is_due {
+            self.look().await;
         }
-        state.version
+        self.state().version
     }
 
     /// Takes the certificate that the credentials come with.
@@ -187,24 +226,21 @@ impl Tls {
         if state.presented.as_ref() == presented {
             return Ok(());
         }
-        let material = state.material.clone();
-        self.renew(&mut state, material, presented.cloned())
+        self.make(&mut state, presented.cloned())
             .map_err(|error| error.0)
     }
 
-    /// Reads the files again. What cannot be read or used leaves all as it is: it may be half written.
-    fn look(&self, state: &mut State) {
+    /// Reads the files again. A file that cannot be read or used changes nothing: it may be half written.
+    async fn look(&self) {
         if !self.settings.has_files() {
             return;
         }
-        state.looked = Instant::now();
-        let renewed = self.settings.read().and_then(|material| {
-            if material == state.material {
-                return Ok(());
-            }
-            let presented = state.presented.clone();
-            self.renew(state, material, presented)
-        });
+        self.state().looked = Instant::now();
+        let settings = Arc::clone(&self.settings);
+        let read = spawn_blocking(move || settings.read()).await;
+        let read = read.unwrap_or_else(|error| Err(BuildError(error.to_string())));
+        let mut state = self.state();
+        let renewed = read.and_then(|material| self.renew(&mut state, material));
         let trouble = renewed.err();
         if trouble != state.trouble {
             match &trouble {
@@ -215,21 +251,42 @@ impl Tls {
         }
     }
 
-    fn renew(
+    fn renew(&self, state: &mut State, material: Material) -> Result<(), BuildError> {
+        if material == state.material {
+            return Ok(());
+        }
+        let roots = Roots::of(&material.roots)?;
+        let old = (
+            core::mem::replace(&mut state.material, material),
+            core::mem::replace(&mut state.roots, roots),
+        );
+        let presented = state.presented.clone();
+        let made = self.make(state, presented);
+        if made.is_err() {
+            (state.material, state.roots) = old;
+        }
+        made
+    }
+
+    /// Makes a configuration of what the state has.
+    fn make(
         &self,
         state: &mut State,
-        material: Material,
         presented: Option<Arc<ClientCertificate>>,
     ) -> Result<(), BuildError> {
+        let valid = state.roots.valid(UnixTime::now());
         let config = config(
             &self.settings,
-            &material,
+            &state.material,
+            &state.roots,
+            &valid,
             presented.as_deref(),
             self.protocols,
         )?;
+        state.roots.warn(&valid);
         state.config = Arc::new(config);
         state.version.0 += 1;
-        state.material = material;
+        state.valid = valid;
         state.presented = presented;
         Ok(())
     }
@@ -258,6 +315,8 @@ fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, Buil
 fn config(
     settings: &TlsSettings,
     material: &Material,
+    roots: &Roots,
+    valid: &[bool],
     presented: Option<&ClientCertificate>,
     protocols: Protocols,
 ) -> Result<ClientConfig, BuildError> {
@@ -269,7 +328,7 @@ fn config(
                     .to_owned(),
             ));
         }
-        None => made(settings.insecure, material, presented)?,
+        None => made(settings.insecure, material, roots.store(valid), presented)?,
     };
     config.alpn_protocols = protocols.alpn();
     Ok(config)
@@ -278,6 +337,7 @@ fn config(
 fn made(
     insecure: bool,
     material: &Material,
+    roots: RootCertStore,
     presented: Option<&ClientCertificate>,
 ) -> Result<ClientConfig, BuildError> {
     // Named here, for the provider of the whole process may be another one, or none.
@@ -290,7 +350,7 @@ fn made(
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(insecure::Anyone(Arc::clone(&provider))))
     } else {
-        builder.with_root_certificates(root_store(&material.roots)?)
+        builder.with_root_certificates(roots)
     };
     let identity = material.identity.as_ref();
     let identity = presented
@@ -300,6 +360,7 @@ fn made(
         return Ok(builder.with_no_client_auth());
     };
     let chain = certificates("client certificate", &chain.0)?;
+    let chain = chain.into_iter().collect::<Result<_, _>>()?;
     let wrong = |error| BuildError(format!("client certificate and key: {error}"));
     let key = private_key(&key.0)?;
     let key = provider.key_provider.load_private_key(key).map_err(wrong)?;
@@ -315,38 +376,28 @@ fn made(
     Ok(builder.with_client_cert_resolver(resolver))
 }
 
-fn root_store(roots: &[Secret]) -> Result<RootCertStore, BuildError> {
-    let mut store = RootCertStore::empty();
-    if roots.is_empty() {
-        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
-    for bytes in roots {
-        for certificate in certificates("root certificates", &bytes.0)? {
-            store
-                .add(certificate)
-                .map_err(|error| BuildError(format!("root certificates: {error}")))?;
-        }
-    }
-    Ok(store)
-}
-
-fn certificates(what: &str, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, BuildError> {
+/// Reads certificates, of which each may be wrong.
+fn certificates(
+    what: &str,
+    bytes: &[u8],
+) -> Result<Vec<Result<CertificateDer<'static>, BuildError>>, BuildError> {
     if !is_pem(bytes) {
         if bytes.first() != Some(&DER_SEQUENCE) {
             return Err(BuildError(format!(
                 "{what}: neither PEM text (-----BEGIN CERTIFICATE-----) nor DER"
             )));
         }
-        return Ok(vec![CertificateDer::from(bytes.to_vec())]);
+        return Ok(vec![Ok(CertificateDer::from(bytes.to_vec()))]);
     }
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
-    match found {
-        Ok(found) if found.is_empty() => Err(BuildError(format!(
+    let found: Vec<_> = CertificateDer::pem_slice_iter(bytes)
+        .map(|found| found.map_err(|error| BuildError(format!("{what}: {error}"))))
+        .collect();
+    if found.is_empty() {
+        return Err(BuildError(format!(
             "{what}: the PEM text has no CERTIFICATE in it"
-        ))),
-        Ok(found) => Ok(found),
-        Err(error) => Err(BuildError(format!("{what}: {error}"))),
+        )));
     }
+    Ok(found)
 }
 
 /// Its errors say nothing of what is in the key.

@@ -6,6 +6,8 @@ mod conformance;
 mod credentials;
 mod gzip;
 mod http2;
+#[cfg(feature = "kubeconfig")]
+mod kubeconfig;
 mod plain;
 mod settings;
 mod support;

@@ -33,6 +33,19 @@ impl Ca {
         }
     }
 
+    /// Makes a CA of this key that is valid from the first year to the last. All of them have one name.
+    pub fn valid(key: &KeyPair, from: i32, to: i32) -> Self {
+        let key = KeyPair::try_from(key.serialize_der()).unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        Self {
+            certificate: params.self_signed(&key).unwrap(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
     pub fn sign(&self, params: &CertificateParams) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
         (params.signed_by(&key, &self.issuer).unwrap(), key)

@@ -1,0 +1,229 @@
+//! The CAs that are trusted, and for how long.
+//!
+//! rustls does not check when a trust anchor expires. Go does, and so does kubectl.
+
+use core::time::Duration;
+
+use rustls::RootCertStore;
+use rustls_pki_types::{CertificateDer, UnixTime};
+
+use crate::builder::BuildError;
+use crate::credentials::Secret;
+use crate::tls::{certificates, describe};
+
+/// The CAs of the user; none if the public ones are trusted.
+pub(super) struct Roots {
+    given: Vec<Root>,
+    /// How many certificates cannot be used.
+    unusable: usize,
+}
+
+struct Root {
+    certificate: CertificateDer<'static>,
+    validity: Option<Validity>,
+}
+
+/// When a certificate is valid, in seconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Validity {
+    from: i64,
+    to: i64,
+}
+
+impl Roots {
+    /// Reads bundles. A certificate that cannot be used is skipped, as Go does, unless there is no other one.
+    pub(super) fn of(bundles: &[Secret]) -> Result<Self, BuildError> {
+        let mut roots = Self {
+            given: Vec::new(),
+            unusable: 0,
+        };
+        let mut wrong = None;
+        for bundle in bundles {
+            for certificate in certificates("root certificates", &bundle.0)? {
+                let added = certificate.and_then(|certificate| {
+                    let added = RootCertStore::empty().add(certificate.clone());
+                    added.map_err(|error| BuildError(format!("root certificates: {error}")))?;
+                    Ok(certificate)
+                });
+                match added {
+                    Ok(certificate) => roots.given.push(Root {
+                        validity: validity(&certificate),
+                        certificate,
+                    }),
+                    Err(error) => {
+                        roots.unusable += 1;
+                        wrong = Some(error);
+                    }
+                }
+            }
+        }
+        match wrong {
+            Some(error) if roots.given.is_empty() => Err(error),
+            _ => Ok(roots),
+        }
+    }
+
+    /// Tells which CAs are valid now.
+    pub(super) fn valid(&self, now: UnixTime) -> Vec<bool> {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let valid = self.given.iter().map(|root| match root.validity {
+            Some(Validity { from, to }) => (from..=to).contains(&now),
+            // webpki has read the certificate, so its dates are of a form that is unknown here.
+            None => true,
+        });
+        valid.collect()
+    }
+
+    /// Returns the CAs that are `valid`.
+    pub(super) fn store(&self, valid: &[bool]) -> RootCertStore {
+        let mut store = RootCertStore::empty();
+        if self.given.is_empty() {
+            store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        let valid = self.given.iter().zip(valid).filter(|(_, valid)| **valid);
+        store.add_parsable_certificates(valid.map(|(root, _)| root.certificate.clone()));
+        store
+    }
+
+    /// Says why no CA can be trusted now.
+    pub(super) fn problem(&self, now: UnixTime) -> Option<String> {
+        if self.given.is_empty() || self.valid(now).contains(&true) {
+            return None;
+        }
+        let (now, all) = (
+            i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            self.given.iter().filter_map(|root| root.validity),
+        );
+        let span = |from: i64, to: i64| {
+            let seconds = u64::try_from(to.saturating_sub(from)).unwrap_or_default();
+            describe::span(Duration::from_secs(seconds))
+        };
+        let next = all.clone().filter(|v| v.from > now).map(|v| v.from).min();
+        Some(match (next, all.map(|v| v.to).max()) {
+            (Some(next), _) => format!(
+                "the CA certificate that was given is valid only in {}; is the clock right?",
+                span(now, next)
+            ),
+            (None, last) => format!(
+                "the CA certificate that was given expired {} ago; give the cluster's present CA (root_certificates, or \
+                 certificate-authority in a kubeconfig)",
+                span(last.unwrap_or(now), now)
+            ),
+        })
+    }
+
+    /// Warns of certificates that are not trusted, as far as others are.
+    pub(super) fn warn(&self, valid: &[bool]) {
+        let expired = valid.iter().filter(|valid| !**valid).count();
+        if expired + self.unusable > 0 {
+            tracing::warn!(
+                "{expired} of the given CA certificates are expired or not valid yet, and {} cannot be read; these are not \
+                 trusted",
+                self.unusable
+            );
+        }
+    }
+}
+
+/// Reads when a certificate is valid ([RFC 5280 section 4.1](https://www.rfc-editor.org/rfc/rfc5280#section-4.1)).
+fn validity(der: &[u8]) -> Option<Validity> {
+    let (certificate, _) = expect(SEQUENCE, der)?;
+    let (mut fields, _) = expect(SEQUENCE, certificate)?;
+    if let Some((_version, rest)) = expect(VERSION, fields) {
+        fields = rest;
+    }
+    for tag in [INTEGER, SEQUENCE, SEQUENCE] {
+        // The serial number, the algorithm, the issuer.
+        fields = expect(tag, fields)?.1;
+    }
+    let (dates, _) = expect(SEQUENCE, fields)?;
+    let (from, rest) = time(dates)?;
+    let (to, _) = time(rest)?;
+    Some(Validity { from, to })
+}
+
+const INTEGER: u8 = 0x02;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+
+/// Takes a value with this tag; returns its content and what follows.
+fn expect(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&found, rest) = der.split_first()?;
+    let (&length, rest) = rest.split_first()?;
+    if found != tag {
+        return None;
+    }
+    let (length, rest) = if length < 0x80 {
+        (usize::from(length), rest)
+    } else {
+        let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+        let length = bytes.iter().try_fold(0_usize, |length, byte| {
+            length.checked_mul(256)?.checked_add(usize::from(*byte))
+        })?;
+        (length, rest)
+    };
+    rest.split_at_checked(length)
+}
+
+/// Takes a date; returns it in seconds since 1970, and what follows.
+fn time(der: &[u8]) -> Option<(i64, &[u8])> {
+    let (text, rest, years) = match expect(UTC_TIME, der) {
+        Some((text, rest)) => (text, rest, 2),
+        None => {
+            let (text, rest) = expect(GENERALIZED_TIME, der)?;
+            (text, rest, 4)
+        }
+    };
+    let text = core::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    if text.len() != years + 10 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (year, rest_of_text) = text.split_at(years);
+    let mut year: i64 = year.parse().ok()?;
+    if years == 2 {
+        year += if year < 50 { 2000 } else { 1900 };
+    }
+    let mut parts = [0_i64; 5];
+    for (part, digits) in parts.iter_mut().zip(rest_of_text.as_bytes().chunks(2)) {
+        *part = core::str::from_utf8(digits).ok()?.parse().ok()?;
+    }
+    let [month, day, hour, minute, second] = parts;
+    // Days since 1970 in the Gregorian calendar, with years that begin in March.
+    let (y, m) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days =
+        365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day
+            - 1
+            - 719_468;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dates_of_a_certificate_are_found() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        for (from, to, expected) in [
+            ((1970, 1, 1), (2000, 3, 1), (0, 951_868_800)),
+            ((1999, 12, 31), (2049, 12, 31), (946_598_400, 2_524_521_600)),
+            ((2024, 2, 29), (4096, 1, 1), (1_709_164_800, 67_090_118_400)),
+        ] {
+            let mut params = rcgen::CertificateParams::default();
+            params.not_before = rcgen::date_time_ymd(from.0, from.1, from.2);
+            params.not_after = rcgen::date_time_ymd(to.0, to.1, to.2);
+            let made = params.self_signed(&key).unwrap();
+            let (from, to) = expected;
+            assert_eq!(validity(made.der()), Some(Validity { from, to }));
+            for cut in 0..made.der().len() {
+                let _ = validity(&made.der()[..cut]);
+            }
+        }
+    }
+}
