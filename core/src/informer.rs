@@ -156,6 +156,9 @@ where
             self.cache.advance(0, reached.clone());
             recorder.reached(&self.cache, reached, at, report);
         }
+        if recorder.wants_list(now) {
+            self.reflector.refill(now);
+        }
         data.len() - rest.len()
     }
 

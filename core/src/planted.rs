@@ -102,6 +102,7 @@ mod chosen {
         BlindAudit "Audit::compare" "an audit finds nothing",
         StaleUnaudited "Audit::compare" "an audit leaves out what is stale",
         UncheckedRecord "format::read_as" "a record of a journal counts whatever its check says",
+        SilentLoss "Log::try_load" "what is dropped of a journal at a start is not reported",
         NothingTakenBack "Log::take_back" "what was read of a journal and turns out not to count stays",
         CompactedDeletion "Log::remember" "what was deleted from a journal is there again",
         VersionAmidList "Recorder::reached" "a version is written in the middle of a list",

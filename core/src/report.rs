@@ -3,7 +3,7 @@
 use core::fmt::{self, Write as _};
 use core::time::Duration;
 
-use crate::journal::Mismatch;
+use crate::journal::{Loss, Lost};
 use crate::json::{JsonStr, ScanError};
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
@@ -209,15 +209,23 @@ pub enum Problem<'a> {
         /// How many there were.
         count: usize,
     },
-    /// The journal cannot be read or written: what it holds stays as it was, and the next list begins it anew.
+    /// The journal cannot be read or written. It keeps what it holds, and is tried again; a list then begins it anew.
     Journal {
         /// What it says.
         message: &'a dyn DisplayDebug,
     },
-    /// The journal holds another cache, which is not used, and is written over with the next list.
-    JournalRefused {
-        /// In what it differs.
-        mismatch: Mismatch,
+    /// A part of the journal, or all of it, was not restored. What was restored is a state of the server nevertheless, of
+    /// an older version perhaps.
+    JournalLost {
+        /// How much, and why.
+        lost: Lost,
+    },
+    /// The journal is whole again after a failure: it holds all that the cache shows.
+    JournalRecovered,
+    /// Other users of the machine can read the files of the journal, and their mode cannot be changed.
+    JournalExposed {
+        /// Which file, and why not.
+        message: &'a dyn DisplayDebug,
     },
     /// An audit found that an object differs from what the server has, for good.
     Drift {
@@ -425,9 +433,18 @@ impl Problem<'_> {
             Self::HandlerPanicked { .. } => "handler-panicked",
             Self::Undelivered { .. } => "undelivered",
             Self::Journal { .. } => "journal",
-            Self::JournalRefused { .. } => "journal-refused",
             Self::HookPanicked { .. } => "hook-panicked",
             Self::DriverEnded { .. } => "driver-ended",
+            Self::JournalLost {
+                lost:
+                    Lost {
+                        why: Loss::Refused(_),
+                        ..
+                    },
+            } => "journal-refused",
+            Self::JournalLost { .. } => "journal-lost",
+            Self::JournalRecovered => "journal-recovered",
+            Self::JournalExposed { .. } => "journal-exposed",
             Self::Drift { .. } | Self::Drifted { .. } => "drift",
         }
     }
@@ -449,7 +466,15 @@ impl Problem<'_> {
                 ..
             }
             | Self::ShortWatches
-            | Self::VersionWentBack => Level::Info,
+            | Self::VersionWentBack
+            | Self::JournalRecovered
+            | Self::JournalLost {
+                lost:
+                    Lost {
+                        why: Loss::Unfinished,
+                        ..
+                    },
+            } => Level::Info,
             _ => Level::Warn,
         }
     }
@@ -587,11 +612,15 @@ impl Problem<'_> {
             ),
             Self::Journal { message } => write!(
                 f,
-                "the journal cannot be used: {message}; what it holds stays as it was, until the next list"
+                "the journal cannot be used: {message}; it keeps what it holds, and is tried again"
             ),
-            Self::JournalRefused { mismatch } => write!(
+            Self::JournalLost { lost } => {
+                write!(f, "a part of the journal is not restored: {lost}")
+            }
+            Self::JournalRecovered => f.write_str("the journal is whole again"),
+            Self::JournalExposed { message } => write!(
                 f,
-                "the journal holds the cache of {mismatch}, which is not used: give each cache a journal of its own"
+                "others can read the objects in the journal: {message}; keep it in a folder that is the program's alone"
             ),
             Self::Drift { key, kind } => {
                 write!(

@@ -5,7 +5,7 @@ use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use informer_core::journal::{Identity, Journal, Loaded, Record, Recorder};
+use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
 use informer_core::{
     Command, Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
     Storage, Target, Timer, Transport, drive, take_frame,
@@ -168,6 +168,7 @@ impl Journal for Nowhere {
         &mut self,
         _identity: &Identity,
         _take: &mut dyn FnMut(Record<'_>),
+        _lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error> {
         match *self {}
     }
@@ -236,7 +237,7 @@ where
         self.tell();
     }
 
-    fn flush(&mut self, _now: Instant, version: &ResourceVersion<S::Text>) {
+    fn flush(&mut self, now: Instant, version: &ResourceVersion<S::Text>) {
         self.tell();
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             if version.is_known() {
@@ -246,7 +247,11 @@ where
                 let handler = &mut self.handler;
                 recorder.reached(&cache, version, None, &mut |report| handler.report(report));
             }
-            if cache.take_wants_relist(0) {
+            let is_journal_due = self
+                .recorder
+                .as_mut()
+                .is_some_and(|recorder| recorder.wants_list(now));
+            if cache.take_wants_relist(0) || is_journal_due {
                 let mut orders = self.resources.orders.get();
                 orders.refill = true;
                 self.resources.orders.set(orders);

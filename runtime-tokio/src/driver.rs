@@ -271,7 +271,7 @@ async fn run_source<T: Transport, D>(
             // The runtime ends.
             return;
         };
-        (sink, writer) = (restoring.sink, restoring.writer);
+        (sink, writer) = (restoring.sink, Some(restoring.writer));
         reflector = match restoring.restored {
             Some(restored) if restored.complete => reflector.resuming_at(restored.version),
             Some(restored) => reflector.with_version(restored.version),
@@ -295,7 +295,7 @@ async fn run_source<T: Transport, D>(
 struct Restoring<D: Decode> {
     sink: CacheSink<D>,
     restored: Option<Restored>,
-    writer: Option<Writer>,
+    writer: Writer,
 }
 
 /// Fills the cache from a journal, on a thread that may wait. `None` where the runtime ends.
@@ -310,25 +310,34 @@ where
     let restoring = tokio::task::spawn_blocking(move || {
         let mut log = match journal.open() {
             Ok(log) => log,
-            Err(error) => return (sink, None, None, Some(error.to_string())),
+            Err(error) => {
+                let (outbox, writer) = journal.queue(None, true, true);
+                sink.record(outbox);
+                return (sink, None, writer, Some(error.to_string()), None);
+            }
         };
+        let exposed = log.medium().exposed().map(ToString::to_string);
         let (restored, trouble) = match sink.restore(&mut log, &journal.identity) {
             Ok(restored) => (restored, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        // What is in the journal and not in the cache no list would find to be gone: then it is begun anew.
+        // An entry in the journal but not in the cache would never be swept by a list: the journal is begun anew.
         let lacks = restored.as_ref().is_some_and(|restored| !restored.complete);
-        let (outbox, writer) = journal.queue(log, lacks || trouble.is_some());
+        let (outbox, writer) = journal.queue(Some(log), lacks, trouble.is_some());
         sink.record(outbox);
-        (sink, restored, Some(writer), trouble)
+        (sink, restored, writer, trouble, exposed)
     });
-    let (sink, restored, writer, trouble) = match restoring.await {
+    let (sink, restored, writer, trouble, exposed) = match restoring.await {
         Ok(restored) => restored,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return None,
     };
     if let Some(message) = trouble {
         let problem = Problem::Journal { message: &message };
+        report(&Report::about(Phase::Journal, problem));
+    }
+    if let Some(message) = exposed {
+        let problem = Problem::JournalExposed { message: &message };
         report(&Report::about(Phase::Journal, problem));
     }
     Some(Restoring {

@@ -1,26 +1,36 @@
 //! The persisted cache: what is kept in a file, and who writes it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use informer_core::journal::{FileError, FileJournal, Identity, LogError, Reached, Record};
-use informer_core::{Phase, Problem, Report, Resource, ResourceVersion};
+use informer_core::journal::{FileError, FileJournal, Identity, LogError, Reached, Record, Retry};
+use informer_core::{Phase, Problem, Report, Resource, ResourceVersion, Timer as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::entry::Key;
+use crate::timer::TokioTimer;
 
 /// How many bytes may wait to be written. Where there are more, nothing is read from the server before they are.
 const WAITING: usize = 8 << 20;
+/// How long it takes at most until a journal that failed is tried again.
+const RETRY_LIMIT: Duration = Duration::from_secs(300);
 
 /// A cache that is kept in a file: it is served at once after a start, also where no API server can be reached.
 ///
 /// The files are `PATH.0` and `PATH.1`; with several namespaces or parts each has two of its own, `PATH-….0` and
 /// `PATH-….1`. The folder has to be there, and one informer at a time can have them. What is promised after a crash, and
 /// what it costs, is in `docs/JOURNAL.md`.
+///
+/// The files hold the JSON of the objects, Secrets included, and are not encrypted. They are made with mode 0600, and wider
+/// modes are tightened.
+///
+/// A journal that fails, on a full disk for example, is reported with the class `journal`. It is tried again after a
+/// second and then up to every five minutes; once it can be written, one list fills it, and `journal-recovered` is reported.
 ///
 /// ```
 /// use informer_tokio::{Informer, Journal, Raw, Resource};
@@ -104,6 +114,7 @@ impl Journal {
 }
 
 /// The journal of one source.
+#[derive(Clone)]
 pub(crate) struct SourceJournal {
     path: PathBuf,
     pub(crate) identity: Identity,
@@ -115,27 +126,41 @@ impl SourceJournal {
         FileJournal::open(&self.path)
     }
 
-    /// Makes the two ends between which records wait to be written.
-    pub(crate) fn queue(&self, log: FileJournal, begin_anew: bool) -> (Outbox, Writer) {
+    /// Makes the two ends between which records wait to be written. Without a log, or where it has failed already, it is
+    /// tried again.
+    pub(crate) fn queue(
+        self,
+        log: Option<FileJournal>,
+        begin_anew: bool,
+        has_failed: bool,
+    ) -> (Outbox, Writer) {
         let (steps, inbox) = mpsc::unbounded_channel();
+        let (wants_list, lists) = mpsc::channel(1);
         let state = Arc::new(State {
             waiting: watch::Sender::new(0),
-            broken: AtomicBool::new(begin_anew),
+            broken: AtomicBool::new(begin_anew || has_failed),
         });
         let outbox = Outbox {
             steps,
             state: Arc::clone(&state),
             room: None,
+            lists,
             ops: Vec::new(),
             in_list: false,
             whole: false,
             written: None,
         };
+        let sync_every = self.sync_every;
         let writer = Writer {
             inbox,
-            state,
-            log,
-            sync_every: self.sync_every,
+            wants_list,
+            disk: Disk {
+                log,
+                journal: self,
+                state,
+            },
+            has_failed,
+            sync_every,
         };
         (outbox, writer)
     }
@@ -145,7 +170,7 @@ impl SourceJournal {
 struct State {
     /// How many bytes wait to be written.
     waiting: watch::Sender<usize>,
-    /// Nothing is written before the next list, which begins the journal anew.
+    /// Nothing is written before the next list, which begins the journal anew. The writer sets and clears it.
     broken: AtomicBool,
 }
 
@@ -164,6 +189,8 @@ enum Op {
         at: Option<u64>,
         complete: bool,
     },
+    #[cfg(test)]
+    Panic,
 }
 
 /// Some of it, with the texts.
@@ -187,6 +214,8 @@ pub(crate) struct Outbox {
     steps: mpsc::UnboundedSender<Step>,
     state: Arc<State>,
     room: Option<Room>,
+    /// The writer wants a list.
+    lists: mpsc::Receiver<()>,
     ops: Vec<Op>,
     in_list: bool,
     /// The journal was begun anew, and has nothing yet of what is in the cache.
@@ -199,7 +228,7 @@ impl Outbox {
     /// A list begins.
     pub(crate) fn begin(&mut self) {
         self.in_list = true;
-        if self.state.broken.swap(false, Ordering::AcqRel) {
+        if self.state.broken.load(Ordering::Acquire) {
             self.whole = true;
             self.ops.push(Op::Restart);
         }
@@ -275,90 +304,139 @@ impl Outbox {
         };
         objects.clear();
         let bytes = step.bytes();
-        if self.steps.send(step).is_ok() {
-            self.state.waiting.send_modify(|waiting| *waiting += bytes);
-        }
+        self.state.waiting.send_modify(|waiting| *waiting += bytes);
+        // Without a writer nobody waits for room any more.
+        let _ = self.steps.send(step);
     }
 
-    /// Waits until there is room for more.
-    pub(crate) fn poll_room(&mut self, cx: &mut core::task::Context<'_>) -> core::task::Poll<()> {
-        if self.room.is_none() {
-            if *self.state.waiting.borrow() < WAITING {
-                return core::task::Poll::Ready(());
+    /// Waits until there is room for more, or nobody writes any more.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (state, steps) = (&self.state, &self.steps);
+        let room = match &mut self.room {
+            Some(room) => room,
+            None if *state.waiting.borrow() < WAITING => return Poll::Ready(()),
+            None => {
+                let (mut waiting, steps) = (state.waiting.subscribe(), steps.clone());
+                self.room.insert(Box::pin(async move {
+                    tokio::select! {
+                        _ = waiting.wait_for(|waiting| *waiting < WAITING) => {}
+                        () = steps.closed() => {}
+                    }
+                }))
             }
-            let mut waiting = self.state.waiting.subscribe();
-            self.room = Some(Box::pin(async move {
-                // The sender is in the state, which the writer has.
-                let _ = waiting.wait_for(|waiting| *waiting < WAITING).await;
-            }));
-        }
-        let waited = match &mut self.room {
-            Some(room) => room.as_mut().poll(cx),
-            None => core::task::Poll::Ready(()),
         };
+        let waited = room.as_mut().poll(cx);
         if waited.is_ready() {
             self.room = None;
         }
         waited
+    }
+
+    /// Waits until the journal, which had failed, wants a list.
+    pub(crate) fn poll_list(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.lists.poll_recv(cx) {
+            Poll::Ready(Some(())) => Poll::Ready(()),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
     }
 }
 
 /// Writes what the driver gathers, on a thread of the runtime for blocking work, one step after another.
 pub(crate) struct Writer {
     inbox: mpsc::UnboundedReceiver<Step>,
-    state: Arc<State>,
-    log: FileJournal,
+    wants_list: mpsc::Sender<()>,
+    disk: Disk,
+    /// A failure was reported, and no recovery from it.
+    has_failed: bool,
     sync_every: Duration,
 }
 
-/// What a turn on the other thread came to.
-type Turn = (FileJournal, Result<(), LogError<FileError>>);
+/// What works on the other thread.
+struct Disk {
+    /// `None` where it could not be opened, or was lost with a panic.
+    log: Option<FileJournal>,
+    journal: SourceJournal,
+    state: Arc<State>,
+}
+
+/// What is to be done there.
+enum Work {
+    Write(Step),
+    Sync,
+    /// Find out whether it can be written again.
+    Probe,
+}
 
 impl Writer {
     /// Works until the other end is gone and all is written and synced.
     pub(crate) async fn run(self, report: impl Fn(&Report<'_>)) {
         let Self {
             mut inbox,
-            state,
-            mut log,
+            wants_list,
+            mut disk,
+            mut has_failed,
             sync_every,
         } = self;
+        let mut timer = TokioTimer::new();
+        let mut retry = Retry::up_to(RETRY_LIMIT);
         let mut sync_at: Option<Instant> = None;
         loop {
-            let step = match sync_at {
-                None => inbox.recv().await.map(Some),
-                Some(at) => tokio::select! {
-                    biased;
-                    () = tokio::time::sleep_until(at) => Some(None),
-                    step = inbox.recv() => step.map(Some),
+            let is_broken = disk.state.broken.load(Ordering::Acquire);
+            let retry_at = (has_failed && is_broken).then(|| retry.due(timer.now()));
+            let (work, is_last) = tokio::select! {
+                biased;
+                () = until(sync_at) => (Work::Sync, false),
+                () = until_due(&mut timer, retry_at) => {
+                    retry.is_due(timer.now());
+                    (Work::Probe, false)
+                }
+                step = inbox.recv() => match step {
+                    Some(step) => (Work::Write(step), false),
+                    None if sync_at.is_none() => return,
+                    None => (Work::Sync, true),
                 },
             };
-            let is_last = step.is_none();
-            let step = step.flatten();
-            let bytes = step.as_ref().map_or(0, Step::bytes);
-            let is_sync = step.is_none();
-            if is_sync && sync_at.is_none() {
-                return;
-            }
-            // Where it panicked, or the runtime ends, there is no journal any more, and what is there is whole.
-            let Some((turned, done)) = turn(log, step, Arc::clone(&state)).await else {
+            let bytes = match &work {
+                Work::Write(step) => step.bytes(),
+                Work::Sync | Work::Probe => 0,
+            };
+            sync_at = match work {
+                Work::Sync => None,
+                Work::Probe => sync_at,
+                Work::Write(_) => sync_at.or_else(|| Instant::now().checked_add(sync_every)),
+            };
+            let is_probe = matches!(work, Work::Probe);
+            let Some(mut done) = disk.turn(work).await else {
                 return;
             };
-            log = turned;
-            if let Err(error) = done {
-                state.broken.store(true, Ordering::Release);
-                let message = error.to_string();
-                report(&Report::about(
-                    Phase::Journal,
-                    Problem::Journal { message: &message },
-                ));
+            if has_failed && matches!(done, Ok(Done::Committed)) {
+                // A disk may find out that it is full only when it is synced.
+                match disk.turn(Work::Sync).await {
+                    Some(Ok(_)) => {
+                        has_failed = false;
+                        retry.settle();
+                        report(&Report::about(Phase::Journal, Problem::JournalRecovered));
+                    }
+                    Some(failed) => done = failed,
+                    None => return,
+                }
             }
-            state.waiting.send_modify(|waiting| *waiting -= bytes);
-            sync_at = match sync_at {
-                _ if is_sync => None,
-                None => Instant::now().checked_add(sync_every),
-                Some(at) => Some(at),
-            };
+            disk.state.waiting.send_modify(|waiting| {
+                *waiting = waiting.saturating_sub(bytes);
+            });
+            match done {
+                // There may be a request already.
+                Ok(_) if is_probe => drop(wants_list.try_send(())),
+                Ok(_) => {}
+                // It was reported that it failed.
+                Err(_) if is_probe => {}
+                Err(message) => {
+                    has_failed = true;
+                    disk.state.broken.store(true, Ordering::Release);
+                    let problem = Problem::Journal { message: &message };
+                    report(&Report::about(Phase::Journal, problem));
+                }
+            }
             if is_last {
                 return;
             }
@@ -366,26 +444,92 @@ impl Writer {
     }
 }
 
-/// Writes a step, or syncs where there is none.
-async fn turn(mut log: FileJournal, step: Option<Step>, state: Arc<State>) -> Option<Turn> {
-    use informer_core::journal::Journal as _;
-    let turned = tokio::task::spawn_blocking(move || {
-        let done = match &step {
-            Some(step) => write(&mut log, step, &state),
-            None if state.broken.load(Ordering::Acquire) => Ok(()),
-            None => log.sync(),
-        };
-        (log, done)
-    });
-    turned.await.ok()
+async fn until_due(timer: &mut TokioTimer, at: Option<informer_core::Instant>) {
+    match at {
+        Some(at) => timer.sleep_until(at).await,
+        None => core::future::pending().await,
+    }
 }
 
-fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<(), LogError<FileError>> {
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => core::future::pending().await,
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// A version was written, with all that it covers.
+    Committed,
+    Nothing,
+}
+
+impl Disk {
+    /// Does something on another thread; the error says what failed. `None` where the runtime ends.
+    async fn turn(&mut self, work: Work) -> Option<Result<Done, String>> {
+        let mut log = self.log.take();
+        let (state, journal) = (Arc::clone(&self.state), self.journal.clone());
+        let turned = tokio::task::spawn_blocking(move || {
+            let done = match (work, &mut log) {
+                (Work::Write(step), Some(log)) => write(log, &step, &state),
+                (Work::Sync, Some(log)) if !state.broken.load(Ordering::Acquire) => {
+                    sync(log).map(|()| Done::Nothing)
+                }
+                (Work::Write(_) | Work::Sync, _) => Ok(Done::Nothing),
+                (Work::Probe, _) => journal.probe(&mut log).map(|()| Done::Nothing),
+            };
+            (log, done.map_err(|error| error.to_string()))
+        });
+        match turned.await {
+            Ok((log, done)) => {
+                self.log = log;
+                Some(done)
+            }
+            // What is in the files is whole all the same. They are opened again when it is tried again.
+            Err(error) if error.is_panic() => Some(Err(format!("its writer panicked: {error}"))),
+            Err(_) => None,
+        }
+    }
+}
+
+impl SourceJournal {
+    /// Begins an area and syncs it. That leaves the state of the other area as it is, and shows whether the files can be
+    /// written again.
+    fn probe(&self, log: &mut Option<FileJournal>) -> Result<(), LogError<FileError>> {
+        use informer_core::journal::Journal as _;
+        let log = match log {
+            Some(log) => log,
+            None => {
+                let mut opened = self.open()?;
+                // It finds out which area is valid. The cache has newer objects than the journal by now.
+                opened.load(&self.identity, &mut |_| (), &mut |_| ())?;
+                log.insert(opened)
+            }
+        };
+        log.restart()?;
+        log.sync()
+    }
+}
+
+fn sync(log: &mut FileJournal) -> Result<(), LogError<FileError>> {
+    use informer_core::journal::Journal as _;
+    log.sync()
+}
+
+fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogError<FileError>> {
     use informer_core::journal::Journal as _;
     let key = |(start, end): (usize, usize)| step.keys.get(start..end).unwrap_or_default();
+    let mut done = Done::Nothing;
     for op in &step.ops {
         if matches!(op, Op::Restart) {
             log.restart()?;
+            state.broken.store(false, Ordering::Release);
+            continue;
+        }
+        if state.broken.load(Ordering::Acquire) {
+            // Up to the next list: a part of what it brings is no state of the server.
             continue;
         }
         let record = match op {
@@ -401,15 +545,16 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<(), LogErr
                 version,
                 at,
                 complete,
-            } => Record::Version(Reached::new(version).at(*at).complete(*complete)),
+            } => {
+                done = Done::Committed;
+                Record::Version(Reached::new(version).at(*at).complete(*complete))
+            }
+            #[cfg(test)]
+            Op::Panic => panic!("planted"),
         };
-        match log.append(record) {
-            // It was said before, and the next list will mend it.
-            Err(LogError::Broken) => state.broken.store(true, Ordering::Release),
-            done => done?,
-        }
+        log.append(record)?;
     }
-    Ok(())
+    Ok(done)
 }
 
 /// The time, in milliseconds since 1970.
@@ -426,4 +571,74 @@ pub(crate) fn moment(at: Option<u64>) -> SystemTime {
     SystemTime::UNIX_EPOCH
         .checked_add(since_1970)
         .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::poll_fn;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Runs a writer on files in a folder of its own; what it reports is in the list.
+    fn start(folder: &std::path::Path) -> (Outbox, Arc<Mutex<Vec<String>>>) {
+        use informer_core::journal::Journal as _;
+        let pods = Resource::new("", "v1", "pods");
+        let source = Journal::file(folder.join("pods")).of_source(&pods, 0, false);
+        let mut log = source.open().unwrap();
+        log.load(&source.identity, &mut |_| (), &mut |_| ())
+            .unwrap();
+        let (outbox, writer) = source.queue(Some(log), false, false);
+        let reports = Arc::<Mutex<Vec<String>>>::default();
+        let list = Arc::clone(&reports);
+        tokio::spawn(writer.run(move |report| list.lock().unwrap().push(report.to_string())));
+        (outbox, reports)
+    }
+
+    fn put(outbox: &mut Outbox, size: usize) {
+        let (mut keys, mut objects) = ("prod/web".to_owned(), vec![b' '; size]);
+        outbox.put((0, keys.len()), (0, size));
+        outbox.send(&mut keys, &mut objects);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_panics_is_reported_and_holds_nobody_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut outbox, reports) = start(folder.path());
+        outbox.ops.push(Op::Panic);
+        put(&mut outbox, WAITING);
+        assert!(*outbox.state.waiting.borrow() >= WAITING);
+        poll_fn(|cx| outbox.poll_room(cx)).await;
+        poll_fn(|cx| outbox.poll_list(cx)).await;
+        let reported = reports.lock().unwrap().join("; ");
+        assert!(reported.contains("its writer panicked"), "{reported}");
+
+        // The files are opened again, and the list makes the journal whole.
+        outbox.begin();
+        assert!(outbox.wants_all());
+        put(&mut outbox, 100);
+        outbox.complete(&ResourceVersion::new("7"), true);
+        outbox.send(&mut String::new(), &mut Vec::new());
+        while reports.lock().unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let reported = reports.lock().unwrap().join("; ");
+        assert!(
+            reported.ends_with("the journal is whole again"),
+            "{reported}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_room_without_a_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let pods = Resource::new("", "v1", "pods");
+        let source = Journal::file(folder.path().join("pods")).of_source(&pods, 0, false);
+        let (mut outbox, writer) = source.queue(None, true, true);
+        put(&mut outbox, WAITING);
+        let mut cx = Context::from_waker(core::task::Waker::noop());
+        assert!(outbox.poll_room(&mut cx).is_pending());
+        drop(writer);
+        poll_fn(|cx| outbox.poll_room(cx)).await;
+    }
 }

@@ -4,7 +4,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::journal::{FileError, FileJournal, Identity, Journal, Loaded, LogError, Record};
+use informer_core::journal::{
+    FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record,
+};
 use informer_core::{
     Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
     Report, ResourceVersion, Sink,
@@ -108,7 +110,12 @@ where
         self.batch.items.push(Item::Begin);
         let mut reached = None;
         let mut objects = 0;
-        let loaded = log.load(identity, &mut |record| match record {
+        let (inner, source) = (Arc::clone(&self.inner), self.source);
+        let report_loss = |lost: Lost| {
+            let report = Report::about(Phase::Journal, Problem::JournalLost { lost });
+            inner.report_of(Some(source), &report);
+        };
+        let mut take = |record: Record<'_>| match record {
             Record::Put { key, object } => {
                 objects += 1;
                 self.listed = self.listed.saturating_add(object.len());
@@ -137,17 +144,14 @@ where
                 self.batch.gone(key);
             }
             _ => {}
-        });
+        };
+        let loaded = log.load(identity, &mut take, &mut |lost| report_loss(lost));
         if reached.is_none() || loaded.is_err() {
             self.batch.items.push(Item::Nothing);
             self.apply(None);
         }
-        let loaded = loaded?;
-        if let Loaded::Refused(mismatch) = loaded {
-            let problem = Problem::JournalRefused { mismatch };
-            let report = Report::about(Phase::Journal, problem);
-            self.inner.report_of(Some(self.source), &report);
-        }
+        // Whatever it was that is not restored, a loss was reported.
+        loaded?;
         let Some((mut restored, since)) = reached else {
             return Ok(None);
         };
@@ -160,7 +164,11 @@ where
         // Not before: what others have decoded is applied first, and nothing is restored then.
         self.restored = true;
         let held = self.inner.cache().entries_of(self.source).count();
-        restored.complete &= held == objects;
+        if held < objects {
+            restored.complete = false;
+            let unusable = u64::try_from(objects - held).unwrap_or(u64::MAX);
+            report_loss(Lost::new(Loss::Unusable, unusable, 0));
+        }
         let cache = self.inner.cache();
         let sources = self.inner.each_source(|source, _| source);
         let is_there = |source| cache.is_restored(source) || cache.is_source_synced(source);
@@ -488,6 +496,11 @@ where
             return Poll::Ready(Command::Stop);
         }
         if core::mem::take(&mut self.refill) {
+            return Poll::Ready(Command::Refill);
+        }
+        if let Some(outbox) = &mut self.outbox
+            && outbox.poll_list(cx).is_ready()
+        {
             return Poll::Ready(Command::Refill);
         }
         // Where there is no audit, or its end, the channel is closed.

@@ -28,6 +28,8 @@ const PEEK_TIME: Duration = Duration::from_micros(20);
 /// A record is in the file when a version is added behind it, and outlives a loss of power after
 /// [`sync`](super::Journal::sync). It remembers the keys of its objects: some 100 bytes each.
 ///
+/// The files hold the JSON of the objects, Secrets included, and are not encrypted. Nobody but their owner can read them.
+///
 /// ```
 /// use informer_core::journal::FileJournal;
 ///
@@ -69,6 +71,7 @@ pub struct FileMedium {
     ahead: Ahead,
     /// For how long it could go on to peek.
     patience: Duration,
+    exposed: Option<FileError>,
 }
 
 #[derive(Debug)]
@@ -76,6 +79,10 @@ struct Named {
     file: File,
     path: PathBuf,
 }
+
+/// Nobody but the owner reads or writes: the objects may be Secrets.
+#[cfg(unix)]
+const MODE: u32 = 0o600;
 
 #[derive(Debug)]
 struct Gathered {
@@ -125,12 +132,11 @@ impl Named {
         let mut name = OsString::from(path);
         name.push(std::format!(".{number}"));
         let path = PathBuf::from(name);
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, MODE);
+        let opened = options.open(&path);
         let opened = opened.and_then(|file| match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::Error(error)) => Err(error),
@@ -148,6 +154,28 @@ impl Named {
         }
     }
 
+    /// Takes the rights of others to a file that was made with a wider mode.
+    #[cfg(unix)]
+    fn make_private(&self) -> Result<(), FileError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let found = self.file.metadata().map_err(self.failed("read"))?;
+        let mut permissions = found.permissions();
+        // A device has no objects, and others may need it.
+        if !found.is_file() || permissions.mode() & 0o777 & !MODE == 0 {
+            return Ok(());
+        }
+        permissions.set_mode(MODE);
+        let done = self.file.set_permissions(permissions);
+        done.map_err(self.failed("made private to its owner"))
+    }
+
+    /// There are no modes.
+    #[cfg(not(unix))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on unix")]
+    const fn make_private(&self) -> Result<(), FileError> {
+        Ok(())
+    }
+
     fn failed(&self, what: &'static str) -> impl FnOnce(io::Error) -> FileError {
         let path = self.path.clone();
         move |cause| FileError { path, what, cause }
@@ -157,11 +185,15 @@ impl Named {
 impl FileMedium {
     /// Opens `PATH.0` and `PATH.1`, and makes those that are not there. While they are open nobody else can open them.
     ///
+    /// On Unix the files are made with mode 0600, and files with a wider mode get it; see [`exposed`](Self::exposed).
+    ///
     /// # Errors
     /// Fails where they cannot be opened, or where somebody else has.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let files = [Named::open(path, 0)?, Named::open(path, 1)?];
+        // A file system without modes, such as FAT, is no reason to do without a journal.
+        let exposed = files.iter().find_map(|file| file.make_private().err());
         // That the files are there has to outlive a loss of power as well. Not every system can sync a folder.
         #[cfg(unix)]
         {
@@ -190,7 +222,14 @@ impl FileMedium {
                 len: 0,
             },
             patience: 100 * PEEK_TIME,
+            exposed,
         })
+    }
+
+    /// Returns why other users of the machine can read the files, if they can: the mode could not be changed.
+    #[must_use]
+    pub const fn exposed(&self) -> Option<&FileError> {
+        self.exposed.as_ref()
     }
 
     fn named(&self, area: Area) -> &Named {
@@ -392,7 +431,7 @@ mod tests {
         let object =
             |number: usize| std::vec![b'x'; number * 977 % (2 * PEEK) + number % 3 * AHEAD];
         let mut journal = FileJournal::open(&path).unwrap();
-        journal.load(&identity, &mut |_| ()).unwrap();
+        journal.load(&identity, &mut |_| (), &mut |_| ()).unwrap();
         for number in 0..100 {
             let (key, object) = (std::format!("prod/{number}"), object(number));
             let (key, object) = (&*key, &*object);
@@ -405,7 +444,7 @@ mod tests {
             medium.patience = patience;
             let mut journal: FileJournal = Log::new(medium, Vec::new());
             let mut count = 0;
-            let loaded = journal.load(&identity, &mut |record| {
+            let mut take = |record: Record<'_>| {
                 if let Record::Put { key, object: found } = record {
                     assert_eq!(key, std::format!("prod/{count}"));
                     assert_eq!(found, object(count));
@@ -413,8 +452,31 @@ mod tests {
                 } else {
                     assert_eq!(record, Record::Version(Reached::new("7")));
                 }
-            });
+            };
+            let loaded = journal.load(&identity, &mut take, &mut |lost| panic!("{lost}"));
             assert_eq!((loaded.unwrap(), count), (Loaded::Restored, 100));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_can_read_the_files() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder =
+            std::env::temp_dir().join(std::format!("informer-mode-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("secrets");
+        // One that an earlier version made.
+        std::fs::write(folder.join("secrets.1"), "").unwrap();
+        let wide = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(folder.join("secrets.1"), wide).unwrap();
+        let medium = FileMedium::open(&path).unwrap();
+        assert!(medium.exposed().is_none());
+        for file in std::fs::read_dir(&folder).unwrap() {
+            let file = file.unwrap();
+            let mode = file.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.path().display());
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -163,6 +163,22 @@ impl<F: NorFlash> Medium for FlashMedium<F> {
         Ok(self.half.into())
     }
 
+    fn used(&mut self, area: Area) -> Result<u64, FlashError> {
+        let begin = self.place(area, 0);
+        let mut end = self.place(area, self.half.into());
+        while end > begin {
+            let mut piece = [0; PIECE];
+            let len = (PIECE as u32).min(end - begin);
+            let found = piece.get_mut(..len as usize).unwrap_or_default();
+            self.read_at(end - len, found)?;
+            if let Some(last) = found.iter().rposition(|byte| *byte != 0xff) {
+                return Ok(u64::from(end - len - begin) + last as u64 + 1);
+            }
+            end -= len;
+        }
+        Ok(0)
+    }
+
     fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), FlashError> {
         self.read_at(self.place(area, at), into)
     }

@@ -378,6 +378,25 @@ pub(super) fn parse_head(value: &[u8]) -> Option<(u64, Identity)> {
     Some((sequence, Identity::from_parts(identity)))
 }
 
+/// Reads the number of the format at the begin of an area, whose first record may be of any length.
+pub(super) fn format_of<M: Medium>(medium: &mut M, area: Area) -> Result<Option<u8>, M::Error> {
+    let mut bytes = [0; MAGIC.len()];
+    // There is no key before it.
+    let at = HEADER as u64;
+    if medium.len(area)? < at + MAGIC.len() as u64 {
+        return Ok(None);
+    }
+    medium.read(area, at, &mut bytes)?;
+    let ([name @ .., format], [own @ .., _]) = (bytes, MAGIC);
+    Ok((name == own).then_some(format))
+}
+
+/// The number of the format that this program reads and writes.
+pub(super) const fn format() -> u8 {
+    let [.., format] = MAGIC;
+    format
+}
+
 /// Reads a number of up to eight bytes.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     let bytes = bytes.iter().rev();

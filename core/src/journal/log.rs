@@ -8,7 +8,7 @@ use super::format::{self, Cursor, Found, INCOMPLETE, Kind, size};
 use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
-use super::{Journal, Loaded, Record};
+use super::{Journal, Loaded, Lost, Record};
 use crate::key::{KeyBuf, MAX_KEY};
 
 /// So many bytes may be superseded in any case before a log is compacted that grows.
@@ -218,8 +218,8 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         self.medium.commit()?;
         let area = tail.end.area;
         tail.committed = Some(tail.end);
-        let before = self.valid.replace(area);
-        if before.is_some_and(|before| before != area) {
+        // Also where the other area could not be read: its sequence number may be the higher one.
+        if self.valid.replace(area) != Some(area) {
             self.free(area)?;
         }
         if I::KEEPS && tail.end.at > 2 * self.index.live() + SLACK {
@@ -345,10 +345,11 @@ impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error> {
         self.identity = *identity;
         (self.tail, self.valid, self.sequence, self.broken) = (None, None, 0, false);
-        let loaded = self.try_load(identity, take);
+        let loaded = self.try_load(identity, take, lost);
         // Where nothing can be read, nothing should be written over it.
         self.broken = loaded.is_err();
         loaded

@@ -49,6 +49,15 @@ pub trait Medium {
     /// Fails where that cannot be found out.
     fn len(&mut self, area: Area) -> Result<u64, Self::Error>;
 
+    /// Returns up to where an area was written: less than [`len`](Self::len) where unwritten bytes can be read and told
+    /// from others, as those of an erased flash. It serves to say how much was lost.
+    ///
+    /// # Errors
+    /// Fails where that cannot be found out.
+    fn used(&mut self, area: Area) -> Result<u64, Self::Error> {
+        self.len(area)
+    }
+
     /// Tells whether an area has no byte.
     ///
     /// # Errors

@@ -15,8 +15,10 @@ mod format;
 mod identity;
 mod index;
 mod log;
+mod lost;
 mod medium;
 mod recorder;
+mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +31,10 @@ pub use identity::{Identity, Mismatch};
 pub use index::Keys;
 pub use index::{Index, Scanned};
 pub use log::{Log, LogError};
+pub use lost::{Loss, Lost};
 pub use medium::{Area, Medium, Room};
 pub use recorder::{Recorder, Restored};
+pub use retry::Retry;
 
 use core::fmt;
 
@@ -43,21 +47,26 @@ use core::fmt;
 /// let pods = Resource::new("", "v1", "pods");
 /// let identity = Identity::new("edge-7", &pods, 0);
 /// let mut journal = FileJournal::open(&dir)?;
-/// assert!(matches!(journal.load(&identity, &mut |_| ())?, Loaded::Empty));
+/// assert!(matches!(journal.load(&identity, &mut |_| (), &mut |_| ())?, Loaded::Empty));
 /// journal.append(Record::Put { key: "prod/web", object: br#"{"metadata":{"name":"web"}}"# })?;
 /// journal.append(Record::Version(Reached::new("7")))?;
 /// journal.append(Record::Delete { key: "prod/web" })?; // Nobody has said yet which version that is.
 /// journal.sync()?;
 /// drop(journal);
 ///
-/// let mut keys = Vec::new();
-/// let found = FileJournal::open(&dir)?.load(&identity, &mut |record| {
-///     if let Record::Put { key, .. } = record {
-///         keys.push(key.to_owned());
-///     }
-/// })?;
+/// let (mut keys, mut dropped) = (Vec::new(), 0);
+/// let found = FileJournal::open(&dir)?.load(
+///     &identity,
+///     &mut |record| {
+///         if let Record::Put { key, .. } = record {
+///             keys.push(key.to_owned());
+///         }
+///     },
+///     &mut |lost| dropped += lost.records,
+/// )?;
 /// assert!(matches!(found, Loaded::Restored));
 /// assert_eq!(keys, ["prod/web"]);
+/// assert_eq!(dropped, 1);
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", dir.display()))?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,12 +77,17 @@ pub trait Journal {
     /// Reads what is there for this identity, and hands it over in order, a [`Record::Version`] last: an object may be put
     /// again or deleted after it was put. What is written from now on is of this identity.
     ///
+    /// Each part of the journal that is not handed over goes to `lost`, with the reason, so that no start drops anything
+    /// silently. What is handed over is a state of the server nevertheless: a journal never hands over records that are
+    /// damaged, or that follow damage.
+    ///
     /// # Errors
     /// Fails where it cannot be read.
     fn load(
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error>;
 
     /// Adds a record. What was added since the last [`Record::Version`] counts only with the next one.

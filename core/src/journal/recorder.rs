@@ -1,6 +1,9 @@
 //! From what a reflector brings to records, and back.
 
-use super::{Identity, Journal, Loaded, Reached, Record};
+use core::cell::RefCell;
+use core::time::Duration;
+
+use super::{Identity, Journal, Loaded, Loss, Lost, Reached, Record, Retry};
 use crate::cache::Cache;
 use crate::decode::{Decode, RawObject};
 use crate::informer::{Told, decode_object, restore_raw, take_frame, upsert};
@@ -9,6 +12,7 @@ use crate::object::Object;
 use crate::reflector::{Change, Frame, ObjectFrame};
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::Storage;
+use crate::time::Instant;
 use crate::version::ResourceVersion;
 
 /// The cache of an [`Informer`](crate::Informer).
@@ -22,6 +26,7 @@ type Objects<V, S> = Cache<Object<V, <S as Storage>::Text>, S>;
 /// of a list. An object that a list names as it is in the cache is not written again.
 ///
 /// A journal that cannot be written is reported, once, and begun anew with the next list; what it holds stays what it was.
+/// [`wants_list`](Self::wants_list) asks for that list, and its end is reported as well.
 #[derive(Debug)]
 pub struct Recorder<J> {
     journal: J,
@@ -33,7 +38,14 @@ pub struct Recorder<J> {
     broken: bool,
     /// Something was written since the last version.
     unsaved: bool,
+    /// It was reported that the journal failed, and not yet that it is whole again.
+    failed: bool,
+    retry: Retry,
 }
+
+/// How long it takes at most until a list is asked for again, for a journal that fails each time. A flash is erased for
+/// each of them.
+const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What was restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +68,8 @@ impl<J: Journal> Recorder<J> {
             whole: false,
             broken: false,
             unsaved: false,
+            failed: false,
+            retry: Retry::up_to(RETRY_LIMIT),
         }
     }
 
@@ -74,7 +88,7 @@ impl<J: Journal> Recorder<J> {
     /// meanwhile; where there is only one, nothing.
     ///
     /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be read is not used:
-    /// both are reported.
+    /// both are reported, and so is each part of a journal that is dropped.
     pub fn restore<D: Decode, S: Storage, F>(
         &mut self,
         identity: &Identity,
@@ -90,12 +104,17 @@ impl<J: Journal> Recorder<J> {
     {
         cache.begin(source);
         let mut restored = None;
-        let mut lacks = false;
-        let loaded = self.journal.load(identity, &mut |record| match record {
+        let mut unusable = Lost::new(Loss::Unusable, 0, 0);
+        let reports = RefCell::new(&mut *report);
+        let mut take = |record: Record<'_>| match record {
             Record::Put { key, object } => {
                 let raw = RawObject::parse(object);
+                let report = &mut **reports.borrow_mut();
                 let decoded = restore_raw(decode, &raw, key, report);
-                lacks |= !upsert(cache, source, Change::Listed, key, decoded, report);
+                if !upsert(cache, source, Change::Listed, key, decoded, report) {
+                    unusable.records += 1;
+                    unusable.bytes += object.len() as u64;
+                }
                 // Nothing is told of it yet, but of other sources.
                 while let Some(told) = cache.pop() {
                     tell(told);
@@ -115,24 +134,27 @@ impl<J: Journal> Recorder<J> {
                     complete: reached.complete,
                 });
             }
+        };
+        let loaded = self.journal.load(identity, &mut take, &mut |lost| {
+            let report = &mut **reports.borrow_mut();
+            report_loss(lost, report);
         });
         match loaded {
             Ok(Loaded::Restored) => {}
-            Ok(Loaded::Empty) => return None,
-            Ok(Loaded::Refused(mismatch)) => {
-                let problem = Problem::JournalRefused { mismatch };
-                report(Report::about(Phase::Journal, problem));
-                return None;
-            }
+            // A loss was reported, whatever it was.
+            Ok(Loaded::Empty | Loaded::Refused(_)) => return None,
             Err(error) => {
                 self.failed(&error, report);
                 return None;
             }
         }
         let mut restored = restored?;
-        // What is in the journal and not in the cache no list would find to be gone.
-        self.broken = lacks;
-        restored.complete &= !lacks;
+        if unusable.records > 0 {
+            report_loss(unusable, report);
+            // An entry in the journal but not in the cache would never be swept by a list.
+            self.broken = true;
+            restored.complete = false;
+        }
         cache.restore(source, restored.version.clone());
         Some(restored)
     }
@@ -205,6 +227,20 @@ impl<J: Journal> Recorder<J> {
         let done = self.append(Record::Version(reached));
         self.unsaved = false;
         self.note(done, report);
+        if self.failed && !self.broken {
+            self.failed = false;
+            self.retry.settle();
+            report(Report::about(Phase::Journal, Problem::JournalRecovered));
+        }
+    }
+
+    /// Tells whether it is time for a list, which alone can mend a journal that failed: the caller then calls
+    /// [`Reflector::refill`](crate::Reflector::refill). The delays grow from a second to an hour, so a medium that fails
+    /// forever costs one list an hour.
+    ///
+    /// The cache cannot be written instead, since a decoder does not keep the JSON of an object.
+    pub fn wants_list(&mut self, now: Instant) -> bool {
+        self.failed && self.broken && !self.in_list && self.retry.is_due(now)
     }
 
     fn object<D: Decode, S: Storage>(
@@ -267,9 +303,14 @@ impl<J: Journal> Recorder<J> {
     }
 
     fn failed(&mut self, error: &J::Error, report: &mut dyn FnMut(Report<'_>)) {
-        self.broken = true;
+        (self.broken, self.failed) = (true, true);
         let message = Shown(error);
         let problem = Problem::Journal { message: &message };
         report(Report::about(Phase::Journal, problem));
     }
+}
+
+/// Reports a part of a journal that was not restored.
+fn report_loss(lost: Lost, report: &mut dyn FnMut(Report<'_>)) {
+    report(Report::about(Phase::Journal, Problem::JournalLost { lost }));
 }

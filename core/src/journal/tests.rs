@@ -7,6 +7,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
+mod damage;
+mod recovery;
+
 use super::*;
 use crate::resource::Resource;
 use crate::rng::Rng;
@@ -73,6 +76,9 @@ fn place(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
+/// Where the first record of an area ends.
+const HEAD_END: usize = 60;
+
 /// The objects, whether they are stale, and the version.
 type State = (BTreeMap<String, (Vec<u8>, bool)>, String);
 
@@ -81,13 +87,21 @@ fn identity() -> Identity {
 }
 
 fn load<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>) {
-    let mut log = Log::new(medium, Vec::new());
-    let mut state = State::default();
-    let found = log
-        .load(&identity(), &mut |record| take(&mut state, record))
-        .unwrap();
-    let found = (found == Loaded::Restored).then_some(state);
+    let (log, found, _) = load_and_lose(medium);
     (log, found)
+}
+
+/// As [`load`], with what was lost.
+fn load_and_lose<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>, Vec<Lost>) {
+    let mut log = Log::new(medium, Vec::new());
+    let (mut state, mut lost) = (State::default(), Vec::new());
+    let found = log.load(
+        &identity(),
+        &mut |record| take(&mut state, record),
+        &mut |loss| lost.push(loss),
+    );
+    let found = (found.unwrap() == Loaded::Restored).then_some(state);
+    (log, found, lost)
 }
 
 fn take((objects, version): &mut State, record: Record<'_>) {
@@ -186,26 +200,36 @@ fn is_whole_wherever_it_is_cut<I: Index>() {
     let (mut log, _) = load::<I>(Memory::default());
     let mut rng = Rng::new(3);
     let mut state = State::default();
-    let mut states = Vec::new();
+    let (mut states, mut ends) = (Vec::new(), Vec::new());
     for number in 1..60 {
         random(&mut rng, number, &mut |record| {
             log.append(record).unwrap();
             take(&mut state, record);
             if matches!(record, Record::Version(_)) {
                 states.push(Some(state.clone()));
+                ends.push(log.medium().areas[0].len());
             }
         });
     }
     let medium = log.into_medium();
     let mut last = 0;
     states.insert(0, None);
+    ends.insert(0, 0);
     for end in 0..medium.areas[0].len() {
         let mut cut = medium.clone();
         cut.areas[0].truncate(end);
-        let (_, found) = load::<I>(cut.clone());
+        let (_, found, lost) = load_and_lose::<I>(cut.clone());
         let place = states.iter().position(|state| *state == found).unwrap();
         assert!(place >= last, "a longer file has no older state");
         last = place;
+        let dropped: u64 = lost.iter().map(|lost| lost.bytes).sum();
+        // With nothing but its first record it is one that was begun a moment ago.
+        let expected = if end == ends[place] + HEAD_END && place == 0 {
+            0
+        } else {
+            end - ends[place]
+        };
+        assert_eq!(dropped, expected as u64, "{lost:?} of {end}");
         // What was torn in the middle is found as well.
         cut.areas[0].resize(medium.areas[0].len(), 0);
         assert_eq!(load::<I>(cut).1, found);
@@ -238,8 +262,15 @@ fn is_whole_wherever_it_is_damaged<I: Index>() {
     for at in 0..medium.areas[0].len() {
         let mut damaged = medium.clone();
         damaged.areas[0][at] ^= 1 << (at % 8);
-        let before = states.iter().rev().find(|(end, _)| *end <= at);
-        assert_eq!(load::<I>(damaged).1, before.unwrap().1, "at {at}");
+        let (end, before) = states.iter().rev().find(|(end, _)| *end <= at).unwrap();
+        let (_, found, lost) = load_and_lose::<I>(damaged);
+        assert_eq!(found, *before, "at {at}");
+        let dropped: u64 = lost.iter().map(|lost| lost.bytes).sum();
+        assert_eq!(
+            dropped,
+            (medium.areas[0].len() - end) as u64,
+            "at {at}: {lost:?}"
+        );
     }
 }
 
@@ -283,7 +314,7 @@ const fn put<'a>(key: &'a str, object: &'a [u8]) -> Record<'a> {
 fn told(medium: Memory) -> Vec<String> {
     let mut told = Vec::new();
     let mut log: Log<_, Keys, _> = Log::new(medium, Vec::new());
-    let loaded = log.load(&identity(), &mut |record| {
+    let mut take = |record: Record<'_>| {
         told.push(match record {
             Record::Put { key, object } => {
                 alloc::format!("+{key} {}", core::str::from_utf8(object).unwrap())
@@ -292,7 +323,8 @@ fn told(medium: Memory) -> Vec<String> {
             Record::Stale { key } => alloc::format!("?{key}"),
             Record::Version(reached) => alloc::format!("@{}", reached.version),
         });
-    });
+    };
+    let loaded = log.load(&identity(), &mut take, &mut |_| ());
     let is_empty = loaded.unwrap() == Loaded::Empty;
     assert_eq!(
         is_empty,
@@ -347,8 +379,12 @@ fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
         (Identity::new("here", &pods, 8), Mismatch::Decoder),
     ] {
         let mut log: Log<_, Keys, _> = Log::new(medium.clone(), Vec::new());
-        let found = log.load(&other, &mut |record| panic!("{record:?}"));
+        let mut lost = Vec::new();
+        let found = log.load(&other, &mut |record| panic!("{record:?}"), &mut |loss| {
+            lost.push((loss.why, loss.records))
+        });
         assert_eq!(found, Ok(Loaded::Refused(mismatch)));
+        assert_eq!(lost, [(Loss::Refused(mismatch), 2)]);
         log.append(Record::Put {
             key: "b",
             object: b"{}",
@@ -359,11 +395,12 @@ fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
         log.append(Record::Version(Reached::new("9"))).unwrap();
         let mut log: Log<_, Keys, _> = Log::new(log.into_medium(), Vec::new());
         let mut version = String::new();
-        let found = log.load(&other, &mut |record| {
+        let mut take = |record: Record<'_>| {
             if let Record::Version(reached) = record {
                 version = reached.version.to_owned();
             }
-        });
+        };
+        let found = log.load(&other, &mut take, &mut |_| ());
         assert_eq!((found, version.as_str()), (Ok(Loaded::Restored), "9"));
     }
 }
@@ -505,7 +542,11 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
         let mut state = State::default();
         let mut covered = [None, None];
         let mut failed = log
-            .load(&identity(), &mut |_| panic!("there was nothing"))
+            .load(
+                &identity(),
+                &mut |_| panic!("there was nothing"),
+                &mut |_| (),
+            )
             .err();
         for number in 1..=crate::rounds(150) {
             if failed.is_some() {
@@ -546,7 +587,7 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
         let mut medium = log.into_medium();
         (medium.has_failed, medium.left) = (false, usize::MAX);
         let mut log = Log::<_, I, _>::new(medium, Vec::new());
-        log.load(&identity(), &mut |_| {}).unwrap();
+        log.load(&identity(), &mut |_| {}, &mut |_| {}).unwrap();
         log.restart().unwrap();
         log.append(Record::Version(Reached::new("6"))).unwrap();
         let (_, found) = load::<I>(log.into_medium().memory);

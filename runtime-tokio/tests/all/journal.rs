@@ -89,6 +89,12 @@ impl Place {
         core::mem::take(&mut *self.reports.lock().unwrap())
     }
 
+    fn journal_reports(&self) -> Vec<String> {
+        let mut reports = self.reports();
+        reports.retain(|class| class.starts_with("journal"));
+        reports
+    }
+
     /// Nobody can be reached.
     fn away(&self) {
         self.mock.with(|server| {
@@ -305,7 +311,7 @@ async fn no_network_at_boot_is_no_reason_to_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_cache_is_refused_and_said_so() {
+async fn another_cache_is_refused_and_reported() {
     let place = Place::new(2);
     place.fill().await;
     let refuses = async |builder: Builder<_, Raw>| {
@@ -567,10 +573,100 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
     }
 }
 
-/// What cannot be written is said once, nobody misses anything by it, and what was written up to then is there after it.
+/// Each damage to the files is reported with how much it took, and nothing is served that the server did not have.
+#[tokio::test(start_paused = true)]
+async fn each_start_that_drops_records_reports_it() {
+    const KB_100: usize = 100 << 10;
+    type Damage = fn(&mut Vec<u8>);
+    let lost: &[&str] = &["journal-lost"];
+    let cases: [(&str, Damage, &[&str]); 8] = [
+        ("nothing", |_| (), &[]),
+        ("empty", Vec::clear, &[]),
+        ("overwritten", |file| file[..KB_100].fill(0xa5), lost),
+        (
+            "overwritten in the middle",
+            |file| file[KB_100..2 * KB_100].fill(0),
+            lost,
+        ),
+        (
+            "cut in the middle",
+            |file| file.truncate(file.len() / 2),
+            lost,
+        ),
+        ("cut by a byte", |file| file.truncate(file.len() - 1), lost),
+        ("garbage", |file| file.fill(0xa5), lost),
+        ("another format", |file| file[15] = 9, lost),
+    ];
+    let place = Place::new(3);
+    for number in 0..300 {
+        let mut pod = pod(&format!("large{number}"), 0);
+        pod["spec"]["pad"] = "x".repeat(1000).into();
+        place.mock.create("pods", pod).unwrap();
+    }
+    place.fill().await;
+    let file = place.folder.path().join("pods.0");
+    let whole = std::fs::read(&file).unwrap();
+    assert!(whole.len() > 3 * KB_100);
+    for (what, damage, classes) in cases {
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        std::fs::write(&file, bytes).unwrap();
+        place.reports();
+        place.away();
+        let running = place.start();
+        sleep(Duration::from_secs(1)).await;
+        // There is one version in the file, and it is at its end.
+        let held = running.held();
+        assert!(held.is_empty() || what == "nothing", "{what}");
+        assert_eq!(running.pods.stale_since().is_some(), what == "nothing");
+        assert_eq!(place.journal_reports(), classes, "{what}");
+        running.stop().await;
+    }
+}
+
+/// The folder is made too late, and the journal is there all the same, after one list.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_could_not_be_opened_is_filled_by_one_list() {
+    let place = Place::new(3);
+    let folder = place.folder.path().join("later");
+    let builder = || {
+        let journal = Journal::file(folder.join("pods")).cluster("here");
+        place.builder(Raw).journal(journal)
+    };
+    let running = run(builder());
+    running.pods.synced().await.unwrap();
+    let mark = place.mock.log().mark();
+    sleep(Duration::from_secs(24 * 3600)).await;
+    assert_eq!(place.journal_reports(), ["journal"]);
+    place.mock.log().assert_no_list_since(mark);
+    std::fs::create_dir(&folder).unwrap();
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(place.journal_reports(), ["journal-recovered"]);
+    let lists = place.mock.with(|server| {
+        let is_list = |verb| {
+            matches!(
+                verb,
+                informer_mock::Verb::List | informer_mock::Verb::Stream
+            )
+        };
+        server
+            .log()
+            .since(mark)
+            .filter(|request| is_list(request.verb))
+            .count()
+    });
+    assert_eq!(lists, 1);
+    running.stop().await;
+    place.away();
+    let running = run(builder());
+    running.pods.served().await.unwrap();
+    assert_eq!(running.held(), place.truth());
+}
+
+/// A disk that is full for good is reported once and costs no list. What was written up to then is there after it.
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_takes_no_more_is_said_and_loses_nothing() {
+async fn a_disk_that_is_full_is_reported_and_loses_nothing() {
     let place = Place::new(3);
     // All that is appended has room, and a journal that is compacted has none.
     let second = place.folder.path().join("pods.1");
@@ -590,6 +686,10 @@ async fn a_disk_that_takes_no_more_is_said_and_loses_nothing() {
     assert_eq!(running.told().await, expected);
     assert_eq!(running.held(), place.truth());
     assert_eq!(place.reports(), ["journal"]);
+    let mark = place.mock.log().mark();
+    sleep(Duration::from_secs(24 * 3600)).await;
+    place.mock.log().assert_no_list_since(mark);
+    assert_eq!(place.journal_reports(), [""; 0]);
     running.stop().await;
 
     place.away();

@@ -43,6 +43,31 @@ impl Disk {
         self
     }
 
+    /// Changes what is stored, as a bad medium or somebody else's program does: some bytes, the begin of a file, or its
+    /// last bytes. A file is never cut at the end of a record, for nobody could see that.
+    pub fn damage(&mut self, chance: &mut Chance) {
+        let longest = usize::from(self.files[1].seen.len() > self.files[0].seen.len());
+        let file = &mut self.files[longest];
+        let len = file.seen.len();
+        if len == 0 {
+            return;
+        }
+        match chance.below(4) {
+            // A record has more bytes.
+            0 => file.seen.truncate(len.saturating_sub(1 + chance.place(11))),
+            1 => {
+                let end = len.min(64);
+                file.seen[..end].fill(0xa5);
+            }
+            _ => {
+                let at = chance.place(len);
+                let end = (at + 1 + chance.place(SECTOR)).min(len);
+                file.seen[at..end].iter_mut().for_each(|byte| *byte ^= 0x5a);
+            }
+        }
+        file.safe.clone_from(&file.seen);
+    }
+
     fn file(&mut self, area: Area) -> &mut File {
         &mut self.files[area.number()]
     }

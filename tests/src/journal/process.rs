@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informer_core::journal::{Identity, Journal, Loaded, Record, Recorder};
+use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
 use informer_core::{
     End, Failure, Heap, Informer, Initial, Instant, Notification, Object, Output, Raw, RawJson,
     ReflectorConfig, RequestId, Resource, Verb,
@@ -137,7 +137,9 @@ impl<J: Journal> Life<J> {
         let failed = &mut life.failed;
         let restored = life
             .informer
-            .restore(&mut life.recorder, "here", &mut |_| *failed = true);
+            .restore(&mut life.recorder, "here", &mut |report| {
+                *failed |= report.class() == "journal";
+            });
         life.pop()?;
         let Some(restored) = restored else {
             return Ok((life, None));
@@ -318,8 +320,9 @@ impl<J: Journal> Journal for Noted<J> {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, J::Error> {
-        self.journal.load(identity, take)
+        self.journal.load(identity, take, lost)
     }
 
     fn append(&mut self, record: Record<'_>) -> Result<(), J::Error> {

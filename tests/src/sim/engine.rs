@@ -191,6 +191,10 @@ pub trait Engine {
     fn restored(&self) -> Option<u64> {
         None
     }
+    /// Returns what a journal dropped at its start without a report.
+    fn unreported_loss(&self) -> Option<&str> {
+        None
+    }
     /// Tells whether what was restored is not confirmed yet.
     fn is_restored(&self) -> bool {
         false

@@ -1,10 +1,11 @@
 //! An engine with a journal, on a disk that outlives it and loses what was not synced.
 
 use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::journal::{
-    Area, Identity, Journal, Keys, Loaded, Log, Medium, Record, Recorder,
+    Area, Identity, Journal, Keys, Loaded, Log, Lost, Medium, Record, Recorder,
 };
 use informer_core::{End, Head, Heap, Instant, RequestId};
 
@@ -21,6 +22,8 @@ pub struct Shelf(Rc<RefCell<Kept>>);
 struct Kept {
     disk: Disk,
     chance: Chance,
+    /// Whether the medium changes what it has stored, and when.
+    damage: Chance,
 }
 
 /// The disk as a process has it. It works as long as that lives.
@@ -39,7 +42,12 @@ struct Journaled {
     restored: Option<u64>,
     reached: Rc<Cell<Option<u64>>>,
     clock: u64,
+    /// What damage took without a report.
+    unreported: Option<String>,
 }
+
+/// The objects of a journal, and its version.
+type Content = (BTreeMap<String, Vec<u8>>, String);
 
 impl Shelf {
     /// Makes an empty disk.
@@ -48,29 +56,44 @@ impl Shelf {
         Self(Rc::new(RefCell::new(Kept {
             disk: Disk::new(Power::default()),
             chance: Chance::new(seed),
+            damage: Chance::new(seed.rotate_left(17)),
         })))
     }
 
     /// Makes the engine of a process, which finds what the power has left of what was written by the one before it.
     #[must_use]
     pub fn engine(&self, world: &World, seed: u64) -> Box<dyn Engine> {
-        {
+        let mut one = One(informer(world, config(world), seed));
+        let damaged_from = {
             let mut kept = self.0.borrow_mut();
-            let Kept { disk, chance } = &mut *kept;
+            let Kept {
+                disk,
+                chance,
+                damage,
+            } = &mut *kept;
             *disk = core::mem::take(disk).after_loss(chance);
-        }
+            damage.one_in(8).then(|| {
+                let before = content(disk.clone(), &one);
+                disk.damage(damage);
+                (before, content(disk.clone(), &one))
+            })
+        };
         let reached = Rc::new(Cell::new(None));
         let told = Told {
             log: Log::new(Lent(self.clone()), Vec::new()),
             reached: Rc::clone(&reached),
             chance: Chance::new(seed),
         };
-        let mut one = One(informer(world, config(world), seed));
         let mut recorder = Recorder::new(told);
+        let mut is_reported = false;
         let restored = one.0.restore(&mut recorder, "here", &mut |report| {
             // An object that the decoder refuses was refused before, and is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");
+            is_reported |= report.class() == "journal-lost";
         });
+        let unreported = damaged_from
+            .filter(|(before, after)| before != after && !is_reported)
+            .map(|(before, after)| format!("{before:?} became {after:?}, and nobody was told"));
         let restored = restored.and_then(|restored| restored.version.to_string().parse().ok());
         Box::new(Journaled {
             one,
@@ -78,8 +101,27 @@ impl Shelf {
             restored,
             reached,
             clock: 0,
+            unreported,
         })
     }
+}
+
+/// Reads what is on a disk.
+fn content(disk: Disk, one: &One<Heap>) -> Content {
+    let resource = one.0.reflector().resource();
+    let identity = Identity::new("here", &resource, 0);
+    let mut content = Content::default();
+    let (objects, version) = &mut content;
+    let mut take = |record: Record<'_>| match record {
+        Record::Put { key, object } => drop(objects.insert(key.to_owned(), object.to_vec())),
+        Record::Delete { key } => drop(objects.remove(key)),
+        Record::Version(reached) => reached.version.clone_into(version),
+        _ => {}
+    };
+    let mut log: Log<_, Keys, _> = Log::new(disk, Vec::new());
+    let loaded = log.load(&identity, &mut take, &mut |_| ());
+    assert!(loaded.is_ok(), "{loaded:?}");
+    content
 }
 
 impl Medium for Lent {
@@ -121,8 +163,9 @@ impl Journal for Told {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error> {
-        self.log.load(identity, take)
+        self.log.load(identity, take, lost)
     }
 
     fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error> {
@@ -227,6 +270,9 @@ impl Engine for Journaled {
     }
     fn restored(&self) -> Option<u64> {
         self.restored
+    }
+    fn unreported_loss(&self) -> Option<&str> {
+        self.unreported.as_deref()
     }
     fn is_restored(&self) -> bool {
         self.one.0.cache().is_restored(0)

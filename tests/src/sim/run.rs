@@ -283,6 +283,9 @@ impl Run {
 
     /// What a journal gives back is something that was reached, and no less than was restored before.
     fn restore(&mut self) -> Result<(), Failed> {
+        if let Some(what) = self.client.engine.unreported_loss() {
+            return Err(("losses", "docs/JOURNAL.md", what.to_owned()));
+        }
         let Some(version) = self.client.engine.restored() else {
             return Ok(());
         };

@@ -5,15 +5,19 @@ use crate::journal::format::{self, Cursor, Found, INCOMPLETE, Kind, number};
 use crate::journal::identity::Identity;
 use crate::journal::index::Index;
 use crate::journal::medium::{Area, Medium, Room};
-use crate::journal::{Loaded, Reached, Record};
+use crate::journal::{Loaded, Loss, Lost, Reached, Record};
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     pub(super) fn try_load(
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, LogError<M::Error>> {
-        let mut areas = [self.head(Area::First)?, self.head(Area::Second)?];
+        let mut areas = [
+            self.head(Area::First, lost)?,
+            self.head(Area::Second, lost)?,
+        ];
         // The newer one first.
         areas.sort_unstable_by_key(|area| core::cmp::Reverse(area.map(|(sequence, ..)| sequence)));
         for (sequence, found, start) in areas.into_iter().flatten() {
@@ -23,31 +27,76 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 None => self.load_area(start, take)?,
                 Some(_) => self.load_area(start, &mut |_| ())?,
             };
-            let Some(tail) = loaded else {
-                continue;
-            };
-            self.valid = Some(start.area);
-            if let Some(mismatch) = mismatch {
+            let end = loaded.map_or(start, |tail| tail.end);
+            if let Some(mismatch) = mismatch.filter(|_| loaded.is_some()) {
+                self.valid = Some(start.area);
                 self.index.clear();
+                let all = self.dropped(start)?;
+                lost(Lost::new(Loss::Refused(mismatch), all.records, all.bytes));
                 return Ok(Loaded::Refused(mismatch));
             }
+            let mut rest = self.dropped(end)?;
+            // An area with nothing but its first record was begun, and lost nothing.
+            if rest.bytes > 0 && !planted!(SilentLoss) {
+                rest.bytes += loaded.map_or(start.at, |_| 0);
+                lost(rest);
+            }
+            let Some(mut tail) = loaded else {
+                continue;
+            };
+            tail.blocked = !self.medium.cut(start.area, tail.end.at)?;
+            self.valid = Some(start.area);
             self.tail = Some(tail);
+            // An older area is superseded by this one.
             return Ok(Loaded::Restored);
         }
         self.index.clear();
         Ok(Loaded::Empty)
     }
 
+    /// Looks at what an area has from a place on, none of which is handed over.
+    fn dropped(&mut self, from: Cursor) -> Result<Lost, M::Error> {
+        let end = self.medium.len(from.area)?;
+        let used = self.medium.used(from.area)?;
+        let mut cursor = from;
+        let mut records = 0;
+        while self.next(&mut cursor, end)?.is_some() {
+            records += 1;
+        }
+        let is_whole = cursor.at >= used;
+        let why = if is_whole {
+            Loss::Unfinished
+        } else {
+            Loss::Damaged
+        };
+        let bytes = used.max(cursor.at).saturating_sub(from.at);
+        Ok(Lost::new(why, records, bytes))
+    }
+
     /// Reads the first record of an area.
-    fn head(&mut self, area: Area) -> Result<Option<(u64, Identity, Cursor)>, M::Error> {
+    fn head(
+        &mut self,
+        area: Area,
+        lost: &mut dyn FnMut(Lost),
+    ) -> Result<Option<(u64, Identity, Cursor)>, M::Error> {
         let end = self.medium.len(area)?;
         let mut head = [0; format::HEAD];
         let mut cursor = Cursor::start(area);
         let found = format::read(&mut self.medium, &mut head, &mut cursor, end)?;
-        Ok(found
+        let head = found
             .filter(|found| found.kind == Kind::Head && found.len == format::HEAD)
             .and_then(|_| format::parse_head(&head))
-            .map(|(sequence, identity)| (sequence, identity, cursor)))
+            .map(|(sequence, identity)| (sequence, identity, cursor));
+        let used = self.medium.used(area)?;
+        if head.is_none() && used > 0 {
+            let why = match format::format_of(&mut self.medium, area)? {
+                None => Loss::NoJournal,
+                Some(found) if found == format::format() => Loss::Damaged,
+                Some(found) => Loss::Format(found),
+            };
+            lost(Lost::new(why, 0, used));
+        }
+        Ok(head)
     }
 
     /// Hands over what counts of an area that it reads up to its last version; `None` where it has none.
@@ -56,16 +105,11 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         start: Cursor,
         take: &mut dyn FnMut(Record<'_>),
     ) -> Result<Option<Tail>, LogError<M::Error>> {
-        let tail = if I::KEEPS {
-            self.load_at_once(start, take)?
+        if I::KEEPS {
+            self.load_at_once(start, take)
         } else {
-            self.load_twice(start, take)?
-        };
-        let Some(mut tail) = tail else {
-            return Ok(None);
-        };
-        tail.blocked = !self.medium.cut(start.area, tail.end.at)?;
-        Ok(Some(tail))
+            self.load_twice(start, take)
+        }
     }
 
     /// Reads what is whole up to the last version, and then all of that again.

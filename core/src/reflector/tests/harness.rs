@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::decode::RawObject;
 use crate::informer::Informer;
-use crate::journal::{Identity, Journal, Loaded, Reached, Record, Recorder};
+use crate::journal::{Identity, Journal, Loaded, Lost, Reached, Record, Recorder};
 use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
 use crate::resource::Resource;
 use crate::storage::Heap;
@@ -64,6 +64,7 @@ impl Journal for Had {
         &mut self,
         _identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
+        _lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, &'static str> {
         let object = pod("a", 5);
         take(Record::Put {
