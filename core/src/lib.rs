@@ -85,6 +85,7 @@ mod delta;
 mod drive;
 #[cfg(feature = "alloc")]
 mod election;
+mod expected;
 mod fifo;
 mod indexer;
 mod informer;
@@ -128,6 +129,7 @@ pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use drive::{Activity, Command, Sink, drive};
 #[cfg(feature = "alloc")]
 pub use election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written};
+pub use expected::ExpectedState;
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use informer::{Informer, Told, decode_object, decode_raw, restore_raw, take_frame};
@@ -142,7 +144,7 @@ pub use object::{Cached, Object};
 #[cfg(feature = "alloc")]
 pub use queue::{
     Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread,
-    TokenBucket, WorkQueue,
+    TokenBucket, Turn, Waiter, Waiters, WorkQueue,
 };
 pub use reflector::{
     Change, Frame, Initial, ObjectFrame, Output, Reflector, ReflectorConfig, Request, RequestId,

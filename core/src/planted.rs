@@ -118,6 +118,9 @@ mod chosen {
         BlindRenewal "Elector::poll" "after a renewal that failed the Lease is not read",
         RenewedWhenAnswered "Elector::handle_written" "a renewal counts from its answer",
         LeadsAfterConflict "Elector::handle_written" "a leader whose renewal was refused goes on without reading the Lease",
+        TimerLeavesToo "Waiters::leave" "a waiter that is dropped takes the timer of a delayed key with it",
+        WakeLeavesToo "Waiters::leave" "a waiter that is woken and dropped takes the wake-up of a key with it",
+        DeletionByVersion "ExpectedState::is_shown" "a deletion is awaited by a version that the cache shows already",
         LateAnswerCounts "Elector::is_current" "the answer to an earlier request counts as that to the current one",
     }
 

@@ -5,6 +5,7 @@ mod limit;
 mod metrics;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::cmp::Reverse;
@@ -13,7 +14,11 @@ use core::time::Duration;
 pub use self::bucket::TokenBucket;
 pub use self::limit::{Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, RateLimit};
 pub use self::metrics::{QueueMetrics, Spread};
+pub use self::waiters::{Turn, Waiter, Waiters};
 use crate::time::{Instant, earliest};
+
+/// After so many keys in a row that were added later than the oldest ready key, the oldest one is next.
+const MOST_PASSED: u32 = 16;
 
 /// What has to be done: each key once, however often it was added, and never by two workers at the same time.
 ///
@@ -22,8 +27,12 @@ use crate::time::{Instant, earliest};
 /// can be added after a delay, of which the earliest counts, and at the pace of a [`RateLimit`]. A key of higher
 /// priority goes first; those of the same priority go in the order in which they came.
 ///
-/// Times are given, and nothing waits: [`take`](Self::take) says what is to be done now, and
-/// [`next_due`](Self::next_due) when to look again. Memory is held for keys that wait, that are worked on or, by the
+/// No priority starves. At most 16 keys in a row pass the key that has been ready for longest, then that one is next,
+/// whatever its priority: under a flood of urgent keys the others still get one of 17 places. A key is therefore handed
+/// out after at most 17 * (n + 1) calls of [`take`](Self::take), where n keys were ready before it.
+///
+/// Times are given, and nothing waits: [`take`](Self::take) returns what is to be done now, and
+/// [`next_due`](Self::next_due) when to look again. [`Waiters`] has the rules for workers that sleep. Memory is held for keys that wait, that are worked on or, by the
 /// rate limit, that failed and were not forgotten.
 ///
 /// ```
@@ -50,7 +59,11 @@ use crate::time::{Instant, earliest};
 pub struct WorkQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     items: BTreeMap<K, Item>,
     /// What can be given out: by priority, then in the order in which it came.
-    ready: BTreeMap<(Reverse<i32>, u64), K>,
+    ready: BTreeMap<Place, K>,
+    /// The same in the order in which it became ready.
+    ages: BTreeMap<u64, Place>,
+    /// How many keys in a row have passed the oldest.
+    passed: u32,
     /// What is to be added later.
     delayed: BTreeMap<(Instant, u64), K>,
     /// When those who work on something began, the earliest first.
@@ -60,6 +73,9 @@ pub struct WorkQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     next: u64,
     ending: Ending,
 }
+
+/// A place among what is ready.
+type Place = (Reverse<i32>, u64);
 
 /// All that is known of a key.
 #[derive(Clone, Default, Debug)]
@@ -74,8 +90,8 @@ struct Item {
 struct Dirty {
     since: Instant,
     priority: i32,
-    /// `None` while somebody works on it.
-    place: Option<u64>,
+    /// Its place, and its number among the ages; `None` while somebody works on it.
+    place: Option<(Place, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +144,8 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         Self {
             items: BTreeMap::new(),
             ready: BTreeMap::new(),
+            ages: BTreeMap::new(),
+            passed: 0,
             delayed: BTreeMap::new(),
             working: BTreeSet::new(),
             limit,
@@ -156,30 +174,40 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         if self.ending != Ending::Not {
             return;
         }
+        let number = self.next;
         let item = self.items.entry(key.clone()).or_default();
-        if let Some(dirty) = &mut item.dirty {
-            if priority > dirty.priority {
-                if let Some(place) = &mut dirty.place {
-                    self.ready.remove(&(Reverse(dirty.priority), *place));
-                    *place = self.next;
-                    self.ready.insert((Reverse(priority), self.next), key);
-                    self.next += 1;
-                }
+        let place = match &mut item.dirty {
+            Some(dirty) if priority <= dirty.priority => return,
+            Some(dirty) => {
                 dirty.priority = priority;
+                // It keeps its age.
+                dirty.place.as_mut().map(|(place, age)| {
+                    self.ready.remove(place);
+                    *place = (Reverse(priority), number);
+                    (*place, *age)
+                })
             }
-            return;
+            None => {
+                self.metrics.adds += 1;
+                let is_free = item.working.is_none();
+                let place = is_free.then_some(((Reverse(priority), number), number));
+                item.dirty = Some(Dirty {
+                    since: now,
+                    priority,
+                    place,
+                });
+                place
+            }
+        };
+        if let Some((place, age)) = place {
+            self.put(place, age, key);
         }
-        self.metrics.adds += 1;
-        let place = item.working.is_none().then_some(self.next);
-        item.dirty = Some(Dirty {
-            since: now,
-            priority,
-            place,
-        });
-        if place.is_some() {
-            self.ready.insert((Reverse(priority), self.next), key);
-            self.next += 1;
-        }
+    }
+
+    fn put(&mut self, place: Place, age: u64, key: K) {
+        self.next += 1;
+        self.ready.insert(place, key);
+        self.ages.insert(age, place);
     }
 
     /// Adds a key after a delay, or now where there is none. Of several delays for a key the one that ends first
@@ -225,15 +253,20 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         self.next += 1;
     }
 
-    /// Returns the next key that is to be done, which is then worked on until [`done`](Self::done) says otherwise.
+    /// Returns the next key to work on. It counts as worked on until [`done`](Self::done).
     pub fn take(&mut self, now: Instant) -> Option<K> {
         self.bring_due(now);
-        let (_, key) = self.ready.pop_first()?;
+        let (first, oldest) = (*self.ready.keys().next()?, *self.ages.values().next()?);
+        let is_due = self.passed >= MOST_PASSED;
+        let place = if is_due { oldest } else { first };
+        self.passed = if place == oldest { 0 } else { self.passed + 1 };
+        let key = self.ready.remove(&place)?;
         let began = (now, self.next);
         self.next += 1;
         if let Some(item) = self.items.get_mut(&key) {
             if let Some(dirty) = item.dirty.take() {
                 self.metrics.waited(now - dirty.since);
+                self.ages.remove(&dirty.place.map_or(0, |(_, age)| age));
             }
             item.working = Some(began);
         }
@@ -241,7 +274,8 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         Some(key)
     }
 
-    /// Says that nobody works on a key any more. One that nobody worked on is no error.
+    /// Ends the work on a key, and makes it ready again if it was added in the meantime. A key that nobody works on is
+    /// ignored.
     pub fn done(&mut self, now: Instant, key: &K) {
         let Some(item) = self.items.get_mut(key) else {
             return;
@@ -250,11 +284,11 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
             self.working.remove(&began);
             self.metrics.worked(now - began.0);
             if let Some(dirty) = &mut item.dirty {
-                // It waits from when it was added, and goes behind what waits already.
-                dirty.place = Some(self.next);
-                let place = (Reverse(dirty.priority), self.next);
-                self.next += 1;
-                self.ready.insert(place, key.clone());
+                // It goes behind what is ready already.
+                let (place, age) = ((Reverse(dirty.priority), self.next), self.next);
+                dirty.place = Some((place, age));
+                self.put(place, age, key.clone());
+                return;
             }
         }
         if item.is_nothing() {

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::{IndexError, ListenerConfig, ResourceVersion};
+use informer_core::{ExpectedState, IndexError, ListenerConfig, ResourceVersion};
 use tokio::sync::mpsc;
 
 use crate::driver::Job;
@@ -224,28 +224,34 @@ impl<V> Informer<V> {
             .await
     }
 
-    /// Waits until the cache shows a write: the object at `version` or a later one, or all that happened up to then
-    /// where it may be. That is earlier than [`wait_until`](Self::wait_until) where the cache has several sources, of
-    /// which the others know nothing of the write.
+    /// Waits until the cache shows a write: the object at this version or a later one, or all that happened up to then.
+    /// That is earlier than [`wait_until`](Self::wait_until) if the cache has several sources, since the others know
+    /// nothing of the write.
     ///
-    /// The version is what the server answered to the write. A deletion is waited for by the version of the object that
-    /// the server gave back, where it gave one.
+    /// The version is the one in the server's answer. A deletion is awaited by uid, as an [`ExpectedState`]: up to
+    /// Kubernetes 1.37 the answer has the version that the object had before, which the cache shows already.
     ///
     /// # Errors
-    /// Where the driver has ended, or ends before it is reached.
+    /// Fails if the driver has ended, or ends before the write is shown.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>, answer: &[u8]) -> Result<(), informer_tokio::Ended> {
+    /// use informer_tokio::ExpectedState;
+    ///
     /// pods.wait_for_write("prod/web", "4711").await?;
+    /// // After a DELETE; the answer is an object or a Status.
+    /// if let Some(deleted) = ExpectedState::after_delete(answer) {
+    ///     pods.wait_for_write("prod/old", deleted).await?;
+    /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn wait_for_write(&self, key: &str, version: &str) -> Result<(), Ended> {
-        let wanted = ResourceVersion::<Key>::new(version);
-        let is_reached = |shown: &ResourceVersion<Key>| {
-            let order = shown.compare(&wanted);
-            order.is_some_and(core::cmp::Ordering::is_ge)
-        };
+    pub async fn wait_for_write(
+        &self,
+        key: &str,
+        expected: impl Into<ExpectedState<Key>>,
+    ) -> Result<(), Ended> {
+        let expected = expected.into();
         let namespace = informer_core::split_key(key).0;
         let counts = self.inner.each_source(|_, source| {
             let of = source.resource.as_ref().namespace.unwrap_or_default();
@@ -254,13 +260,18 @@ impl<V> Informer<V> {
         let mut reached = self.inner.reached.subscribe();
         let mut status = self.inner.status.subscribe();
         loop {
-            let all = {
-                let shown = reached.borrow_and_update();
-                let mut shown = shown.iter().zip(&counts);
-                counts.contains(&true) && shown.all(|(shown, counts)| !counts || is_reached(shown))
+            let is_shown = {
+                // The sink sends versions while it holds the cache, so only one is borrowed at a time.
+                let shown = reached.borrow_and_update().clone();
+                let shown = shown.iter().zip(&counts);
+                let shown = shown.filter(|(_, counts)| **counts).map(|(shown, _)| shown);
+                let object = self.inner.cache().get(key).cloned();
+                let object = object
+                    .as_ref()
+                    .map(|object| (object.uid(), object.version()));
+                expected.is_shown(shown, object)
             };
-            let object = self.inner.cache().get(key).cloned();
-            if all || object.is_some_and(|object| is_reached(object.version())) {
+            if is_shown {
                 return Ok(());
             }
             tokio::select! {

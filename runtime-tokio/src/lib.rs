@@ -145,9 +145,9 @@ pub use wait::{HasSynced, wait_for_sync};
 pub use async_trait::async_trait;
 #[doc(no_inline)]
 pub use informer_core::{
-    AuditConfig, Body, Decode, ElectionConfig, ElectionError, FailureKind, FieldSelector, Get,
-    Head, IndexError, Initial, Json, LabelSelector, LeaseRecord, Level, Meta, Metadata,
-    OwnedResource, Problem, Prune, Raw, RawJson, RawObject, Report, Resource, Transport,
+    AuditConfig, Body, Decode, ElectionConfig, ElectionError, ExpectedState, FailureKind,
+    FieldSelector, Get, Head, IndexError, Initial, Json, LabelSelector, LeaseRecord, Level, Meta,
+    Metadata, OwnedResource, Problem, Prune, Raw, RawJson, RawObject, Report, Resource, Transport,
     TransportError, Typed, View, Written,
 };
 

@@ -1,12 +1,17 @@
 //! The work queue with workers that wait.
 
 use core::fmt;
+use core::future::poll_fn;
 use core::ops::Deref;
 use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{Exponential, MaxOf, QueueMetrics, RateLimit, Timer, TokenBucket};
+use informer_core::{
+    Exponential, MaxOf, QueueMetrics, RateLimit, Timer, TokenBucket, Turn, Waiter, Waiters,
+};
 use tokio::sync::Notify;
 
 use crate::timer::TokioTimer;
@@ -48,12 +53,17 @@ pub struct WorkQueue<K> {
 }
 
 struct Shared<K> {
-    queue: Mutex<informer_core::WorkQueue<K, Limit<K>>>,
-    /// For workers: one is woken for each key that can be taken, all at the end.
-    news: Notify,
+    state: Mutex<State<K>>,
     /// For those who wait for the end.
     over: Notify,
     timer: TokioTimer,
+}
+
+struct State<K> {
+    queue: informer_core::WorkQueue<K, Limit<K>>,
+    waiters: Waiters,
+    /// Of the waiters that sleep.
+    wakers: BTreeMap<Waiter, Waker>,
 }
 
 /// A rate limit of any type.
@@ -105,8 +115,11 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
         let queue = informer_core::WorkQueue::with_limit(Limit(Box::new(limit)));
         Self {
             shared: Arc::new(Shared {
-                queue: Mutex::new(queue),
-                news: Notify::new(),
+                state: Mutex::new(State {
+                    queue,
+                    waiters: Waiters::new(),
+                    wakers: BTreeMap::new(),
+                }),
                 over: Notify::new(),
                 timer: TokioTimer::new(),
             }),
@@ -137,7 +150,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.add_with_priority(key, 0);
     }
 
-    /// Adds a key that goes before all of lower priority.
+    /// Adds a key that goes before all of lower priority, which do not starve: see [`informer_core::WorkQueue`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -200,7 +213,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn forget(&self, key: &K) {
-        self.lock().forget(key);
+        self.lock().queue.forget(key);
     }
 
     /// Returns how often a key was added by the rate limit since it was forgotten.
@@ -216,11 +229,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
-        self.lock().requeues(key)
+        self.lock().queue.requeues(key)
     }
 
-    /// Waits for the next key that is to be done; `None` after a shutdown. It is worked on until what is returned is
-    /// finished or dropped. Giving up to wait loses nothing.
+    /// Waits for the next key to work on; `None` after a shutdown. It is worked on until the returned value is finished or
+    /// dropped. A future that is dropped loses nothing: another waiter gets its key, and takes over the timer of a delayed
+    /// one. With no other waiter, a key that has become due is handed out to the next one at once.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -235,32 +249,27 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub async fn next(&self) -> Option<Work<K>> {
+        let wait = Wait {
+            waiter: self.lock().waiters.join(),
+            queue: self,
+        };
+        let mut timer = self.shared.timer;
         loop {
-            let mut news = pin!(self.shared.news.notified());
-            // From here on no news is missed.
-            news.as_mut().enable();
-            let due = {
-                let mut queue = self.lock();
-                let now = self.shared.timer.now();
-                if let Some(key) = queue.take(now) {
-                    self.tell(&queue);
-                    drop(queue);
-                    return Some(Work {
-                        key,
-                        queue: self.clone(),
-                    });
+            let until = match wait.look() {
+                Turn::Work(key) => {
+                    let queue = self.clone();
+                    return Some(Work { key, queue });
                 }
-                if queue.is_shut_down() {
-                    return None;
-                }
-                queue.next_due()
+                Turn::Over => return None,
+                Turn::Wait(until) => until,
             };
-            let mut timer = self.shared.timer;
-            match due {
-                None => news.await,
-                Some(due) => tokio::select! {
-                    () = news => {}
-                    () = timer.sleep_until(due) => {}
+            let woken = poll_fn(|context| wait.poll_woken(context));
+            match until {
+                None => woken.await,
+                Some(until) => tokio::select! {
+                    biased;
+                    () = woken => {}
+                    () = timer.sleep_until(until) => {}
                 },
             }
         }
@@ -278,9 +287,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # }
     /// ```
     pub fn shut_down(&self) -> usize {
-        let mut queue = self.lock();
-        let dropped = queue.shut_down();
-        self.tell(&queue);
+        let mut state = self.lock();
+        let dropped = state.queue.shut_down();
+        self.wake(state);
         dropped
     }
 
@@ -298,16 +307,16 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     pub async fn shut_down_with_drain(&self) -> usize {
         let dropped = {
-            let mut queue = self.lock();
-            let dropped = queue.shut_down_with_drain();
-            self.tell(&queue);
+            let mut state = self.lock();
+            let dropped = state.queue.shut_down_with_drain();
+            self.wake(state);
             dropped
         };
         loop {
             let mut over = pin!(self.shared.over.notified());
             // From here on nothing is missed.
             over.as_mut().enable();
-            if self.lock().is_shut_down() {
+            if self.lock().queue.is_shut_down() {
                 return dropped;
             }
             over.await;
@@ -328,7 +337,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.lock().is_shutting_down()
+        self.lock().queue.is_shutting_down()
     }
 
     /// Returns figures.
@@ -344,7 +353,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
-        self.lock().metrics(self.shared.timer.now())
+        self.lock().queue.metrics(self.shared.timer.now())
     }
 
     /// Returns how many keys wait for a worker, delayed ones aside.
@@ -360,7 +369,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lock().waiting()
+        self.lock().queue.waiting()
     }
 
     /// Tells whether no key waits, is delayed or worked on.
@@ -379,42 +388,76 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().queue.is_empty()
     }
 
     fn change(&self, change: impl FnOnce(&mut informer_core::WorkQueue<K, Limit<K>>)) {
-        let mut queue = self.lock();
-        let before = queue.next_due();
-        change(&mut queue);
-        self.tell(&queue);
-        if queue.next_due() != before {
-            // Somebody has to wait for another time.
-            self.shared.news.notify_one();
+        let mut state = self.lock();
+        change(&mut state.queue);
+        self.wake(state);
+    }
+
+    /// Wakes those whom a change concerns, after the lock is released: a waker may be any code.
+    fn wake(&self, mut state: MutexGuard<'_, State<K>>) {
+        let now = self.shared.timer.now();
+        let State {
+            queue,
+            waiters,
+            wakers,
+        } = &mut *state;
+        let mut woken = Vec::new();
+        while let Some(waiter) = waiters.wake(now, queue) {
+            // One that is not asleep yet sees that it is woken.
+            woken.extend(wakers.remove(&waiter));
         }
-    }
-
-    fn done(&self, key: &K) {
-        let mut queue = self.lock();
-        queue.done(self.shared.timer.now(), key);
-        self.tell(&queue);
-    }
-
-    /// Wakes those whom the state concerns.
-    fn tell(&self, queue: &informer_core::WorkQueue<K, Limit<K>>) {
-        if queue.waiting() > 0 {
-            self.shared.news.notify_one();
-        } else if queue.is_shut_down() {
-            self.shared.news.notify_waiters();
+        let is_over = queue.is_shut_down();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        if is_over {
             self.shared.over.notify_waiters();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, informer_core::WorkQueue<K, Limit<K>>> {
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
         // A rate limit that panicked has at worst not counted a failure.
         self.shared
-            .queue
+            .state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call of [`WorkQueue::next`], which may be dropped at any moment.
+struct Wait<'a, K: Ord + Clone> {
+    waiter: Waiter,
+    queue: &'a WorkQueue<K>,
+}
+
+impl<K: Ord + Clone> Wait<'_, K> {
+    fn look(&self) -> Turn<K> {
+        let now = self.queue.shared.timer.now();
+        let state = &mut *self.queue.lock();
+        state.waiters.look(now, self.waiter, &mut state.queue)
+    }
+
+    fn poll_woken(&self, context: &Context<'_>) -> Poll<()> {
+        let state = &mut *self.queue.lock();
+        if state.waiters.is_woken(self.waiter) {
+            return Poll::Ready(());
+        }
+        state.wakers.insert(self.waiter, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Passes on what it leaves: a wake-up that it has not followed, and the timer of a delayed key.
+impl<K: Ord + Clone> Drop for Wait<'_, K> {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.waiters.leave(self.waiter);
+        let waker = state.wakers.remove(&self.waiter);
+        self.queue.wake(state);
+        drop(waker);
     }
 }
 
@@ -532,7 +575,8 @@ impl<K: Ord + Clone> Deref for Work<K> {
 
 impl<K: Ord + Clone> Drop for Work<K> {
     fn drop(&mut self) {
-        self.queue.done(&self.key);
+        let now = self.queue.shared.timer.now();
+        self.queue.change(|queue| queue.done(now, &self.key));
     }
 }
 

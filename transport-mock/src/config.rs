@@ -40,6 +40,8 @@ pub struct Config {
     pub remaining_item_count: bool,
     /// How a watch from a version that is gone is refused.
     pub gone: Gone,
+    /// What a DELETE is answered with.
+    pub deletes: DeleteAnswer,
     /// How long a list at a version that is not there yet is held before 504.
     pub too_large_wait: Duration,
     /// For how long the watch cache keeps events; `None` for as long as they are not compacted.
@@ -76,6 +78,17 @@ pub enum Gone {
     Event,
     /// By HTTP status 410.
     Http,
+}
+
+/// What an API server answers to a DELETE of one object. It depends on the resource and on the minor version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeleteAnswer {
+    /// A `Status` with the uid, as for most resources.
+    Status,
+    /// The object with the last version that it had, as for Pods up to Kubernetes 1.37.
+    OldVersion,
+    /// The object with the version of its deletion, as for Pods on newer servers.
+    NewVersion,
 }
 
 impl Config {
@@ -130,6 +143,7 @@ impl Default for Config {
             cache_ignores_limit: true,
             remaining_item_count: true,
             gone: Gone::Event,
+            deletes: DeleteAnswer::Status,
             too_large_wait: Duration::from_secs(3),
             watch_window: None,
             history: None,

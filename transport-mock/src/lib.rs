@@ -100,7 +100,7 @@ mod tokio_clock;
 mod transport;
 
 pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
-pub use config::{Config, Gone};
+pub use config::{Config, DeleteAnswer, Gone};
 pub use fault::Fault;
 pub use informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError};
 pub use log::{RequestLog, RequestRecord, Verb};

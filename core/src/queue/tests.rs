@@ -168,8 +168,13 @@ fn k05_nothing_is_kept_of_what_is_done() {
     }
     assert!(queue.is_empty());
     assert_eq!(
-        (queue.ready.len(), queue.delayed.len(), queue.working.len()),
-        (0, 0, 0)
+        (
+            queue.ready.len(),
+            queue.ages.len(),
+            queue.delayed.len(),
+            queue.working.len()
+        ),
+        (0, 0, 0, 0)
     );
     assert_eq!(queue.requeues(&"7".to_string()), 0);
 }
@@ -418,4 +423,59 @@ fn a_higher_priority_goes_first() {
     queue.add_after(at(0), "third", ms(1));
     let order: Vec<_> = core::iter::from_fn(|| queue.take(at(1))).collect();
     assert_eq!(order, ["third", "first", "second"]);
+}
+
+/// Urgent keys come faster than they are done. The others get one place of 17, in the order in which they came.
+#[test]
+fn no_priority_starves_under_a_flood_of_urgent_keys() {
+    let mut queue: WorkQueue<u64> = WorkQueue::new();
+    for (key, priority) in [(0, -100), (1, -1), (2, i32::MIN)] {
+        queue.add_with_priority(at(0), key, priority);
+    }
+    queue.add_after_with_priority(at(0), 3, ms(5), -7);
+    let mut handed_out = Vec::new();
+    for now in 0..100 {
+        // Two come for each that is done.
+        for urgent in [1000 + 2 * now, 1001 + 2 * now] {
+            queue.add_with_priority(at(now), urgent, 5);
+        }
+        // Raised, but not above the flood: it keeps its age.
+        queue.add_with_priority(at(now), 2, 1);
+        let key = queue.take(at(now)).unwrap_or_default();
+        queue.done(at(now), &key);
+        if key < 1000 {
+            handed_out.push((key, now));
+        }
+    }
+    let first: Vec<_> = handed_out.iter().take(4).copied().collect();
+    assert_eq!(first, [(0, 16), (1, 33), (2, 50), (3, 67)]);
+}
+
+/// Whatever is added, raised and done in between, n keys that were ready before one delay it by 17 * (n + 1) at most.
+#[test]
+fn each_key_is_handed_out_within_its_bound() {
+    for seed in 0..crate::rounds(200) {
+        let mut rng = Rng::new(seed);
+        let mut queue: WorkQueue<u64> = WorkQueue::new();
+        // By when each key that is ready has to be handed out, in calls.
+        let mut owed: BTreeMap<u64, u64> = BTreeMap::new();
+        for calls in 0..600 {
+            for _ in 0..rng.below(3) {
+                let key = rng.below(60);
+                let priority = i32::try_from(rng.below(4)).unwrap_or(0) * 10;
+                let bound = calls + 17 * (owed.len() as u64 + 1);
+                queue.add_with_priority(at(calls), key, priority);
+                owed.entry(key).or_insert(bound);
+            }
+            if let Some(key) = queue.take(at(calls)) {
+                queue.done(at(calls), &key);
+                let bound = owed.remove(&key).unwrap_or_default();
+                assert!(
+                    calls < bound,
+                    "seed {seed}: {key} at {calls}, owed by {bound}"
+                );
+            }
+            assert_eq!(queue.waiting(), owed.len());
+        }
+    }
 }

@@ -306,7 +306,7 @@ where
                 let failure = Failure::WriteNotSeen {
                     informer: &write.informer,
                     written: &write.key,
-                    version: &write.version,
+                    expected: &write.expected,
                     waited,
                 };
                 tell(&name, on_failure.as_ref(), work.key(), &failure);

@@ -6,6 +6,8 @@ use core::pin::Pin;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use informer_core::ExpectedState;
+
 use crate::entry::Key;
 use crate::error::Ended;
 use crate::informer::Informer;
@@ -39,7 +41,7 @@ pub(crate) type Writes = Arc<Mutex<Vec<Write>>>;
 pub(crate) struct Write {
     pub(crate) informer: String,
     pub(crate) key: Key,
-    pub(crate) version: String,
+    pub(crate) expected: ExpectedState<Key>,
     pub(crate) seen: Pin<Box<dyn Future<Output = Result<(), Ended>> + Send>>,
 }
 
@@ -80,31 +82,37 @@ impl Task {
         self.attempt
     }
 
-    /// Tells of a write: which object of which informer's resource was written, and the resourceVersion that the server
-    /// answered with. This key is not reconciled again before that informer's cache shows it, so that no run sees a
-    /// state from before its own write and repeats it. Tell of it as soon as it is done: it counts where the run fails
-    /// after it, too.
+    /// Records a write: which object of which informer's resource was written, and the resourceVersion that the server
+    /// answered with. After a DELETE it is [`ExpectedState::gone`] or [`ExpectedState::after_delete`], since the version
+    /// in that answer may be the one that the cache shows already.
+    ///
+    /// This key is not reconciled again before that informer's cache shows the write, so that no run sees a state from
+    /// before its own write and repeats it. Record it as soon as it is done: it counts even if the run fails after it.
     ///
     /// The wait has an end: [`Controller::write_deadline`](crate::Controller::write_deadline).
     ///
     /// ```
     /// # fn example(task: informer_tokio::Task, deployments: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// task.wrote(&deployments, &informer_tokio::Key::new("prod/web"), "4711");
+    /// use informer_tokio::{ExpectedState, Key};
+    /// task.wrote(&deployments, &Key::new("prod/web"), "4711");
+    /// let uid = "0b5ba2b0-6f0f-4f0c-8b0a-2f1c9b7d1e55";
+    /// task.wrote(&deployments, &Key::new("prod/old"), ExpectedState::gone(uid, "4000"));
     /// # }
     /// ```
     pub fn wrote<V: Send + Sync + 'static>(
         &self,
         informer: &Informer<V>,
         key: &Key,
-        version: &str,
+        expected: impl Into<ExpectedState<Key>>,
     ) {
+        let expected = expected.into();
         let write = Write {
             informer: informer.name().to_owned(),
             key: key.clone(),
-            version: version.to_owned(),
+            expected: expected.clone(),
             seen: {
-                let (informer, key, version) = (informer.clone(), key.clone(), version.to_owned());
-                Box::pin(async move { informer.wait_for_write(key.as_str(), &version).await })
+                let (informer, key) = (informer.clone(), key.clone());
+                Box::pin(async move { informer.wait_for_write(key.as_str(), expected).await })
             },
         };
         self.writes
@@ -124,7 +132,7 @@ impl Deref for Task {
 
 impl fmt::Debug for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}@{}", self.informer, self.key, self.version)
+        write!(f, "{} {} {}", self.informer, self.key, self.expected)
     }
 }
 
@@ -192,8 +200,8 @@ pub enum Failure<'a> {
         informer: &'a str,
         /// The object that was written.
         written: &'a Key,
-        /// The version that was written.
-        version: &'a str,
+        /// What the cache should have shown.
+        expected: &'a ExpectedState<Key>,
         /// How long it was waited for.
         waited: Duration,
     },
@@ -209,11 +217,11 @@ impl fmt::Display for Failure<'_> {
             Self::WriteNotSeen {
                 informer,
                 written,
-                version,
+                expected,
                 waited,
             } => write!(
                 f,
-                "{informer} has not shown the write of {written} at {version} after {waited:?}"
+                "{informer} has not shown the write of {written} {expected} after {waited:?}"
             ),
             Self::Cut => f.write_str("it was cut, by the stop or since the key is another's"),
         }

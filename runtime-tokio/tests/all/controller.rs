@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Decode, Exponential};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_mock::{DeleteAnswer, FakeServer, Fault, Mock, TokioClock, Verb, Write, json};
 use informer_tokio::{
-    Controller, ControllerHandle, Failure, Informer, Initial, Json, Key, Meta, Next, Owned,
-    OwnedObject, Owner, Packed, Raw, RawJson, Resource, Stopped, Task,
+    Controller, ControllerHandle, ExpectedState, Failure, Informer, Initial, Json, Key, Meta, Next,
+    Owned, OwnedObject, Owner, Packed, Raw, RawJson, Resource, Stopped, Task,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -460,6 +460,36 @@ async fn a_key_waits_until_the_cache_has_its_own_write() {
     assert_eq!((metrics.panicked, metrics.writes_not_seen), (0, 0));
     assert!(metrics.succeeded > 90, "{metrics:?}");
     controller.stop().await;
+}
+
+/// The answer to a DELETE may have the version that the cache shows already, so the uid decides.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_awaited_until_the_cache_shows_it() {
+    use DeleteAnswer::{NewVersion, OldVersion, Status};
+    for answer in [OldVersion, NewVersion, Status] {
+        let mock = server();
+        mock.with(|server| server.config_mut().deletes = answer);
+        mock.create("replicasets.apps", set("a", 0)).unwrap();
+        let sets = informer(&mock, SETS);
+        sets.synced().await.unwrap();
+        let delete = Write {
+            method: "DELETE",
+            target: "/apis/apps/v1/namespaces/prod/replicasets/a",
+            content_type: "application/json",
+            body: b"",
+        };
+        let epoch = informer_mock::Instant::from_micros(0);
+        let (status, body) = mock.with(|server| server.handle_write(epoch, delete));
+        assert_eq!(status, 200);
+        assert!(
+            sets.lister().get_by_key("prod/a").is_some(),
+            "the event is on its way"
+        );
+        let expected = ExpectedState::after_delete(&body).unwrap();
+        let seen = sets.wait_for_write("prod/a", expected);
+        timeout(secs(60), seen).await.unwrap().unwrap();
+        assert!(sets.lister().get_by_key("prod/a").is_none(), "{answer:?}");
+    }
 }
 
 /// Where the cache never shows the write the key is run again all the same, after the deadline, and that is told.

@@ -121,6 +121,41 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     .await
 }
 
+/// A waiter that keeps the timer of a delayed key may stop waiting, or take another key and work on it for long. Another
+/// waiter takes the timer over.
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_is_handed_out_on_time_whoever_waited_for_it() {
+    for stops_waiting in [true, false] {
+        let queue = queue();
+        let mut first = Box::pin(queue.next());
+        let mut second = Box::pin(queue.next());
+        for waiting in [&mut first, &mut second] {
+            assert!(futures_poll(waiting).await.is_none());
+        }
+        let start = Time::now();
+        queue.add_after(1, secs(1));
+        queue.add_after(2, secs(2));
+        let (wanted, _busy) = if stops_waiting {
+            assert!(futures_poll(&mut first).await.is_none());
+            drop(first);
+            (1, None)
+        } else {
+            (2, first.await)
+        };
+        let work = timeout(secs(3600), second).await.unwrap().unwrap();
+        assert_eq!((*work, start.elapsed().as_secs()), (wanted, wanted.into()));
+    }
+    // With no waiter at all it is due as soon as somebody asks.
+    let queue = queue();
+    queue.add_after(1, secs(1));
+    let mut only = Box::pin(queue.next());
+    assert!(futures_poll(&mut only).await.is_none());
+    drop(only);
+    sleep(secs(5)).await;
+    let work = futures_poll(&mut Box::pin(queue.next())).await;
+    assert_eq!(work.flatten().map(|work| *work), Some(1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn k04_a_drain_waits_for_work_and_a_shutdown_ends_the_waiting() {
     let queue = queue();

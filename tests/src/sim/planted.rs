@@ -56,7 +56,10 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
 
 /// Tells whether a bug is one of replicas, which have a simulation of their own.
 fn is_of_replicas(bug: Bug) -> bool {
-    is_in(bug, &["Members::", "Elector::"])
+    is_in(
+        bug,
+        &["Members::", "Elector::", "Waiters::", "ExpectedState::"],
+    )
 }
 
 /// Tells whether a bug is one of the journal, with which a process dies again and again.

@@ -7,6 +7,7 @@ use informer_core::Instant;
 use serde_json::{Map, Value, json};
 
 use super::{FakeServer, MutationError};
+use crate::config::DeleteAnswer;
 use crate::log::{RequestRecord, Verb};
 use crate::query::{ApiPath, split_target};
 use crate::status::Status;
@@ -31,7 +32,8 @@ impl FakeServer {
     /// the status alone. A patch of the types `merge-patch`, `strategic-merge-patch` (lists are replaced) and
     /// `apply-patch` (in JSON; fields that are left out stay, and no conflict is found) is merged; others are refused.
     /// An object whose metadata has members of the wrong types is refused with 400, as it cannot be decoded. Nothing else
-    /// is validated, nothing is defaulted, there is no garbage collection, and no fault meets a write.
+    /// is validated, nothing is defaulted, there is no garbage collection, finalizers and grace periods are not waited
+    /// for, and no fault meets a write. [`Config::deletes`](crate::Config::deletes) says what answers a DELETE.
     ///
     /// ```
     /// use informer_core::Instant;
@@ -174,7 +176,7 @@ impl FakeServer {
         name: &str,
         body: &[u8],
     ) -> Result<(u16, Value), Status> {
-        let existing = self
+        let mut existing = self
             .get(target.resource, target.namespace(), name)
             .ok_or_else(|| target.refused(MutationError::NotFound, name))?;
         let options = if body.is_empty() {
@@ -188,14 +190,26 @@ impl FakeServer {
                 return Err(target.refused(MutationError::Conflict, name));
             }
         }
-        self.delete(target.resource, target.namespace(), name)
+        let version = self
+            .delete(target.resource, target.namespace(), name)
             .map_err(|error| target.refused(error, name))?;
-        let details =
-            json!({ "name": name, "kind": target.path.plural, "uid": existing["metadata"]["uid"] });
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
-        });
-        Ok((200, status))
+        let metadata = &mut existing["metadata"];
+        let answer = match self.config.deletes {
+            DeleteAnswer::Status => {
+                let uid = metadata["uid"].take();
+                let details = json!({ "name": name, "kind": target.path.plural, "uid": uid });
+                json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": details,
+                })
+            }
+            DeleteAnswer::OldVersion => existing,
+            DeleteAnswer::NewVersion => {
+                metadata["resourceVersion"] = version.to_string().into();
+                existing
+            }
+        };
+        Ok((200, answer))
     }
 
     /// What is written to `/status` changes the status and nothing else.

@@ -1,7 +1,7 @@
 //! Writes by the paths of the API.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use informer_mock::{FakeServer, Instant, Write, json};
+use informer_mock::{DeleteAnswer, FakeServer, Instant, Write, json};
 use serde_json::Value;
 
 const MAPS: &str = "/api/v1/namespaces/prod/configmaps";
@@ -79,8 +79,18 @@ fn objects_are_created_replaced_and_deleted() {
     let right = json!({ "preconditions": { "uid": created["metadata"]["uid"] } });
     let (status, gone) = send(&mut server, "DELETE", &one, right);
     assert_eq!((status, &gone["status"]), (200, &json!("Success")));
+    assert_eq!(gone["details"]["uid"], created["metadata"]["uid"]);
     assert_eq!(send(&mut server, "DELETE", &one, Value::Null).0, 404);
     assert!(server.get("configmaps", "prod", "web").is_none());
+    // Other servers answer with the object, as it was or at the version of its deletion.
+    for (answer, later) in [(DeleteAnswer::OldVersion, 0), (DeleteAnswer::NewVersion, 1)] {
+        server.config_mut().deletes = answer;
+        let (_, created) = send(&mut server, "POST", MAPS, map("web", "1"));
+        let version = server.version() + later;
+        let (_, gone) = send(&mut server, "DELETE", &one, Value::Null);
+        assert_eq!(gone["metadata"]["uid"], created["metadata"]["uid"]);
+        assert_eq!(gone["metadata"]["resourceVersion"], version.to_string());
+    }
 }
 
 #[test]

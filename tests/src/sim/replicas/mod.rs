@@ -10,6 +10,7 @@ mod replica;
 mod run;
 mod runner;
 mod server;
+mod workers;
 
 pub use plan::{Action, Path, Plan, World};
 pub use run::{Figures, run};

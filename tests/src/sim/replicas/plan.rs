@@ -4,11 +4,15 @@ use core::fmt;
 use core::time::Duration;
 
 use informer_core::ElectionConfig;
+use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
 
 /// How many keys there are at most.
 pub(super) const KEYS: usize = 12;
+
+/// One in so many is none.
+pub(super) const NEVER: u32 = 1_000_000;
 
 /// How many actions a seed has.
 const STEPS: usize = 60;
@@ -40,6 +44,12 @@ pub struct World {
     pub workers: u8,
     /// One run in so many fails.
     pub failing: u32,
+    /// One run in so many writes to its object, or deletes it.
+    pub writing: u32,
+    /// What the server answers to a DELETE.
+    pub deletes: DeleteAnswer,
+    /// A worker that waits for a key stops waiting, one time in so many, and asks again later.
+    pub dropping: u32,
 }
 
 /// Which of a replica's requests do not come through.
@@ -94,7 +104,7 @@ impl Plan {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut entropy = Entropy::Seed(seed);
-        let world = World::generate(&mut entropy, seed);
+        let mut world = World::generate(&mut entropy, seed);
         // Each has more of some things, so that few of them come together often.
         let mut weight = |usual: u32| usual * [0, 1, 1, 3][entropy.below(4) as usize];
         let weights = [weight(3), weight(3), weight(6), weight(6), 6];
@@ -108,6 +118,13 @@ impl Plan {
                 actions.insert(at, Action::Touch(small(&mut rare, 8)));
             }
         }
+        world.writing = rare.pick(&[NEVER, NEVER, 6]);
+        world.deletes = rare.pick(&[
+            DeleteAnswer::OldVersion,
+            DeleteAnswer::NewVersion,
+            DeleteAnswer::Status,
+        ]);
+        world.dropping = rare.pick(&[NEVER, NEVER, 12]);
         Self { world, actions }
     }
 }
@@ -134,7 +151,10 @@ impl World {
             stale_reads: entropy.one_in(3),
             run: entropy.pick(&[50, 1_000, 4_000]),
             workers: entropy.pick(&[1, 2, 4]),
-            failing: entropy.pick(&[1_000_000, 4]),
+            failing: entropy.pick(&[NEVER, 4]),
+            writing: NEVER,
+            deletes: DeleteAnswer::Status,
+            dropping: NEVER,
         }
     }
 

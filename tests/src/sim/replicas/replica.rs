@@ -4,13 +4,15 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use informer_core::{
-    ElectionConfig, ElectionStep, Elector, Exponential, Instant, LeaseRecord, Members, RequestId,
-    WorkQueue, Written,
+    ElectionConfig, ElectionStep, Elector, ExpectedState, Exponential, Instant, LeaseRecord,
+    Members, RequestId, ResourceVersion, Uid, Written,
 };
+use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
-use super::plan::{KEYS, World};
-use super::server::Change;
+use super::plan::{KEYS, NEVER, World};
+use super::server::{Change, State};
+use super::workers::Workers;
 
 /// The keys, as `Members` knows them.
 pub(super) const KEY_NAMES: [&str; KEYS] = [
@@ -70,6 +72,10 @@ pub(super) struct Outcome {
     /// What was reconciled, and from which version.
     pub(super) finished: Vec<(usize, u64)>,
     pub(super) cut: u64,
+    /// What runs write: an object in this version, which may be deleted.
+    pub(super) writes: Vec<(usize, u64, Option<DeleteAnswer>)>,
+    /// A rule of the queue or of the waits that was broken.
+    pub(super) broken: Option<(&'static str, String)>,
     /// What happened, where that is wanted.
     pub(super) said: Option<Vec<String>>,
 }
@@ -101,6 +107,14 @@ struct Run {
     fails: bool,
 }
 
+/// A key that waits for the cache to show what its run wrote.
+struct Settling {
+    key: usize,
+    expected: Option<ExpectedState<Box<str>>>,
+    /// Then it is run again in any case.
+    until: Instant,
+}
+
 pub(super) struct Replica {
     pub(super) name: String,
     pub(super) members: Members,
@@ -117,16 +131,23 @@ pub(super) struct Replica {
     view: (bool, Vec<String>),
     /// How often a list was taken in.
     pub(super) lists: u64,
-    queue: WorkQueue<usize, Exponential<usize>>,
-    cache: [Option<u64>; KEYS],
-    seen: usize,
+    queue: Workers,
+    cache: [Option<State>; KEYS],
+    /// How many changes are in the cache, and the version of the last one.
+    seen: (usize, u64),
     synced: bool,
     runs: Vec<Run>,
-    workers: usize,
+    settling: Vec<Settling>,
+    /// How many changes there were after the last write of each key.
+    wrote: [usize; KEYS],
     stage: Stage,
     entropy: Entropy<'static>,
     run: u32,
     failing: u32,
+    writing: u32,
+    deletes: DeleteAnswer,
+    /// Decides what is written.
+    writes: Entropy<'static>,
     /// The API server cannot be reached by the reconcile function.
     pub(super) is_cut: bool,
 }
@@ -146,19 +167,24 @@ impl Replica {
             told: None,
             view: (false, Vec::new()),
             lists: 0,
-            queue: WorkQueue::with_limit(Exponential::new(
-                Duration::from_millis(5),
-                Duration::from_secs(10),
-            )),
+            queue: Workers::new(
+                world,
+                seed,
+                Exponential::new(Duration::from_millis(5), Duration::from_secs(10)),
+            ),
             cache: [None; KEYS],
-            seen: 0,
+            seen: (0, 0),
             synced: false,
             runs: Vec::new(),
-            workers: world.workers.into(),
+            settling: Vec::new(),
+            wrote: [0; KEYS],
             stage: Stage::Working,
             entropy: Entropy::Seed(seed),
             run: world.run,
             failing: world.failing,
+            writing: world.writing,
+            deletes: world.deletes,
+            writes: Entropy::Seed(seed ^ 0x5eed_0000_7a7e_0003),
             is_cut: false,
         }
     }
@@ -188,7 +214,9 @@ impl Replica {
 
     /// Ceases to have trouble of its own.
     pub(super) const fn calm(&mut self) {
-        self.failing = 1_000_000;
+        self.failing = NEVER;
+        self.writing = NEVER;
+        self.queue.calm();
     }
 
     /// Stops: what runs has so long to come to its end.
@@ -236,11 +264,11 @@ impl Replica {
     /// The watch brings changes, the first time all that there is.
     pub(super) fn deliver(&mut self, now: Instant, log: &[Change]) {
         // What was on its way when the watch became faster comes later than what followed.
-        for (key, version) in log.get(self.seen..).unwrap_or_default() {
-            self.cache[*key] = *version;
-            self.add(now, *key);
+        for change in log.get(self.seen.0..).unwrap_or_default() {
+            self.cache[change.key] = change.state;
+            self.seen = (self.seen.0 + 1, change.version);
+            self.add(now, change.key);
         }
-        self.seen = self.seen.max(log.len());
         self.synced = true;
     }
 
@@ -283,15 +311,12 @@ impl Replica {
             Stage::Working | Stage::Resigning | Stage::Gone => None,
         };
         let runs = self.runs.iter().map(|run| run.until);
-        let work = self.queue.next_due().filter(|_| self.has_room());
+        let work = self.queue.next(now);
+        let settled = self.settling.iter().map(|settling| settling.until);
         let times = [call(self.lease), call(self.list)].into_iter().chain(runs);
-        let times = times.chain(work).chain(drained);
+        let times = times.chain(work).chain(drained).chain(settled);
         let times = times.chain(self.members.next_change(now));
         times.filter(|time| *time > now).min()
-    }
-
-    fn has_room(&self) -> bool {
-        self.stage == Stage::Working && self.synced && self.runs.len() < self.workers
     }
 
     /// The elector knows whether it was a read or a write.
@@ -393,7 +418,7 @@ impl Replica {
         self.runs.retain(|run| {
             let stays = members.owns(now, KEY_NAMES[run.key]);
             if !stays {
-                queue.done(now, &run.key);
+                queue.done(now, run.key);
                 out.cut += 1;
                 if let Some(said) = &mut out.said {
                     said.push(format!("cuts {}", KEY_NAMES[run.key]));
@@ -414,8 +439,54 @@ impl Replica {
         }
     }
 
+    /// A key whose run wrote stays worked on until the cache shows this; nothing was written if the object had changed.
+    pub(super) fn wrote(
+        &mut self,
+        now: Instant,
+        key: usize,
+        expected: Option<ExpectedState<Box<str>>>,
+        changes: usize,
+    ) {
+        // The function wants to see what it has done.
+        self.queue.add(now, key);
+        if expected.is_some() {
+            self.wrote[key] = changes;
+        }
+        let until = now + Duration::from_secs(30);
+        self.settling.push(Settling {
+            key,
+            expected,
+            until,
+        });
+        self.settle(now);
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let reached = ResourceVersion::<Box<str>>::new(&self.seen.1.to_string());
+        let (cache, queue, wrote) = (&self.cache, &mut self.queue, &mut self.wrote);
+        self.settling.retain(|settling| {
+            let object = cache[settling.key].map(|state| {
+                let version = ResourceVersion::<Box<str>>::new(&state.version.to_string());
+                (Uid::<Box<str>>::new(&state.uid.to_string()), version)
+            });
+            let object = object.as_ref().map(|(uid, version)| (uid, version));
+            let is_over = now >= settling.until;
+            let is_shown =
+                |expected: &ExpectedState<Box<str>>| expected.is_shown([&reached], object);
+            let stays = !is_over && settling.expected.as_ref().is_some_and(|one| !is_shown(one));
+            if !stays {
+                queue.done(now, settling.key);
+            }
+            if is_over {
+                wrote[settling.key] = 0;
+            }
+            stays
+        });
+    }
+
     /// Runs end and begin.
     fn work(&mut self, now: Instant, out: &mut Outcome) {
+        self.settle(now);
         let mut at = 0;
         while at < self.runs.len() {
             if self.runs[at].until > now {
@@ -423,37 +494,61 @@ impl Replica {
                 continue;
             }
             let run = self.runs.swap_remove(at);
-            let fails = run.fails || self.is_cut;
-            if fails {
-                self.queue.add_rate_limited(now, run.key);
-            } else {
-                self.queue.forget(&run.key);
-                out.finished
-                    .extend(run.version.map(|version| (run.key, version)));
-            }
-            self.queue.done(now, &run.key);
-            if let Some(said) = &mut out.said {
-                let how = if fails { "fails with" } else { "has done" };
-                said.push(format!("{how} {}", KEY_NAMES[run.key]));
-            }
+            self.end(now, &run, out);
         }
-        while self.has_room()
-            && let Some(key) = self.queue.take(now)
-        {
-            if !self.members.owns(now, KEY_NAMES[key]) {
-                self.queue.done(now, &key);
-                continue;
+        let works = self.stage == Stage::Working && self.synced;
+        while let Some(key) = self.queue.look(now, works, self.runs.len()) {
+            self.begin(now, key, out);
+        }
+        if let Some(what) = self.queue.neglected(now) {
+            out.broken = Some(("handed_out", format!("{} {what}", self.name)));
+        }
+    }
+
+    fn end(&mut self, now: Instant, run: &Run, out: &mut Outcome) {
+        let fails = run.fails || self.is_cut;
+        if fails {
+            self.queue.add_rate_limited(now, run.key);
+        } else {
+            self.queue.forget(run.key);
+            out.finished
+                .extend(run.version.map(|version| (run.key, version)));
+        }
+        if let Some(said) = &mut out.said {
+            let how = if fails { "fails with" } else { "has done" };
+            said.push(format!("{how} {}", KEY_NAMES[run.key]));
+        }
+        match run.version {
+            Some(version) if !fails && self.writes.one_in(self.writing) => {
+                let delete = self.writes.one_in(2).then_some(self.deletes);
+                out.writes.push((run.key, version, delete));
             }
-            let ms = self.entropy.below(self.run) + 1;
-            self.runs.push(Run {
-                key,
-                version: self.cache[key],
-                until: now + Duration::from_millis(ms.into()),
-                fails: self.entropy.one_in(self.failing),
-            });
-            if let Some(said) = &mut out.said {
-                said.push(format!("begins {}", KEY_NAMES[key]));
-            }
+            _ => self.queue.done(now, run.key),
+        }
+    }
+
+    fn begin(&mut self, now: Instant, key: usize, out: &mut Outcome) {
+        if !self.members.owns(now, KEY_NAMES[key]) {
+            self.queue.done(now, key);
+            return;
+        }
+        if self.wrote[key] > self.seen.0 {
+            let what = "runs on a state from before its own write";
+            let what = format!(
+                "{} {what}: {} {:?}",
+                self.name, KEY_NAMES[key], self.cache[key]
+            );
+            out.broken = Some(("own_writes", what));
+        }
+        let ms = self.entropy.below(self.run) + 1;
+        self.runs.push(Run {
+            key,
+            version: self.cache[key].map(|state| state.version),
+            until: now + Duration::from_millis(ms.into()),
+            fails: self.entropy.one_in(self.failing),
+        });
+        if let Some(said) = &mut out.said {
+            said.push(format!("begins {}", KEY_NAMES[key]));
         }
     }
 }

@@ -5,6 +5,7 @@ mod check;
 use std::collections::BTreeMap;
 
 use informer_core::{Instant, Written};
+use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
 use super::super::run::Violation;
@@ -29,6 +30,8 @@ pub struct Figures {
     pub lost: u64,
     /// How many writes of a Lease were refused, since it had changed.
     pub conflicts: u64,
+    /// How many writes of reconcile functions went through.
+    pub writes: u64,
     /// How many answers came after their request had timed out.
     pub late: u64,
     /// The longest time that it took until all was right, in thousandths of the lease duration.
@@ -46,6 +49,7 @@ impl Figures {
         self.lost += other.lost;
         self.conflicts += other.conflicts;
         self.late += other.late;
+        self.writes += other.writes;
         self.slowest = self.slowest.max(other.slowest);
     }
 }
@@ -495,6 +499,12 @@ impl Run {
         for (key, version) in out.finished {
             self.server.reconciled(key, version);
         }
+        for (key, version, delete) in out.writes {
+            self.write(number, key, version, delete);
+        }
+        if let Some(broken) = out.broken {
+            return Err(broken);
+        }
         self.figures.cut += out.cut;
         self.check(number)?;
         if is_gone {
@@ -502,6 +512,31 @@ impl Run {
             self.processes[number] = None;
         }
         Ok(())
+    }
+
+    /// A run writes its object, and its key waits until the cache shows that.
+    fn write(&mut self, number: usize, key: usize, version: u64, delete: Option<DeleteAnswer>) {
+        let expected = self.server.write_object(key, version, delete);
+        let went_through = expected.is_some();
+        let changes = self.server.log.len();
+        if let Some(process) = &mut self.processes[number] {
+            let now = process.clock.at(self.now);
+            process.replica.wrote(now, key, expected, changes);
+            let name = process.replica.name.clone();
+            let what = if delete.is_some() {
+                "deletes"
+            } else {
+                "updates"
+            };
+            self.note(|| format!("    {name} {what} {}: {went_through}", KEY_NAMES[key]));
+        }
+        if went_through {
+            self.figures.writes += 1;
+            (0..self.processes.len()).for_each(|number| self.deliver(number));
+        } else {
+            // Its workers look again.
+            self.deliver(number);
+        }
     }
 
     fn schedule(&mut self, at: u64, event: Event) {

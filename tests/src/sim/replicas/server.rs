@@ -2,13 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use informer_core::{LeaseRecord, Written};
+use informer_core::{ExpectedState, LeaseRecord, Written};
+use informer_mock::DeleteAnswer;
 
 use super::plan::KEYS;
 use super::replica::{Answer, Ask};
 
-/// A change of an object: its number, and its version where it is still there.
-pub(super) type Change = (usize, Option<u64>);
+/// A change of an object, which may be its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) key: usize,
+    pub(super) version: u64,
+    pub(super) state: Option<State>,
+}
+
+/// A state of an object. Its uid is the version at which it was created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    pub(super) version: u64,
+    pub(super) uid: u64,
+}
 
 #[derive(Default)]
 pub(super) struct Server {
@@ -16,7 +29,7 @@ pub(super) struct Server {
     leases: BTreeMap<String, Vec<(LeaseRecord, u64)>>,
     /// All changes of objects, in order.
     pub(super) log: Vec<Change>,
-    pub(super) objects: [Option<u64>; KEYS],
+    pub(super) objects: [Option<State>; KEYS],
     /// Up to which version each object was reconciled.
     pub(super) done: [u64; KEYS],
 }
@@ -79,9 +92,39 @@ impl Server {
     /// Changes an object, or deletes it.
     pub(super) fn change(&mut self, key: usize, is_there: bool) {
         self.version += 1;
-        let state = is_there.then_some(self.version);
+        let version = self.version;
+        let uid = self.objects[key].map_or(version, |state| state.uid);
+        let state = is_there.then_some(State { version, uid });
         self.objects[key] = state;
-        self.log.push((key, state));
+        self.log.push(Change {
+            key,
+            version,
+            state,
+        });
+    }
+
+    /// A reconcile function updates an object, or deletes it, if it still has this version. Returns what a cache shows
+    /// after that, as it is read from the answer.
+    pub(super) fn write_object(
+        &mut self,
+        key: usize,
+        version: u64,
+        delete: Option<DeleteAnswer>,
+    ) -> Option<ExpectedState<Box<str>>> {
+        let before = self.objects[key].filter(|state| state.version == version)?;
+        self.change(key, delete.is_none());
+        let uid = before.uid;
+        let version = match delete {
+            None => return Some(ExpectedState::at_version(&self.version.to_string())),
+            Some(DeleteAnswer::Status) => {
+                let answer = format!(r#"{{"kind":"Status","details":{{"uid":"{uid}"}}}}"#);
+                return ExpectedState::after_delete(answer.as_bytes());
+            }
+            Some(DeleteAnswer::OldVersion) => before.version,
+            Some(DeleteAnswer::NewVersion) => self.version,
+        };
+        let answer = format!(r#"{{"metadata":{{"uid":"{uid}","resourceVersion":"{version}"}}}}"#);
+        ExpectedState::after_delete(answer.as_bytes())
     }
 
     /// An object is as its state of this version says. A write from an older one is refused.
@@ -93,7 +136,7 @@ impl Server {
     pub(super) fn undone(&self) -> Option<usize> {
         let states = self.objects.iter().zip(&self.done);
         let mut undone =
-            states.map(|(object, done)| object.is_some_and(|version| version != *done));
+            states.map(|(object, done)| object.is_some_and(|state| state.version != *done));
         undone.position(|undone| undone)
     }
 }

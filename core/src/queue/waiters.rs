@@ -1,0 +1,151 @@
+//! Workers that wait for a key.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeSet;
+
+use super::WorkQueue;
+use crate::time::Instant;
+
+/// Who waits for a key of a [`WorkQueue`], who of them wakes, and who keeps the timer of the next delayed key: a state
+/// machine without I/O, for a runtime whose workers may stop waiting at any moment.
+///
+/// One waiter at a time keeps a timer. If it leaves or gets a key, another one takes the timer over; if nobody waits,
+/// the key is handed out as soon as somebody [looks](Self::look). The runtime has three duties: a waiter that is woken or
+/// whose time has come looks again, one that stops waiting [leaves](Self::leave), and after each change of the queue
+/// and each `look` or `leave` the runtime wakes whom [`wake`](Self::wake) names.
+///
+/// ```
+/// use core::time::Duration;
+/// use informer_core::{Instant, Turn, Waiters, WorkQueue};
+///
+/// let (now, mut queue, mut waiters) = (Instant::from_micros(0), WorkQueue::new(), Waiters::new());
+/// let due = now + Duration::from_secs(1);
+/// queue.add_after(now, "prod/web", Duration::from_secs(1));
+/// let (first, second) = (waiters.join(), waiters.join());
+/// assert_eq!(waiters.look(now, first, &mut queue), Turn::Wait(Some(due)));
+/// assert_eq!(waiters.look(now, second, &mut queue), Turn::Wait(None));
+/// // The first one is dropped, and with it its timer.
+/// waiters.leave(first);
+/// assert_eq!(waiters.wake(now, &mut queue), Some(second));
+/// assert_eq!(waiters.look(now, second, &mut queue), Turn::Wait(Some(due)));
+/// assert_eq!(waiters.look(due, second, &mut queue), Turn::Work("prod/web"));
+/// ```
+#[derive(Clone, Default, Debug)]
+pub struct Waiters {
+    /// Those that sleep; a lower number has waited for longer.
+    asleep: BTreeSet<u64>,
+    /// Those that were woken and have not looked since.
+    woken: BTreeSet<u64>,
+    /// Who sleeps no longer than until then, for the next delayed key.
+    timer: Option<(u64, Instant)>,
+    next: u64,
+}
+
+/// Names one that waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Waiter(u64);
+
+/// What a waiter does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn<K> {
+    /// Work on this key.
+    Work(K),
+    /// Sleep until it is woken, but no longer than until then.
+    Wait(Option<Instant>),
+    /// Stop: the queue is shut down.
+    Over,
+}
+
+impl Waiters {
+    /// Creates a set of waiters that is empty.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            asleep: BTreeSet::new(),
+            woken: BTreeSet::new(),
+            timer: None,
+            next: 0,
+        }
+    }
+
+    /// Adds a waiter, which has to [look](Self::look) first.
+    pub const fn join(&mut self) -> Waiter {
+        self.next += 1;
+        Waiter(self.next)
+    }
+
+    /// Takes a key for a waiter, or puts the waiter to sleep.
+    pub fn look<K: Ord + Clone, L>(
+        &mut self,
+        now: Instant,
+        waiter: Waiter,
+        queue: &mut WorkQueue<K, L>,
+    ) -> Turn<K> {
+        self.forget(waiter);
+        if let Some(key) = queue.take(now) {
+            return Turn::Work(key);
+        }
+        if queue.is_shut_down() {
+            return Turn::Over;
+        }
+        self.asleep.insert(waiter.0);
+        let due = queue.next_due().filter(|due| self.needs_timer(*due));
+        if let Some(due) = due {
+            self.timer = Some((waiter.0, due));
+        }
+        Turn::Wait(due)
+    }
+
+    /// Removes a waiter that has a key or stops waiting.
+    pub fn leave(&mut self, waiter: Waiter) {
+        if planted!(WakeLeavesToo) && self.is_woken(waiter) {
+            return;
+        }
+        let timer = self.timer;
+        self.forget(waiter);
+        if planted!(TimerLeavesToo) {
+            self.timer = timer;
+        }
+    }
+
+    /// Returns a waiter that has to look again; call it until there is none. One is woken for each key that can be handed
+    /// out, one if nobody keeps the timer of the next delayed key, and all after a shutdown.
+    pub fn wake<K: Ord + Clone, L>(
+        &mut self,
+        now: Instant,
+        queue: &mut WorkQueue<K, L>,
+    ) -> Option<Waiter> {
+        queue.bring_due(now);
+        let wanted = if queue.is_shut_down() {
+            usize::MAX
+        } else {
+            let keeper = queue.next_due().is_some_and(|due| self.needs_timer(due));
+            queue.waiting().max(keeper.into())
+        };
+        if self.woken.len() >= wanted {
+            return None;
+        }
+        let waiter = Waiter(*self.asleep.first()?);
+        self.forget(waiter);
+        self.woken.insert(waiter.0);
+        Some(waiter)
+    }
+
+    /// Returns whether a waiter was woken and has not looked since.
+    #[must_use]
+    pub fn is_woken(&self, waiter: Waiter) -> bool {
+        self.woken.contains(&waiter.0)
+    }
+
+    fn needs_timer(&self, due: Instant) -> bool {
+        self.timer.is_none_or(|(_, until)| due < until)
+    }
+
+    fn forget(&mut self, waiter: Waiter) {
+        self.asleep.remove(&waiter.0);
+        self.woken.remove(&waiter.0);
+        self.timer = self.timer.filter(|(keeper, _)| *keeper != waiter.0);
+    }
+}
