@@ -1,6 +1,6 @@
 //! What kubeconfig files hold, and how several are merged.
 //!
-//! The rules are those of `kubectl`; `tests/all/kubeconfig.rs` compares them.
+//! The rules are those of `kubectl`; `tests/all/kubeconfig` compares them.
 
 use std::path::{Path, PathBuf};
 

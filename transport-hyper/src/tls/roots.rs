@@ -226,4 +226,36 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_ca_is_trusted_while_it_is_valid() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let bundle = [(2000, 2010), (2005, 2020)].map(|(from, to)| {
+            let mut params = rcgen::CertificateParams::default();
+            params.not_before = rcgen::date_time_ymd(from, 1, 1);
+            params.not_after = rcgen::date_time_ymd(to, 1, 1);
+            params.self_signed(&key).unwrap().pem()
+        });
+        let roots = Roots::of(&[Secret(bundle.concat().into_bytes())]).unwrap();
+        for (year, valid, problem) in [
+            (1999, [false, false], "valid only in 365 d"),
+            (2001, [true, false], ""),
+            (2006, [true, true], ""),
+            (2015, [false, true], ""),
+            (2021, [false, false], "expired 366 d ago"),
+        ] {
+            let date = rcgen::date_time_ymd(year, 1, 1).unix_timestamp();
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(date.try_into().unwrap()));
+            assert_eq!(roots.valid(now), valid, "{year}");
+            assert_eq!(
+                roots.store(&valid).len(),
+                valid.iter().filter(|v| **v).count()
+            );
+            let said = roots.problem(now).unwrap_or_default();
+            assert!(
+                said.contains(problem) && said.is_empty() == problem.is_empty(),
+                "{said}"
+            );
+        }
+    }
 }

@@ -292,6 +292,41 @@ async fn a_client_certificate_in_files_is_looked_at_again() {
     }
 }
 
+/// A disk that does not answer, here a pipe that nobody writes to yet, holds up a request and no other task.
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_read_on_a_thread_that_may_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let (token, roots) = (folder.path().join("token"), folder.path().join("ca.crt"));
+    let ca = Ca::new();
+    std::fs::write(&roots, ca.certificate.pem()).unwrap();
+    let server = Server::start().await;
+    let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
+        .root_certificates_file(&roots)
+        .bearer_token_file(&token)
+        .build()
+        .unwrap();
+    std::fs::remove_file(&roots).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .args([&token, &roots])
+        .status();
+    assert!(made.unwrap().success());
+    let config = ca.server(&for_name("127.0.0.1"));
+    let (answer, request, ()) = tokio::join!(
+        transport.send(Get::new("/x")),
+        async { accept(&server, config).await.unwrap().serve("ok").await },
+        async {
+            // The task that writes runs on the same thread as the one that reads.
+            tokio::fs::write(&token, "abc").await.unwrap();
+            tokio::fs::write(&roots, ca.certificate.pem())
+                .await
+                .unwrap();
+        }
+    );
+    assert_eq!(answer.unwrap().0.status, 200);
+    assert!(request.contains("Bearer abc\r\n"), "{request}");
+}
+
 #[tokio::test]
 async fn another_name_can_be_wanted_of_the_server() {
     let (server, ca) = (Server::start().await, Ca::new());
