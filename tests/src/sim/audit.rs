@@ -23,7 +23,7 @@ impl Entries {
     pub fn of(snapshot: &Snapshot, scope: Scope) -> Self {
         let is_of = |slot: usize| match scope {
             Scope::Namespace(namespace) => KEYS[slot].0 == namespace,
-            Scope::All | Scope::Label(_) => true,
+            Scope::All | Scope::Label(_) | Scope::Half(_) => true,
         };
         let entries = KEY_NAMES.iter().zip(snapshot).enumerate();
         let entries = entries.filter(|(slot, _)| is_of(*slot));

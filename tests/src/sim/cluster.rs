@@ -11,7 +11,10 @@ use informer_mock::{
     Backend, Chunk, Config, FakeServer, Fault, HeadPoll, Instant, ResponseId, json,
 };
 
-use super::plan::{KEYS, Scope};
+use serde_json::Value;
+
+use super::engine::CUSTOM_GROUP;
+use super::plan::{Custom, KEYS, Scope, World};
 
 /// One state of one object. `n` is different for every write that ever was, so it says which one it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -96,6 +99,8 @@ struct Server {
 pub struct Cluster {
     config: Config,
     seed: u64,
+    custom: Option<Custom>,
+    frame_limit: usize,
     servers: [Server; 2],
     /// Which one answers new connections.
     pub route: usize,
@@ -120,16 +125,18 @@ pub struct Open {
 impl Cluster {
     /// Makes the servers.
     #[must_use]
-    pub fn new(seed: u64, config: &Config) -> Self {
+    pub fn new(world: &World, config: &Config) -> Self {
         let server = || Server {
-            fake: FakeServer::with_config(seed, config.clone()),
+            fake: fake(world.seed, config, world.custom),
             life: 0,
             lagging: false,
             visible: 1,
         };
         Self {
             config: config.clone(),
-            seed,
+            seed: world.seed,
+            custom: world.custom,
+            frame_limit: world.frame_limit.into(),
             servers: [server(), server()],
             route: 0,
             eras: vec![Era {
@@ -190,13 +197,45 @@ impl Cluster {
     }
 
     fn write(&mut self, write: Write) {
+        let metadata = self.metadata(&write);
         for server in &mut self.servers {
-            apply(&mut server.fake, &write);
+            apply(
+                &mut server.fake,
+                resource(self.custom),
+                &write,
+                metadata.clone(),
+            );
         }
         let era = self.era_mut();
         era.writes.push(write);
         era.version = write.version;
         self.high = self.high.max(write.version);
+    }
+
+    /// Returns the metadata of an object, apart from its names, as the writers of a custom resource leave it.
+    ///
+    /// In an object that is too large, the identity begins around the frame limit.
+    fn metadata(&self, write: &Write) -> Value {
+        let (Some(custom), Some(state)) = (self.custom, write.state) else {
+            return json!({});
+        };
+        let is_large = write.poison == Some(Poison::Large);
+        let padding = match self
+            .frame_limit
+            .checked_sub(60 + state.n as usize * 7 % 300)
+        {
+            Some(padding) if is_large => "p".repeat(padding),
+            _ => String::new(),
+        };
+        let managed = |text: String| json!([{ "manager": text, "name": "no" }]);
+        match (custom.skips_managed_fields, state.n % 2) {
+            (true, odd) => json!({
+                "annotations": { "note": padding },
+                "managedFields": managed("m".repeat(if odd == 1 { self.frame_limit } else { 0 })),
+            }),
+            (false, 0) => json!({ "annotations": { "note": padding } }),
+            (false, _) => json!({ "managedFields": managed(padding) }),
+        }
     }
 
     /// Takes a version for something else.
@@ -280,15 +319,25 @@ impl Cluster {
             writes: old.writes[..kept].to_vec(),
         };
         self.raw_restore |= !properly;
+        let metadata: Vec<Value> = era
+            .writes
+            .iter()
+            .map(|write| self.metadata(write))
+            .collect();
         for server in &mut self.servers {
             server.fake.go_down();
-            server.fake = FakeServer::with_config(self.seed, self.config.clone());
+            server.fake = fake(self.seed, &self.config, self.custom);
             server.life += 1;
             server.fake.tick(now);
             server.lagging = false;
-            for write in &era.writes {
+            for (write, metadata) in era.writes.iter().zip(&metadata) {
                 server.fake.set_version(write.version - 1);
-                apply(&mut server.fake, write);
+                apply(
+                    &mut server.fake,
+                    resource(self.custom),
+                    write,
+                    metadata.clone(),
+                );
             }
         }
         era.version = era.writes.last().map_or(1, |write| write.version);
@@ -315,7 +364,10 @@ impl Cluster {
         let (namespace, name) = KEYS[usize::from(slot)];
         let mut lost = false;
         for server in &mut self.servers {
-            lost |= server.fake.forget("pods", namespace, name).is_ok();
+            lost |= server
+                .fake
+                .forget(resource(self.custom), namespace, name)
+                .is_ok();
         }
         if lost {
             // For the reference it is gone from the next version on, which it is to whoever lists.
@@ -497,25 +549,40 @@ pub enum Expected {
     OlderThan(State),
 }
 
-fn apply(server: &mut FakeServer, write: &Write) {
+/// The resource that is listed and watched, as the fake server knows it.
+const fn resource(custom: Option<Custom>) -> &'static str {
+    match custom {
+        Some(_) => "pods.example.com",
+        None => "pods",
+    }
+}
+
+fn fake(seed: u64, config: &Config, custom: Option<Custom>) -> FakeServer {
+    let mut fake = FakeServer::with_config(seed, config.clone());
+    if custom.is_some() {
+        fake.add_resource(CUSTOM_GROUP, "v1", "pods", "Pod", true);
+    }
+    fake
+}
+
+fn apply(server: &mut FakeServer, resource: &str, write: &Write, mut metadata: Value) {
     let (namespace, name) = KEYS[usize::from(write.slot)];
     let Some(state) = write.state else {
         // It is there: the reference has said so.
-        let _ = server.delete("pods", namespace, name);
+        let _ = server.delete(resource, namespace, name);
         return;
     };
     let filler = match write.poison {
         Some(Poison::Large) => "x".repeat(5000),
         _ => String::new(),
     };
+    metadata["name"] = name.into();
+    metadata["namespace"] = namespace.into();
+    metadata["uid"] = format!("u{}", state.uid).into();
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    metadata["labels"] = json!({ "app": format!("l{}", state.label) });
     let data = json!({
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": format!("u{}", state.uid),
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": { "app": format!("l{}", state.label) },
-        },
+        "metadata": metadata,
         // Bytes of every length of UTF-8, for cuts in the middle of them.
         "note": "ü€𝄞\\\"\u{1}",
         "n": if write.poison == Some(Poison::Undecodable) { json!("?") } else { json!(state.n) },
@@ -523,5 +590,5 @@ fn apply(server: &mut FakeServer, write: &Write) {
         // No two writes say the same.
         "write": state.n,
     });
-    let _ = server.apply("pods", data);
+    let _ = server.apply(resource, data);
 }

@@ -10,7 +10,7 @@ use informer_core::{
 };
 
 use super::cluster::State;
-use super::plan::{KEY_NAMES, Scope, World};
+use super::plan::{KEY_NAMES, Scope, World, half_of};
 
 /// What the decoder keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,7 +248,12 @@ pub(super) fn informer<S: SimStorage>(
     config: ReflectorConfig,
     seed: u64,
 ) -> Informer<OwnedResource, Decoder, S> {
-    let mut informer = Informer::new(resource(world.scopes[0]), decode as Decoder, config, seed);
+    let mut informer = Informer::new(
+        resource(world, world.scopes[0]),
+        decode as Decoder,
+        config,
+        seed,
+    );
     let added = informer.cache_mut().add_index("app", S::by_label());
     assert!(added.is_ok(), "there is room for an index");
     informer
@@ -262,7 +267,10 @@ pub(super) fn config(world: &World) -> ReflectorConfig {
             Initial::List
         },
         page_size: (world.page > 0).then_some(world.page.into()),
-        frame_limit: 4096,
+        frame_limit: world.frame_limit.into(),
+        skip_managed_fields: world
+            .custom
+            .is_some_and(|custom| custom.skips_managed_fields),
         remember_stream_refusal: world.remember_refusal,
         client_go: world.client_go,
         ..ReflectorConfig::default()
@@ -270,8 +278,9 @@ pub(super) fn config(world: &World) -> ReflectorConfig {
 }
 
 /// What a source asks for.
-pub(super) fn resource(scope: Scope) -> OwnedResource {
-    let pods = Resource::new("", "v1", "pods").kind("Pod");
+pub(super) fn resource(world: &World, scope: Scope) -> OwnedResource {
+    let group = world.custom.map_or("", |_| CUSTOM_GROUP);
+    let pods = Resource::new(group, "v1", "pods").kind("Pod");
     match scope {
         Scope::All => pods.into(),
         Scope::Namespace(namespace) => pods.namespace(namespace).into(),
@@ -279,8 +288,12 @@ pub(super) fn resource(scope: Scope) -> OwnedResource {
             let selector = format!("app=l{label}");
             pods.labels(&selector).into()
         }
+        Scope::Half(half) => pods.shard(half_of(half)).into(),
     }
 }
+
+/// The group of a custom resource.
+pub(super) const CUSTOM_GROUP: &str = "example.com";
 
 /// An `Informer`.
 pub(super) struct One<S: Storage<Text: PartialEq>>(pub(super) Informer<OwnedResource, Decoder, S>);
@@ -395,7 +408,7 @@ impl<S: SimStorage> Parts<S> {
         assert!(added.is_ok(), "there is room for an index");
         let reflector = |(index, scope): (usize, &Scope)| {
             Reflector::new(
-                resource(*scope),
+                resource(world, *scope),
                 config.clone(),
                 seed.wrapping_add(index as u64),
             )

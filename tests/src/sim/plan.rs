@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use informer_core::{Shard, ShardBy};
+
 use super::cluster::{Poison, State};
 use super::entropy::Entropy;
 use super::faults::FaultKind;
@@ -31,6 +33,8 @@ pub enum Scope {
     Namespace(&'static str),
     /// Those with one label, in all namespaces.
     Label(u8),
+    /// One half by uid. The server sends both.
+    Half(u8),
 }
 
 impl Scope {
@@ -41,8 +45,25 @@ impl Scope {
             Self::All => true,
             Self::Namespace(namespace) => KEYS[usize::from(slot)].0 == namespace,
             Self::Label(label) => state.label == label,
+            Self::Half(half) => half_of(half).has(&format!("u{}", state.uid)),
         }
     }
+}
+
+/// Returns one half of all uids.
+///
+/// # Panics
+/// Panics unless `half` is 0 or 1.
+#[must_use]
+pub fn half_of(half: u8) -> Shard {
+    Shard::of(ShardBy::Uid, half.into(), 2).expect("there are two halves")
+}
+
+/// A custom resource: the API server sorts its members, so the identity follows annotations and managedFields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Custom {
+    /// The decoder skips managedFields, and objects of use exceed the frame limit only because of them.
+    pub skips_managed_fields: bool,
 }
 
 /// How the world is.
@@ -86,6 +107,10 @@ pub struct World {
     pub room: u8,
     /// What is odd about the server's watches.
     pub oddity: Oddity,
+    /// The resource is a custom one.
+    pub custom: Option<Custom>,
+    /// How many bytes an object may have.
+    pub frame_limit: u16,
 }
 
 /// What is odd about the watches of a server.
@@ -224,6 +249,7 @@ impl Plan {
             11 => Oddity::Uncached,
             _ => Oddity::None,
         };
+        world.customize(entropy);
         Self { world, actions }
     }
 }
@@ -259,6 +285,22 @@ impl World {
             full: entropy.one_in(3),
             room: 0,
             oddity: Oddity::None,
+            custom: None,
+            frame_limit: 4096,
+        }
+    }
+
+    /// Makes some worlds one of a custom resource, and some of these one of a shard.
+    fn customize(&mut self, entropy: &mut Entropy<'_>) {
+        if !entropy.one_in(4) {
+            return;
+        }
+        self.frame_limit = entropy.pick(&[4096, 1024, 2048]);
+        self.custom = Some(Custom {
+            skips_managed_fields: entropy.one_in(3),
+        });
+        if self.scopes == [Scope::All] && entropy.one_in(2) {
+            self.scopes = &[Scope::Half(0)];
         }
     }
 

@@ -115,7 +115,7 @@ struct Run {
 impl Run {
     fn new(plan: &Plan, trace: bool, make: &MakeEngine) -> Self {
         let world = plan.world.clone();
-        let cluster = Cluster::new(world.seed, &config(&world));
+        let cluster = Cluster::new(&world, &config(&world));
         let client = Client::new(make(&world, world.seed), &world);
         Self {
             cluster,

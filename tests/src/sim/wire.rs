@@ -10,8 +10,7 @@ use super::plan::{KEY_NAMES, KEYS};
 /// What one source should know.
 #[derive(Clone, Debug, Default)]
 pub struct Wire {
-    /// The version reached: one of these. More than one where an event was too large to say for sure; none before the
-    /// first list.
+    /// The version reached, if any; none before the first list.
     pub versions: Vec<u64>,
     /// The version of the last complete picture.
     pub listed: Option<u64>,
@@ -313,10 +312,7 @@ impl Wire {
                 if reading.initial {
                     return;
                 }
-                if object["filler"].as_str().unwrap_or_default().is_empty() {
-                    self.versions.clear();
-                }
-                self.versions.extend(version);
+                self.versions = version.into_iter().collect();
             }
             Some(_) => reading.events += 1,
             None => reading.broken = true,

@@ -108,7 +108,7 @@ pub(super) fn each(
         for slot in 0..world.keys {
             let belongs = match scope {
                 Scope::Namespace(namespace) => KEYS[usize::from(slot)].0 == *namespace,
-                Scope::All | Scope::Label(_) => true,
+                Scope::All | Scope::Label(_) | Scope::Half(_) => true,
             };
             if !belongs {
                 continue;

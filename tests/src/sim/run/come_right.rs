@@ -88,7 +88,7 @@ impl Run {
     /// Looks for what a server's lies have left in the cache. Where it finds nothing there is nothing.
     fn audit(&mut self, source: usize) -> Result<(), Failed> {
         let scope = self.world.scopes[source];
-        let resource = resource(scope);
+        let resource = resource(&self.world, scope);
         let mut audit = Audit::new(AuditConfig::new(Duration::from_secs(300)), 1);
         let start = self.now;
         while self.now.saturating_duration_since(start) < PATIENCE {
