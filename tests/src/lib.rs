@@ -6,6 +6,8 @@ pub mod conformance;
 pub mod demo;
 #[cfg(feature = "runtime")]
 mod events;
+#[cfg(feature = "runtime")]
+mod example;
 pub mod fuzzing;
 pub mod journal;
 pub mod memory;
@@ -17,6 +19,8 @@ pub mod sim;
 
 #[cfg(feature = "runtime")]
 pub use events::{PATIENCE, next, shown};
+#[cfg(feature = "runtime")]
+pub use example::example;
 
 /// Shows a line, also where the test passes.
 pub fn say(line: &str) {

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Uri};
 use informer_core::OwnedResource;
@@ -46,6 +47,8 @@ pub struct Cluster {
     client: Client,
     config: Config,
     file: Kubeconfig,
+    /// The definitions that were made by this and its clones.
+    made: Arc<Mutex<Vec<String>>>,
 }
 
 impl Cluster {
@@ -62,6 +65,7 @@ impl Cluster {
             client,
             config,
             file,
+            made: Arc::default(),
         })
     }
 
@@ -194,7 +198,7 @@ impl Cluster {
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": { "name": format!("{plural}.{group}") },
+            "metadata": { "name": format!("{plural}.{group}"), "labels": { "made-by": "informer-tests" } },
             "spec": {
                 "group": group,
                 "scope": "Namespaced",
@@ -207,6 +211,7 @@ impl Cluster {
                 }],
             },
         });
+        self.made().push(format!("{plural}.{group}"));
         let (status, answer) = self
             .request(Method::POST, DEFINITIONS, Some(&definition))
             .await?;
@@ -225,6 +230,23 @@ impl Cluster {
         };
         self.serves(&table).await?;
         Ok(table)
+    }
+
+    /// Deletes every definition that was made by this and its clones, and all objects with them, however a test ended.
+    ///
+    /// # Errors
+    /// Fails where the server does not answer.
+    pub async fn clean_up(&self) -> Outcome {
+        let made = core::mem::take(&mut *self.made());
+        for definition in made {
+            let path = format!("{DEFINITIONS}/{definition}");
+            self.request(Method::DELETE, &path, None).await?;
+        }
+        Ok(())
+    }
+
+    fn made(&self) -> MutexGuard<'_, Vec<String>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until this server serves a table.
@@ -392,16 +414,6 @@ impl Table {
             (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
         });
         Ok((state.collect(), text(&list["metadata"]["resourceVersion"])))
-    }
-
-    /// Takes the definition away, and all objects with it.
-    ///
-    /// # Errors
-    /// Fails where the server does not answer.
-    pub async fn drop_all(&self) -> Outcome {
-        let path = format!("{DEFINITIONS}/{}", self.definition);
-        self.cluster.request(Method::DELETE, &path, None).await?;
-        Ok(())
     }
 }
 

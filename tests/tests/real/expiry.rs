@@ -57,7 +57,7 @@ pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outc
     let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
     ensure((adds, updates, deletes, unseen) == (46, 2, 1, 1), &subject)?;
     drop(server);
-    table.drop_all().await
+    Ok(())
 }
 
 /// A watch that comes back after more than the watch cache keeps.
@@ -109,5 +109,5 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
 {subject}"
         ),
     )?;
-    table.drop_all().await
+    Ok(())
 }

@@ -16,8 +16,10 @@ mod shards;
 mod silence;
 mod soak;
 
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::time::Duration;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -211,16 +213,19 @@ fn main() -> ExitCode {
                     .worker_threads(1)
                     .enable_all()
                     .build()?;
-                runtime.block_on(async {
-                    let cluster = Cluster::open(&kubeconfig).await?;
-                    let context = Context {
-                        cluster,
-                        protocol,
-                        kubeconfig,
-                        folder,
-                    };
-                    Ok(load.run(run(context)).await?)
-                })
+                let cluster = runtime.block_on(Cluster::open(&kubeconfig))?;
+                let context = Context {
+                    cluster: cluster.clone(),
+                    protocol,
+                    kubeconfig,
+                    folder,
+                };
+                let test = AssertUnwindSafe(|| runtime.block_on(load.run(run(context))));
+                let outcome = catch_unwind(test);
+                // A test that fails leaves nothing behind either.
+                let cleaned = runtime.block_on(cluster.clean_up());
+                outcome.unwrap_or_else(|panic| resume_unwind(panic))?;
+                Ok(cleaned?)
             });
             trials.push(trial.with_ignored_flag(!can));
         }

@@ -65,5 +65,5 @@ pub(crate) async fn goaway_drains(context: Context) -> Outcome {
     ));
     ensure(proxy.accepted() > 1, "no connection was sent away")?;
     drop(server);
-    table.drop_all().await
+    Ok(())
 }

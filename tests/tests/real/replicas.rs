@@ -290,6 +290,5 @@ pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> 
     ensure(wrong.is_empty(), format_args!("{wrong:?}"))?;
     ensure(moved > 10, format_args!("{moved} keys changed hands"))?;
     replicas.iter().for_each(One::kill);
-    leases.drop_all().await?;
-    keys.drop_all().await
+    Ok(())
 }
