@@ -2,7 +2,7 @@
 
 use informer_hyper::TowerTransport;
 use informer_tokio::{Controller, Failure, Informer, Key, Lister};
-use informer_tokio::{Raw, RawJson, Resource, Task, boxed};
+use informer_tokio::{Raw, RawJson, Resource, StopSignal, Task, boxed};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, client::Body};
@@ -30,8 +30,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         .workers(4)
         .on_failure(report);
     let handle = controller.handle();
+    let mut signal = StopSignal::new()?;
     tokio::spawn(async move {
-        let _ = tokio::signal::ctrl_c().await;
+        signal.recv().await;
         handle.stop();
     });
     let lister = namespaces.lister();

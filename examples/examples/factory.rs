@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use informer_examples::terminal::say;
 use informer_hyper::HyperTransport;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::{BoxTransport, Factory, Handlers, boxed, kind};
@@ -88,10 +89,4 @@ fn say_all(error: &informer_tokio::NotSynced) {
     for missing in &error.missing {
         say(&format!("! {missing}"));
     }
-}
-
-fn say(line: &str) {
-    use std::io::Write as _;
-    // Where nobody reads there is nobody to tell.
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

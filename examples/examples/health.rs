@@ -4,10 +4,11 @@
 //! forbidden; another address is its argument.
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
-use informer_tokio::{Factory, HandlerOptions, Handlers, Page, RawJson, boxed};
+use informer_tokio::{Factory, HandlerOptions, Handlers, Page, RawJson, StopSignal, boxed};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    let mut signal = StopSignal::new()?;
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
     mock.with(|server| {
@@ -28,6 +29,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let address = address.as_deref().unwrap_or("127.0.0.1:8080");
     let listener = tokio::net::TcpListener::bind(address).await?;
     let page = Page::new("the example health").factory(&factory);
-    axum::serve(listener, page.router()).await?;
+    tokio::select! {
+        served = axum::serve(listener, page.router()) => served?,
+        () = signal.recv() => factory.shutdown().await,
+    }
     Ok(())
 }

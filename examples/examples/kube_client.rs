@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use informer_examples::terminal::say;
 use informer_hyper::TowerTransport;
 use informer_tokio::{Informer, Raw, Resource};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -29,7 +30,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     tokio::spawn(driver.run());
     maps.synced_within(Duration::from_secs(30)).await?;
     let lister = maps.lister();
-    println_all(lister.list().iter().map(|map| map.key().to_string()));
+    for map in lister.list() {
+        say(map.key().as_str());
+    }
 
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let map = ConfigMap {
@@ -46,18 +49,11 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         tokio::time::sleep(Duration::from_millis(100)).await;
         waits += 1;
     }
-    println_all([format!(
+    say(&format!(
         "{namespace}/{name} is in the cache after about {} ms",
         waits * 100
-    )]);
+    ));
     api.delete(&name, &DeleteParams::default()).await?;
     maps.stop();
     Ok(())
-}
-
-#[expect(clippy::print_stdout, reason = "it is an example")]
-fn println_all(lines: impl IntoIterator<Item = String>) {
-    for line in lines {
-        println!("{line}");
-    }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use informer_examples::measure::Usage;
+use informer_examples::terminal::say;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::{Handlers, Informer, Raw, RawJson, Resource};
 
@@ -34,11 +35,11 @@ type Server = Mock<FakeServer, TokioClock>;
 type Failure = Box<dyn core::error::Error>;
 
 #[tokio::main]
-#[allow(clippy::print_stdout, clippy::print_stderr)] // A program of the command line.
+#[expect(clippy::print_stderr)] // A program of the command line.
 async fn main() -> ExitCode {
     match run(&Options::parse()).await {
         Ok(lines) => {
-            println!("{}", lines.join("\n"));
+            say(&lines.join("\n"));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -17,6 +17,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use informer_core::{Decode, json};
 use informer_examples::measure::{Change, STAMP, Tally, percentiles};
+use informer_examples::terminal::say;
 use informer_hyper::HyperTransport;
 use informer_tokio::{
     Entry, EventHandler, HandlerOptions, Handlers, Informer, Initial, Json, Meta, Metadata, Packed,
@@ -73,7 +74,7 @@ enum First {
 }
 
 #[tokio::main]
-#[allow(clippy::print_stdout, clippy::print_stderr)] // A program of the command line.
+#[expect(clippy::print_stderr)] // A program of the command line.
 async fn main() -> ExitCode {
     let options = Options::parse();
     let done = match options.form {
@@ -96,7 +97,7 @@ async fn main() -> ExitCode {
     };
     match done {
         Ok(lines) => {
-            println!("{lines}");
+            say(&lines);
             ExitCode::SUCCESS
         }
         Err(error) => {

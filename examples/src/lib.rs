@@ -1,6 +1,7 @@
 //! The examples are in `examples/`. This crate has what they share, and has the code in the documents compiled and run.
 
 pub mod measure;
+pub mod terminal;
 
 /// The code in `README.md`.
 #[cfg(doctest)]

@@ -11,6 +11,10 @@ pub(crate) fn advice(
     resource: Resource<'_>,
     message: &str,
 ) -> Option<String> {
+    // As servers written in Go answer, the API server among them.
+    if message.contains("HTTP request to an HTTPS server") {
+        return Some("The port speaks HTTPS: use an `https://` URL.".to_owned());
+    }
     Some(match class {
         "forbidden" => grant(phase, resource),
         "unauthorized" => "The server does not accept the credentials: the token or the client certificate is missing, \

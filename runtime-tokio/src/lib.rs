@@ -49,6 +49,7 @@
 //! - `kube`: every type that `kube::CustomResource` derives is one too, and so is every type of k8s-openapi.
 //! - `metrics`: figures go to the `metrics` facade.
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
+//! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
 
 /// Tells whether a bug is planted: see `informer_core::planted`.
 #[cfg(informer_planted)]
@@ -102,6 +103,8 @@ mod registered;
 mod replica;
 mod seat;
 mod shared;
+#[cfg(feature = "signal")]
+mod signal;
 mod sink;
 mod status;
 #[cfg(feature = "zstd")]
@@ -136,6 +139,8 @@ pub use page::Page;
 pub use queue::{Work, WorkQueue};
 pub use registered::HandlerHandle;
 pub use replica::{MembersClient, Replica, ReplicaWork};
+#[cfg(feature = "signal")]
+pub use signal::StopSignal;
 pub use subscription::{Event, Subscription};
 pub use timer::TokioTimer;
 pub use wait::{HasSynced, wait_for_sync};

@@ -19,10 +19,11 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use cluster::{Cluster, Demo, say};
+use cluster::{Cluster, Demo};
 use informer_core::Transport;
+use informer_examples::terminal::{log, say};
 use informer_mock::json;
-use informer_tokio::{Handlers, Informer, Typed, WorkQueue, wait_for_sync};
+use informer_tokio::{Handlers, Informer, StopSignal, Typed, WorkQueue, wait_for_sync};
 use policy::{Namespace, Pod, Policy};
 
 /// Renders NetworkPolicies for nftables.
@@ -33,25 +34,22 @@ struct Arguments {
     /// Where the text goes.
     #[arg(long, default_value = "firewall.nft")]
     file: PathBuf,
-    /// Ends after so many seconds.
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    cluster::log();
+    log("warn");
     let arguments = Arguments::parse();
+    let mut signal = StopSignal::new()?;
     let (transport, _demo) = arguments.cluster.connect(demo).await?;
-    let end = async {
-        match arguments.seconds {
-            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-            None => core::future::pending().await,
-        }
-    };
     tokio::select! {
         ended = run(transport, &arguments.file) => ended,
-        () = end => Ok(()),
+        () = cluster::after(arguments.seconds) => Ok(()),
+        // Between two writes, or before the new file replaces the old one: the text on disk is always whole.
+        () = signal.recv() => Ok(()),
     }
 }
 

@@ -4,11 +4,12 @@ use core::time::Duration;
 use std::io;
 
 use informer_core::Transport;
+use informer_examples::terminal::say;
 use informer_tokio::{Controller, Driver, Informer, Json, Lister, Task, Typed, kind};
 use serde::Deserialize;
 
 use super::balancer::{Balancer, Route};
-use super::cluster::{Demo, say};
+use super::cluster::Demo;
 use super::service;
 
 /// What is needed of a Service.

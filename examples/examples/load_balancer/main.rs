@@ -21,8 +21,10 @@ use std::path::PathBuf;
 
 use balancer::Balancer;
 use clap::{Parser, Subcommand};
-use cluster::{Cluster, say};
+use cluster::Cluster;
+use informer_examples::terminal::{log, say};
 use informer_mock::json;
+use informer_tokio::StopSignal;
 
 /// Brings Services to a load balancer that is a file.
 #[derive(Parser)]
@@ -35,7 +37,7 @@ struct Arguments {
     /// Every Service is looked at again after so many seconds; 0 is never.
     #[arg(long, default_value_t = 10)]
     resync: u64,
-    /// Ends after so many seconds.
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
     #[command(subcommand)]
@@ -53,7 +55,7 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    cluster::log();
+    log("warn");
     let arguments = Arguments::parse();
     let balancer = Balancer::new(arguments.file);
     if let Some(Command::Break { service }) = arguments.command {
@@ -62,17 +64,19 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         }
         return Ok(());
     }
+    let mut signal = StopSignal::new()?;
     let (transport, _demo) = arguments.cluster.connect(controller::demo).await?;
     let resync = Duration::from_secs(arguments.resync);
     let (services, driver, controller) = controller::new(transport, resync);
     tokio::spawn(driver.run());
     let handle = controller.handle();
-    if let Some(seconds) = arguments.seconds {
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
-            handle.stop();
-        });
-    }
+    tokio::spawn(async move {
+        tokio::select! {
+            () = cluster::after(arguments.seconds) => {}
+            () = signal.recv() => {}
+        }
+        handle.stop();
+    });
     let lister = services.lister();
     let reconcile = move |task| controller::reconcile(task, lister.clone(), balancer.clone());
     let stopped = controller.run(reconcile).await?;

@@ -2,6 +2,7 @@
 
 use core::future::Future;
 
+use informer_examples::terminal::say;
 use informer_hyper::TowerTransport;
 use informer_tokio::{
     BoxTransport, Controller, Failure, Informer, Key, NotSynced, Raw, RawJson, Resource, Stopped,
@@ -14,7 +15,7 @@ use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cluster::{Demo, say};
+use super::cluster::Demo;
 use super::web;
 
 /// What is needed of a Web.

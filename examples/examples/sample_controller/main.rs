@@ -12,11 +12,11 @@ mod controller;
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
-
 use clap::Parser;
-use cluster::{Cluster, Demo, say};
+use cluster::{Cluster, Demo};
+use informer_examples::terminal::{log, say};
 use informer_mock::json;
+use informer_tokio::StopSignal;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
@@ -28,15 +28,16 @@ struct Arguments {
     /// How many Webs are seen to at a time.
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// Ends after so many seconds.
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    cluster::log();
+    log("warn");
     let arguments = Arguments::parse();
+    let mut signal = StopSignal::new()?;
     let (client, demo) = client(&arguments.cluster).await?;
     if let Some(demo) = demo {
         tokio::spawn(show(demo));
@@ -48,10 +49,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let handle = controller.controller.handle();
     tokio::spawn(drivers);
     tokio::spawn(async move {
-        match arguments.seconds {
-            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-            // An error is that there is no such signal here; then only killing ends it.
-            None => drop(tokio::signal::ctrl_c().await),
+        tokio::select! {
+            () = cluster::after(arguments.seconds) => {}
+            () = signal.recv() => {}
         }
         handle.stop();
     });
@@ -78,7 +78,7 @@ async fn client(cluster: &Cluster) -> Result<(Client, Option<Demo>), Box<dyn cor
 
 /// What somebody does in the cluster while the controller runs.
 async fn show(demo: Demo) {
-    let wait = || tokio::time::sleep(Duration::from_secs(2));
+    let wait = || cluster::after(Some(2));
     // The objects are there, so none of this fails.
     wait().await;
     say("somebody wants 5 replicas of the shop");

@@ -1,7 +1,9 @@
 //! Which API server an example asks: the one that is named, or one that it starts itself.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
+use informer_examples::terminal::say;
 use informer_hyper::{HyperTransport, Kubeconfig};
 
 use informer_mock::{FakeServer, Mock, TokioClock, serve};
@@ -51,17 +53,10 @@ pub(crate) async fn start(fill: impl FnOnce(&Demo)) -> std::io::Result<(Demo, St
     Ok((mock, url))
 }
 
-/// Shows on standard error what goes wrong, such as a cluster that lacks a resource; `RUST_LOG` asks for more.
-pub(crate) fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| "warn".into()))
-        .with_writer(std::io::stderr)
-        .init();
-}
-
-/// Shows a line.
-#[expect(clippy::print_stdout, reason = "it is an example")]
-pub(crate) fn say(line: &str) {
-    println!("{line}");
+/// Waits for so many seconds, or for ever.
+pub(crate) async fn after(seconds: Option<u64>) {
+    match seconds {
+        Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+        None => core::future::pending().await,
+    }
 }

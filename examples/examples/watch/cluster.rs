@@ -34,15 +34,23 @@ impl Cluster {
             let transport = HyperTransport::builder(url).build().map_err(line)?;
             return Ok(Self::at(transport));
         }
+        let named = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
         let config = match choice.kubeconfig {
             Some(path) => Some(Kubeconfig::from_file(path).map_err(line)?),
             None => Kubeconfig::load().map_err(line)?,
         };
+        // Somebody who names a file does not want the demo.
+        if let (None, Some(paths)) = (&config, &named) {
+            let paths = paths.display();
+            return Err(format!("KUBECONFIG={paths}: there is no such file"));
+        }
         let config = match (config, choice.context) {
             (Some(config), Some(name)) => Some(config.context(name)),
             // A file without a current context is one where nothing was chosen yet.
             (Some(config), None)
-                if choice.kubeconfig.is_none() && !config.has_current_context() =>
+                if choice.kubeconfig.is_none()
+                    && named.is_none()
+                    && !config.has_current_context() =>
             {
                 None
             }
@@ -87,7 +95,7 @@ impl Cluster {
         tokio::spawn(serving.run());
         let _ = writeln!(
             io::stderr(),
-            "No server was named: a demo server is at {url}. Its Pods change all the time; it cuts connections every \
+            "No server was named: a demo server is at {url} and its Pods change all the time; it cuts connections every \
              {} s and forgets history every {} s. Ctrl-C ends it.",
             cuts.as_secs(),
             compactions.as_secs()

@@ -5,25 +5,33 @@
 
 mod cluster;
 mod discovery;
+mod follow;
+mod heard;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod writer;
 
-use core::time::Duration;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use cluster::{Choice, Cluster};
-use informer_core::wire::ErrorClass;
-use informer_core::{Decode, FailureKind, OwnedResource, ResourceError, View};
-use informer_tokio::{Entry, Event, Informer, Initial, Level, Packed, Problem, Raw, Report};
-use serde_json::json;
-use tokio::sync::mpsc;
+use informer_core::{OwnedResource, ResourceError};
+use informer_examples::terminal;
+use informer_tokio::{Packed, Raw, StopSignal};
+
+const EXIT: &str = "\
+Exit status:
+  0  it was ended by --seconds, SIGINT (Ctrl-C) or SIGTERM, or the reader of its output is gone
+  1  an error, among them: the resource cannot be listed; --seconds are over and nothing is synced; the output cannot be \
+     written
+  2  wrong arguments";
 
 /// Lists and watches a resource of a Kubernetes API server, and shows what changes.
 #[derive(Parser)]
-#[command(name = "watch")]
+#[command(name = "watch", after_help = EXIT)]
 struct Options {
     /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`; other names, short ones and kinds
     /// are looked up at the server
@@ -49,6 +57,14 @@ struct Options {
     /// Only this namespace; left out, all of them
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
+
+    /// All namespaces, whatever --namespace says
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+
+    /// Accepted as `kubectl get` does; this program always watches
+    #[arg(short = 'w', long = "watch")]
+    _watch: bool,
 
     /// Only objects with these labels, such as `app=web,tier in (front,back)`
     #[arg(short = 'l', long, value_name = "LABELS", value_parser = parse_selector)]
@@ -78,7 +94,7 @@ struct Options {
     #[arg(long)]
     client_go: bool,
 
-    /// Ends after so many seconds; left out, at Ctrl-C
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
 
@@ -113,19 +129,24 @@ fn parse_selector(text: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let options = Options::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| "off,informer_hyper=warn".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .init();
-    match run(options).await {
+    terminal::log("off,informer_hyper=warn");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let result = runtime
+        .map_err(|error| format!("no threads can be started: {error}"))
+        .and_then(|runtime| {
+            let result = runtime.block_on(run(options));
+            // A thread that writes to a full pipe does not end.
+            runtime.shutdown_background();
+            result
+        });
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            // Standard error may be gone as well; there is nobody left to tell then.
+            // Standard error may be gone as well; the exit code remains.
             let _ = writeln!(io::stderr(), "error: {message}");
             ExitCode::FAILURE
         }
@@ -133,6 +154,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<(), String> {
+    let mut signal = StopSignal::new().map_err(|error| format!("no signal handler: {error}"))?;
+    let (resource, cluster) = tokio::select! {
+        found = find(&options) => found?,
+        () = signal.recv() => return Ok(()),
+    };
+    match options.keep {
+        Keep::Whole => follow::watch(options, resource, cluster, Raw, &mut signal).await,
+        Keep::Packed => follow::watch(options, resource, cluster, Packed::new(), &mut signal).await,
+    }
+}
+
+/// Finds the server, and the resource there.
+async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
     // What no server knows either is said before one is asked.
     let known = options.resource.parse::<OwnedResource>();
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
@@ -157,334 +191,5 @@ async fn run(options: Options) -> Result<(), String> {
         Err(error) if cluster.is_demo => return Err(format!("'{}': {error}", options.resource)),
         Err(_) => discovery::find(&mut cluster.transport, &options.resource).await?,
     };
-    match options.keep {
-        Keep::Whole => watch(options, resource, cluster, Raw).await,
-        Keep::Packed => watch(options, resource, cluster, Packed::new()).await,
-    }
-}
-
-async fn watch<D>(
-    options: Options,
-    resource: OwnedResource,
-    cluster: Cluster,
-    decode: D,
-) -> Result<(), String>
-where
-    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
-{
-    let server = cluster.transport.url();
-    let resource = resource.as_ref();
-    let screen = Arc::new(Mutex::new(Screen::new(
-        options.output,
-        resource.plural == "pods",
-    )));
-    let (fatal, mut failures) = mpsc::unbounded_channel();
-    let mut builder = Informer::builder(cluster.transport, resource, decode)
-        .resync(Duration::from_secs(options.resync))
-        .initial(match options.initial {
-            First::List => Initial::List,
-            First::Stream => Initial::Stream,
-        })
-        .on_report({
-            let (screen, client_go) = (Arc::clone(&screen), options.client_go);
-            move |report| {
-                if let Some(advice) = cannot_work(report, client_go, &server)
-                    && lock(&screen).is_new()
-                {
-                    // The receiver lives until the end of `watch`.
-                    let _ = fatal.send(format!("{report}{advice}"));
-                } else if !client_go || report.level > Level::Debug {
-                    lock(&screen).report(report);
-                }
-            }
-        });
-    if let Some(namespace) = &options.namespace {
-        builder = builder.namespace(namespace);
-    }
-    if let Some(selector) = &options.selector {
-        builder = builder.labels(selector);
-    }
-    if let Some(selector) = &options.field_selector {
-        builder = builder.fields(selector);
-    }
-    if let Some(size) = options.page_size {
-        builder = builder.page_size(size);
-    }
-    if options.client_go {
-        builder = builder.client_go();
-    }
-    let (informer, driver) = builder.build();
-    let mut events = informer.subscribe();
-    let driver = tokio::spawn(driver.run());
-
-    let end = async {
-        match options.seconds {
-            Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-            None => core::future::pending().await,
-        }
-    };
-    tokio::pin!(end);
-    let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        tokio::select! {
-            () = &mut end => break,
-            _ = tokio::signal::ctrl_c() => break,
-            Some(message) = failures.recv() => {
-                return Err(message);
-            }
-            event = events.recv() => {
-                let Some(event) = event else { break };
-                if lock(&screen).event(&event, &informer).is_err() {
-                    return Ok(()); // Nobody reads any more.
-                }
-            }
-            _ = ticks.tick() => lock(&screen).status(&informer),
-        }
-    }
-    informer.stop();
-    let _ = driver.await;
-    lock(&screen).summary(&informer);
-    Ok(())
-}
-
-/// Says what to do about a failure of a kind that does not mend itself when it is the first thing that happens.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "what mends itself is the rest"
-)]
-fn cannot_work(report: &Report<'_>, client_go: bool, server: &str) -> Option<String> {
-    match report.problem {
-        Problem::Transport(FailureKind::Refused | FailureKind::Dns) => Some(format!(
-            ". Is {server} the right address, and does the server run?"
-        )),
-        // These say by themselves what is wrong.
-        Problem::Transport(FailureKind::Tls | FailureKind::Other) => Some(String::new()),
-        // client-go goes on here, for somebody may give access, and so does a controller.
-        Problem::Answer { class, .. } if !client_go => match class {
-            ErrorClass::Unauthorized => Some(format!(
-                ". {server} does not take the credentials: is the token or the certificate of this cluster, and \
-                 still good?"
-            )),
-            ErrorClass::Forbidden => Some(". Who may list and watch may see it.".to_owned()),
-            ErrorClass::NotFound => Some(format!(". {server} has no such resource.")),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn lock(screen: &Mutex<Screen>) -> std::sync::MutexGuard<'_, Screen> {
-    screen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn figures<V>(informer: &Informer<V>) -> String {
-    let health = informer.health();
-    format!(
-        "{} objects, resourceVersion {}, {} relists",
-        health.objects,
-        health.resource_version,
-        health.lists.saturating_sub(1)
-    )
-}
-
-/// Shows what happens, to a person or to a program.
-struct Screen {
-    output: Output,
-    /// Whether there is a terminal, with colours and a line that is written again and again.
-    terminal: bool,
-    pods: bool,
-    began: Instant,
-    synced: Option<Duration>,
-    counts: [u64; 4],
-    reports: u64,
-}
-
-/// The places in `Screen::counts`.
-const ADDED: usize = 0;
-const UPDATED: usize = 1;
-const DELETED: usize = 2;
-const REPLAYED: usize = 3;
-
-impl Screen {
-    fn new(output: Output, pods: bool) -> Self {
-        let terminal = output == Output::Table && io::stdout().is_terminal();
-        Self {
-            output,
-            terminal,
-            pods,
-            began: Instant::now(),
-            synced: None,
-            counts: [0; 4],
-            reports: 0,
-        }
-    }
-
-    /// Tells whether nothing was shown yet.
-    fn is_new(&self) -> bool {
-        self.synced.is_none() && self.counts == [0; 4]
-    }
-
-    fn event<V: View>(&mut self, event: &Event<V>, informer: &Informer<V>) -> io::Result<()> {
-        match event {
-            Event::Added { .. } => self.counts[ADDED] += 1,
-            Event::Updated { .. } => self.counts[UPDATED] += 1,
-            Event::Deleted { .. } => self.counts[DELETED] += 1,
-            Event::Replayed { .. } => self.counts[REPLAYED] += 1,
-            Event::Synced => self.synced = Some(self.began.elapsed()),
-            _ => {}
-        }
-        match self.output {
-            Output::Json => match as_json(event) {
-                Some(line) => writeln!(io::stdout(), "{line}"),
-                None => Ok(()),
-            },
-            Output::Table => {
-                if matches!(event, Event::Synced) {
-                    let line = self.status_line(informer);
-                    return self.line(&self.paint("1", &line));
-                }
-                match self.row(event) {
-                    Some(row) => self.line(&row),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    fn report(&mut self, report: &Report<'_>) {
-        self.reports += 1;
-        // Where nobody reads, there is nobody to tell.
-        let _ = match self.output {
-            Output::Json => {
-                let line = json!({"event": "report", "class": report.class(), "message": report.to_string()});
-                writeln!(io::stdout(), "{line}")
-            }
-            Output::Table => {
-                let colour = if report.level >= Level::Warn {
-                    "33"
-                } else {
-                    "2"
-                };
-                let line = self.paint(colour, &format!("! {report}"));
-                writeln!(io::stderr(), "{}{line}", self.clear())
-            }
-        };
-    }
-
-    /// Writes the status line again, where there is a terminal.
-    fn status<V>(&self, informer: &Informer<V>) {
-        if self.terminal {
-            let _ = write!(
-                io::stdout(),
-                "{}{}",
-                self.clear(),
-                self.paint("7", &self.status_line(informer))
-            );
-            let _ = io::stdout().flush();
-        }
-    }
-
-    fn summary<V>(&self, informer: &Informer<V>) {
-        if self.output == Output::Json {
-            return;
-        }
-        let [added, updated, deleted, replayed] = self.counts;
-        // The event has its own line already, so the summary has only the final figures.
-        let line = match self.synced {
-            Some(_) => figures(informer),
-            None => self.status_line(informer),
-        };
-        let _ = self.line(&self.paint("1", &line));
-        let _ = self.line(&format!(
-            "{added} added, {updated} updated, {deleted} deleted, {replayed} replayed, {} reports in {:.1} s",
-            self.reports,
-            self.began.elapsed().as_secs_f32()
-        ));
-    }
-
-    fn status_line<V>(&self, informer: &Informer<V>) -> String {
-        let synced = match self.synced {
-            Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
-            None => "not synced yet".to_owned(),
-        };
-        format!("{synced}, {}", figures(informer))
-    }
-
-    fn row<V: View>(&self, event: &Event<V>) -> Option<String> {
-        Some(match event {
-            Event::Added { entry, .. } => self.paint("32", &format!("+ {}", self.columns(entry))),
-            Event::Updated { old, new } => {
-                let change = self.paint("2", &format!("was {}", old.resource_version()));
-                format!(
-                    "{} {change}",
-                    self.paint("34", &format!("~ {}", self.columns(new)))
-                )
-            }
-            Event::Replayed { entry } => self.paint("2", &format!("= {}", self.columns(entry))),
-            Event::Deleted {
-                entry,
-                final_state_unknown,
-            } => {
-                let unknown = if *final_state_unknown {
-                    " (nobody saw it go)"
-                } else {
-                    ""
-                };
-                self.paint("31", &format!("- {}{unknown}", self.columns(entry)))
-            }
-            Event::Synced | _ => return None,
-        })
-    }
-
-    fn columns<V: View>(&self, entry: &Entry<V>) -> String {
-        let key = entry.key().as_str();
-        let version = entry.resource_version();
-        if !self.pods {
-            return format!("{key:<56} {version:>10}");
-        }
-        let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
-        let (phase, node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
-        format!("{key:<56} {version:>10}  {phase:<10} {node}")
-    }
-
-    /// Writes a line above the status line.
-    fn line(&self, line: &str) -> io::Result<()> {
-        writeln!(io::stdout(), "{}{line}", self.clear())
-    }
-
-    fn clear(&self) -> &'static str {
-        if self.terminal { "\r\x1b[K" } else { "" }
-    }
-
-    fn paint(&self, colour: &str, text: &str) -> String {
-        if self.terminal {
-            format!("\x1b[{colour}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-}
-
-/// The stable form for programs, one object a line.
-fn as_json<V>(event: &Event<V>) -> Option<serde_json::Value> {
-    let rv = |entry: &Entry<V>| entry.resource_version().to_string();
-    let update = |old: &Entry<V>, new: &Entry<V>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
-    Some(match event {
-        Event::Added {
-            entry,
-            is_in_initial_list,
-        } => {
-            json!({"event": "add", "key": entry.key().as_str(), "rv": rv(entry), "initial": is_in_initial_list})
-        }
-        Event::Updated { old, new } => update(old, new),
-        Event::Replayed { entry } => update(entry, entry),
-        Event::Deleted {
-            entry,
-            final_state_unknown,
-        } => json!({
-            "event": "delete", "key": entry.key().as_str(), "rv": rv(entry), "final_state_unknown": final_state_unknown,
-        }),
-        Event::Synced => json!({"event": "synced"}),
-        _ => return None,
-    })
+    Ok((resource, cluster))
 }

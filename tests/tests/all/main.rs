@@ -4,7 +4,6 @@
 mod bad_input;
 mod conformance;
 mod controller;
-mod examples;
 mod factory;
 mod fault_proxy;
 mod fuzz_corpora;
@@ -24,5 +23,3 @@ mod state_table;
 mod traces_replay;
 mod transports;
 mod types;
-mod watch_cli;
-mod watch_tls;

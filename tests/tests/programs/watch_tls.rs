@@ -6,7 +6,7 @@
     reason = "a test may"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-
-/// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let profile = own.parent().unwrap().parent().unwrap();
-    let name = format!("watch{}", std::env::consts::EXE_SUFFIX);
-    let program = profile.join("examples").join(name);
-    assert!(program.exists(), "run `cargo build --example watch`");
-    program
-}
 
 struct Ca(Issuer<'static, KeyPair>, String);
 
@@ -111,7 +101,7 @@ async fn errors(folder: &Path, port: u16, trust: &str) -> String {
     );
     let path = folder.join("config");
     std::fs::write(&path, config).unwrap();
-    let running = Command::new(program())
+    let running = Command::new(informer_tests::example("watch"))
         .args(["pods", "--seconds", "20"])
         .env("KUBECONFIG", &path)
         .env_remove("RUST_LOG")
@@ -138,7 +128,7 @@ async fn a_cluster_that_is_not_verified_is_warned_of() {
     for words in ["WARN", "INSECURE", "127.0.0.1", "is not verified"] {
         assert!(warning.contains(words), "{warning}");
     }
-    assert!(line.contains("does not take the credentials"), "{line}");
+    assert!(line.contains("does not accept the credentials"), "{line}");
 }
 
 #[tokio::test]
@@ -154,7 +144,7 @@ async fn what_is_wrong_with_a_cluster_is_said_in_one_line() {
             &ca,
             "not valid for the name \"127.0.0.1\"; it is for kube.example",
         ),
-        ("127.0.0.1", false, &ca, "does not take the credentials"),
+        ("127.0.0.1", false, &ca, "does not accept the credentials"),
     ] {
         let port = start(&ca, name, expired).await;
         let line = fails(folder.path(), port, trusted).await;

@@ -1,4 +1,4 @@
-//! Runs the tests of the examples of controllers. As targets of their own with tests, Cargo would build no programs of
+//! Runs the tests of the examples. As targets of their own with tests, Cargo would build no programs of
 //! them for `cargo test`, which other tests run.
 
 #![allow(
@@ -13,3 +13,5 @@ mod firewall;
 mod load_balancer;
 #[path = "../examples/sample_controller/main.rs"]
 mod sample_controller;
+#[path = "../examples/watch/main.rs"]
+mod watch;

@@ -1,8 +1,6 @@
 //! The example `watch` as a program: what it prints, and how it ends. This is the one place where real time passes: a
 //! second, in which all of these run.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
 use core::time::Duration;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -11,37 +9,23 @@ use informer_mock::{Mock, ScriptedServer, TokioClock, serve};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().expect("this test has a path");
-    let profile = own
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("it is in target/PROFILE/deps");
-    let program = profile
-        .join("examples")
-        .join(format!("watch{}", std::env::consts::EXE_SUFFIX));
-    assert!(
-        program.exists(),
-        "{} is not there: run `cargo build --example watch`, or the tests of the whole workspace",
-        program.display()
-    );
-    program
+pub(crate) fn program() -> PathBuf {
+    informer_tests::example("watch")
 }
 
-async fn run(arguments: &[&str]) -> Output {
+pub(crate) async fn run(arguments: &[&str]) -> Output {
     run_with(arguments, &[]).await
 }
 
-async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+pub(crate) async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let running = Command::new(program())
         .args(arguments)
-        .envs(environment.iter().copied())
         .env_remove("RUST_LOG")
         // Whoever runs the tests may have a cluster.
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env("HOME", "/nowhere")
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
@@ -51,13 +35,17 @@ async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .expect("it can be run")
 }
 
-fn text(bytes: &[u8]) -> &str {
+pub(crate) fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(bytes).expect("it is text")
 }
 
 /// It fails, and says why in one line that has all of `says`.
-async fn fails(arguments: &[&str], says: &[&str]) {
-    let output = run(arguments).await;
+pub(crate) async fn fails(arguments: &[&str], says: &[&str]) {
+    fails_with(arguments, &[], says).await;
+}
+
+async fn fails_with(arguments: &[&str], environment: &[(&str, &str)], says: &[&str]) {
+    let output = run_with(arguments, environment).await;
     let errors = text(&output.stderr);
     assert!(
         !output.status.success(),
@@ -110,6 +98,8 @@ async fn what_it_does_not_understand_it_says_in_a_line() {
     .await;
     fails(&["--server", "127.0.0.1:1"], &["127.0.0.1:1"]).await;
     fails(&["--server", "ftp://127.0.0.1"], &["ftp://127.0.0.1"]).await;
+    let typo = [("KUBECONFIG", "/nowhere/typo")];
+    fails_with(&[], &typo, &["KUBECONFIG=/nowhere/typo", "no such file"]).await;
 }
 
 #[tokio::test]
@@ -124,7 +114,7 @@ async fn a_server_that_is_not_there_is_said_at_once() {
     let says = [
         "cannot connect",
         "Connection refused",
-        "does the server run?",
+        "whether the API server runs",
         url.as_str(),
     ];
     fails(&["--server", &url], &says).await;
@@ -136,7 +126,7 @@ async fn a_server_that_is_not_there_is_said_at_once() {
     .await;
 }
 
-fn events(output: &Output) -> Vec<Value> {
+pub(crate) fn events(output: &Output) -> Vec<Value> {
     let lines = text(&output.stdout).lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
@@ -145,7 +135,32 @@ fn events(output: &Output) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_demo_prints_json_line_by_line() {
-    let output = run(&["--demo", "--seconds", "1", "--output", "json"]).await;
+    // As one types it for `kubectl get`; and what is no terminal gets no control sequences, in logs neither.
+    let arguments = [
+        "-A",
+        "-w",
+        "-n",
+        "prod",
+        "--demo",
+        "--seconds",
+        "1",
+        "--output",
+        "json",
+    ];
+    let output = run_with(&arguments, &[("RUST_LOG", "debug"), ("TERM", "xterm")]).await;
+    let errors = text(&output.stderr);
+    assert!(
+        !errors.contains('\x1b') && !text(&output.stdout).contains('\x1b'),
+        "{errors}"
+    );
+    // Whoever selects the URL by a double click gets no full stop with it.
+    let url = errors
+        .split_whitespace()
+        .find(|word| word.starts_with("http://127.0.0.1:"));
+    assert!(
+        url.is_some_and(|url| url.ends_with(|c: char| c.is_ascii_digit())),
+        "{errors}"
+    );
     assert!(
         output.status.success(),
         "{}\n{}",

@@ -1,31 +1,17 @@
 //! The examples of controllers as programs: each by its one command, and the small one of `docs/same-controller`, which is
 //! there three times, against a server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use informer_mock::{FakeServer, Mock, MutationError, TokioClock, serve};
-use informer_tests::PATIENCE;
+use informer_tests::{PATIENCE, example};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-/// Cargo builds the examples of the workspace for `cargo test --workspace`, next to the directory of the tests.
-fn program(name: &str) -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let profile = own.parent().unwrap().parent().unwrap();
-    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-    let program = profile.join("examples").join(file);
-    assert!(
-        program.exists(),
-        "{} is not there: run `cargo build --example {name}`, or the tests of the whole workspace",
-        program.display()
-    );
-    program
-}
-
 fn start(name: &str, folder: &Path) -> Child {
-    let mut command = Command::new(program(name));
+    let mut command = Command::new(example(name));
     command
         .current_dir(folder)
         .env_remove("RUST_LOG")
@@ -87,7 +73,7 @@ async fn what_the_cluster_lacks_is_told() {
     let serving = serve(server, "127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", serving.local_addr());
     tokio::spawn(serving.run());
-    let mut child = Command::new(program("sample_controller"))
+    let mut child = Command::new(example("sample_controller"))
         .args(["--server", &url])
         .env_remove("RUST_LOG")
         .stderr(Stdio::piped())
@@ -183,11 +169,11 @@ async fn the_small_controller_does_its_work() {
             .unwrap(),
     };
     does_its_work(&server).await.unwrap();
-    // Ctrl-C ends it, where there is such a thing.
+    // What stops a Pod ends it, where there are signals.
     #[cfg(unix)]
     {
         let id = child.id().unwrap().to_string();
-        let interrupt = Command::new("kill").args(["-INT", &id]).status().await;
+        let interrupt = Command::new("kill").args(["-TERM", &id]).status().await;
         assert!(interrupt.unwrap().success());
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
         assert!(ended.unwrap().unwrap().success());
