@@ -12,6 +12,8 @@ simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs see
 simulate --seed N [--variant V]                            runs one, and shows its trace where it fails
 simulate --replicas [--seeds N] [--from N] [--threads N]   runs seeds of replicas that share keys
 simulate --replicas --seed N                               runs one of these
+simulate --runtime [--seeds N] [--from N]                   runs seeds of the informer on tokio
+simulate --runtime --seed N                                runs one of these
 simulate --losses [--seeds N] [--from N]                   takes the power from journals, 50 times a seed
 simulate --planted [--bug NAME]                            hunts planted bugs; built with --cfg informer_planted
 
@@ -22,7 +24,7 @@ V is heap (growing storage, the default), agree (storage of a fixed size has to 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
-    let (mut of_replicas, mut losses) = (false, false);
+    let (mut of_replicas, mut losses, mut of_runtime) = (false, false, false);
     let mut bug = None;
     let mut variant = Variant::Heap;
     let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -50,6 +52,10 @@ fn main() -> ExitCode {
                 planted = true;
                 Some(())
             }
+            "--runtime" => {
+                of_runtime = true;
+                Some(())
+            }
             "--replicas" => {
                 of_replicas = true;
                 Some(())
@@ -68,6 +74,9 @@ fn main() -> ExitCode {
     }
     if of_replicas {
         return run_replicas(from..from + seeds, one, threads);
+    }
+    if of_runtime {
+        return run_runtime(from..from + seeds, one);
     }
     if losses {
         return lose(from..from + seeds);
@@ -122,6 +131,36 @@ fn run_replicas(seeds: core::ops::Range<u64>, one: Option<u64>, threads: usize) 
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))
+}
+
+#[cfg(feature = "runtime")]
+fn run_runtime(seeds: core::ops::Range<u64>, one: Option<u64>) -> ExitCode {
+    use informer_tests::sim::runtime;
+    if let Some(seed) = one {
+        say(&runtime::report(seed));
+        return ExitCode::SUCCESS;
+    }
+    let start = Instant::now();
+    let summary = runtime::explore(seeds, 1);
+    say(&format!(
+        "{} seeds, {:.1} s, {} failed; {:?}\n",
+        summary.seeds,
+        start.elapsed().as_secs_f64(),
+        summary.failed.len(),
+        summary.figures
+    ));
+    for (seed, _) in &summary.failed {
+        say(&runtime::report(*seed));
+    }
+    ExitCode::from(u8::from(!summary.failed.is_empty()))
+}
+
+#[cfg(not(feature = "runtime"))]
+fn run_runtime(_seeds: core::ops::Range<u64>, _one: Option<u64>) -> ExitCode {
+    say(
+        "the simulation of the informer on tokio is not built here: it needs the feature `runtime`\n",
+    );
+    ExitCode::from(2)
 }
 
 /// Takes the power from journals on a disk and on a flash.

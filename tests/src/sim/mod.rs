@@ -2,8 +2,8 @@
 //!
 //! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, against two fake API
 //! servers before one etcd, on virtual time. After every step all [`invariants`] are looked at; at its end all faults
-//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`. [`replicas`] is a simulation of
-//! its own.
+//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`. [`replicas`] and, with the
+//! feature `runtime`, `runtime` are simulations of their own.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -25,6 +25,8 @@ pub mod planted;
 pub mod replicas;
 pub mod run;
 pub mod runner;
+#[cfg(feature = "runtime")]
+pub mod runtime;
 pub mod shrink;
 pub mod variant;
 pub mod wire;

@@ -6,6 +6,8 @@ use informer_core::planted::{Bug, choose};
 
 use super::replicas;
 use super::runner::explore;
+#[cfg(feature = "runtime")]
+use super::runtime;
 use super::variant::Variant;
 
 /// Within so many seeds each bug has to be found, and without one none of these may fail.
@@ -23,7 +25,11 @@ pub struct Hunt {
 /// Runs the engine as it is and hunts all bugs, or hunts only the bug of one name.
 #[must_use]
 pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
-    let is_wanted = |bug: &Bug| only.is_none_or(|only| format!("{bug:?}") == only);
+    // Without the feature `runtime` there is no simulation of the informer on tokio.
+    let is_wanted = |bug: &Bug| {
+        (cfg!(feature = "runtime") || !is_of_runtime(*bug))
+            && only.is_none_or(|only| format!("{bug:?}") == only)
+    };
     let none = only.is_none().then_some(None);
     let bugs = Bug::ALL.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
@@ -39,6 +45,11 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
         }
         if bug.is_none_or(is_of_replicas) {
             of_replicas = replicas::explore(SEEDS, threads, 1, &|| choose(bug)).failed;
+        }
+        #[cfg(feature = "runtime")]
+        if bug.is_none_or(is_of_runtime) {
+            choose(bug);
+            of_one.extend(runtime::explore(SEEDS, 1).failed);
         }
         let hunt = Hunt {
             bug,
@@ -67,8 +78,13 @@ fn is_of_journal(bug: Bug) -> bool {
     is_in(bug, &["Log::", "Recorder::", "format::"])
 }
 
+/// Tells whether a bug is one of the crate for tokio.
+fn is_of_runtime(bug: Bug) -> bool {
+    is_in(bug, &["informer-tokio "])
+}
+
 fn is_of_engine(bug: Bug) -> bool {
-    !is_of_replicas(bug) && !is_of_journal(bug)
+    !is_of_runtime(bug) && !is_of_replicas(bug) && !is_of_journal(bug)
 }
 
 fn is_in(bug: Bug, places: &[&str]) -> bool {

@@ -5,6 +5,7 @@ use informer_tests::say;
 use informer_tests::sim::Variant;
 use informer_tests::sim::replicas::{self, Figures};
 use informer_tests::sim::runner::{Summary, explore, report, run_plan};
+use informer_tests::sim::runtime;
 
 /// How many seeds are run. `SIMULATION_SEEDS` asks for another number.
 const SEEDS: u64 = 10_000;
@@ -73,6 +74,42 @@ fn the_same_seed_gives_the_same_log() {
             };
             assert_eq!(one, other, "seed {seed}");
         }
+    }
+}
+
+/// How many seeds of the informer on tokio are run.
+const SEEDS_OF_RUNTIME: u64 = 300;
+
+/// Whatever panics in user code is reported and ends nothing, and what has ended has notified everybody.
+#[test]
+fn the_informer_on_tokio_survives_its_users() {
+    let summary = runtime::explore(0..SEEDS_OF_RUNTIME, 1);
+    say(&format!(
+        "tokio: {} seeds, {:?}",
+        summary.seeds, summary.figures
+    ));
+    if let Some((seed, _)) = summary.failed.first() {
+        panic!("{}", runtime::report(*seed));
+    }
+    let runtime::Figures {
+        panics,
+        joined,
+        replaced,
+        dropped,
+    } = summary.figures;
+    for often in [panics / 8, joined / 2, replaced * 4, dropped * 8] {
+        assert!(often > SEEDS_OF_RUNTIME, "{:?}", summary.figures);
+    }
+}
+
+#[test]
+fn the_same_seed_on_tokio_gives_the_same_trace() {
+    for seed in 0..20 {
+        let runs = [(); 2].map(|()| runtime::run(seed).map(|(_, trace)| trace));
+        let [Ok(one), Ok(other)] = runs else {
+            panic!("{}", runtime::report(seed));
+        };
+        assert_eq!(one, other, "seed {seed}");
     }
 }
 

@@ -1,0 +1,245 @@
+//! User-defined code: what it does, what it is to do wrong, and what it was notified of.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informer_core::{Decode, Get, Head, Raw, RawJson, RawObject, Report, Transport};
+use informer_tokio::{AsyncEventHandler, Entry, EventHandler};
+
+use super::super::entropy::Entropy;
+
+/// The functions that can be made to panic at their next call.
+pub(super) const HOOKS: [&str; 4] = ["on_report", "on_version", "index", "transport"];
+
+/// What user-defined code is to do wrong, and what it has seen.
+#[derive(Default)]
+pub(super) struct User {
+    armed: [AtomicBool; HOOKS.len()],
+    counts: Mutex<Counts>,
+}
+
+/// How often something happened.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// The panics of each function, and the objects that the decoder refused.
+    pub(super) failures: BTreeMap<&'static str, u64>,
+    /// The reports of each class.
+    pub(super) reports: BTreeMap<&'static str, u64>,
+    /// The panics that were reported, by the name of the function.
+    pub(super) reported: BTreeMap<&'static str, u64>,
+}
+
+impl User {
+    pub(super) fn arm(&self, hook: usize) {
+        self.armed[hook].store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn disarm(&self) {
+        self.armed
+            .iter()
+            .for_each(|armed| armed.store(false, Ordering::Relaxed));
+    }
+
+    /// Panics where that was asked for.
+    pub(super) fn call(&self, hook: &str) {
+        let armed = HOOKS.iter().zip(&self.armed);
+        for (name, armed) in armed {
+            if *name == hook && armed.swap(false, Ordering::Relaxed) {
+                self.panic(name);
+            }
+        }
+    }
+
+    /// Panics, and is silent on the terminal.
+    fn panic(&self, what: &'static str) -> ! {
+        self.failed(what);
+        resume_unwind(Box::new("as planned"))
+    }
+
+    fn failed(&self, what: &'static str) {
+        *self.counts().failures.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        lock(&self.counts)
+    }
+
+    /// The hook for reports.
+    pub(super) fn on_report(&self, report: &Report<'_>) {
+        {
+            let mut counts = self.counts();
+            *counts.reports.entry(report.class()).or_default() += 1;
+            let text = report.to_string();
+            for hook in HOOKS {
+                let is_of = text.contains(&format!("`{hook}` panicked"))
+                    || text.contains(&format!("the {hook} panicked"));
+                *counts.reported.entry(hook).or_default() += u64::from(is_of);
+            }
+        }
+        self.call("on_report");
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the decoder does with an object, by one of its labels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    Fine,
+    Refused,
+    Panics,
+}
+
+/// Decodes into bytes, unless the object is marked.
+#[derive(Clone)]
+pub(super) struct Picky(pub(super) Arc<User>);
+
+impl Decode for Picky {
+    type Value = RawJson;
+    type Error = &'static str;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+        let marked = |mark: Mark| {
+            let mark = format!("{mark:?}");
+            raw.json()
+                .windows(mark.len())
+                .any(|part| part == mark.as_bytes())
+        };
+        if marked(Mark::Panics) {
+            self.0.panic("decoder");
+        }
+        if marked(Mark::Refused) {
+            self.0.failed("decoder");
+            return Err("refused as planned");
+        }
+        let Ok(decoded) = Raw.decode(raw);
+        Ok(decoded)
+    }
+}
+
+/// A transport that panics in `send` where that was asked for.
+#[derive(Clone)]
+pub(super) struct Shaky<T>(pub(super) T, pub(super) Arc<User>);
+
+impl<T: Transport> Transport for Shaky<T> {
+    type Body = T::Body;
+    type Error = T::Error;
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
+        self.1.call("transport");
+        self.0.send(get).await
+    }
+}
+
+/// The versions of the objects that somebody was notified of, by key.
+pub(super) type State = BTreeMap<String, String>;
+
+/// The state that follows from notifications, and the first of them that does not follow.
+#[derive(Default)]
+pub(super) struct Fold {
+    pub(super) state: State,
+    pub(super) synced: bool,
+    pub(super) wrong: Option<String>,
+}
+
+impl Fold {
+    pub(super) fn put(&mut self, entry: &Entry<RawJson>, is_new: bool) {
+        let (key, version) = (
+            entry.key().to_string(),
+            entry.resource_version().to_string(),
+        );
+        let known = self.state.insert(key.clone(), version).is_some();
+        if known == is_new {
+            self.fail(&format!("{key} is added: {is_new}, and was known: {known}"));
+        }
+    }
+
+    pub(super) fn delete(&mut self, entry: &Entry<RawJson>) {
+        let key = entry.key().to_string();
+        if self.state.remove(&key).is_none() {
+            self.fail(&format!("{key} is deleted, and was not known"));
+        }
+    }
+
+    pub(super) fn sync(&mut self) {
+        if core::mem::replace(&mut self.synced, true) {
+            self.fail(&"synced for the second time");
+        }
+    }
+
+    fn fail(&mut self, what: &dyn fmt::Display) {
+        self.wrong.get_or_insert_with(|| what.to_string());
+    }
+}
+
+/// A handler that is slow and panics as its dice fall; the notification is noted before.
+pub(super) struct Recorder {
+    pub(super) fold: Arc<Mutex<Fold>>,
+    pub(super) user: Arc<User>,
+    pub(super) dice: Entropy<'static>,
+}
+
+impl Recorder {
+    fn note(&mut self, note: impl FnOnce(&mut Fold)) {
+        note(&mut lock(&self.fold));
+        if self.dice.one_in(12) {
+            self.user.panic("handler");
+        }
+    }
+
+    async fn dawdle(&mut self) {
+        if self.dice.one_in(4) {
+            let wait = u64::from(self.dice.below(2_000));
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+        }
+    }
+}
+
+impl EventHandler<RawJson> for Recorder {
+    fn on_add(&mut self, entry: &Entry<RawJson>, _: bool) {
+        self.note(|fold| fold.put(entry, true));
+    }
+
+    fn on_update(&mut self, _: &Entry<RawJson>, new: &Entry<RawJson>) {
+        self.note(|fold| fold.put(new, false));
+    }
+
+    fn on_delete(&mut self, entry: &Entry<RawJson>, _: bool) {
+        self.note(|fold| fold.delete(entry));
+    }
+
+    fn on_synced(&mut self) {
+        self.note(Fold::sync);
+    }
+}
+
+/// The same, for a handler that awaits.
+pub(super) struct Awaiting(pub(super) Recorder);
+
+impl AsyncEventHandler<RawJson> for Awaiting {
+    async fn on_add(&mut self, entry: &Entry<RawJson>, initial: bool) {
+        self.0.dawdle().await;
+        self.0.on_add(entry, initial);
+    }
+
+    async fn on_update(&mut self, old: &Entry<RawJson>, new: &Entry<RawJson>) {
+        self.0.dawdle().await;
+        self.0.on_update(old, new);
+    }
+
+    async fn on_delete(&mut self, entry: &Entry<RawJson>, unknown: bool) {
+        self.0.dawdle().await;
+        self.0.on_delete(entry, unknown);
+    }
+
+    async fn on_synced(&mut self) {
+        self.0.dawdle().await;
+        self.0.on_synced();
+    }
+}
