@@ -64,7 +64,7 @@ impl<T: fmt::Debug, S: Storage> fmt::Debug for Popped<T, S> {
 }
 
 /// Why nothing was popped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PopError {
     /// Nothing is queued.
     Empty,
@@ -82,6 +82,8 @@ impl fmt::Display for PopError {
 }
 
 impl core::error::Error for PopError {}
+
+crate::readable_errors!(PopError);
 
 /// Something whose key can be asked for.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ pub struct Indexer<T, S: Storage> {
 }
 
 /// Why an index could not be added or asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
     /// There is no index of this name.
@@ -66,6 +66,8 @@ impl fmt::Display for IndexError {
 }
 
 impl core::error::Error for IndexError {}
+
+crate::readable_errors!(IndexError);
 
 impl<T: Keyed, S: Storage> Indexer<T, S> {
     /// Makes an empty store with the index by namespace.

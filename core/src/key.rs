@@ -39,7 +39,7 @@ impl Keyed for str {
 }
 
 /// Why an object has no usable key: client-go's `KeyError`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The key function failed.
@@ -69,6 +69,8 @@ impl fmt::Display for KeyError {
 }
 
 impl core::error::Error for KeyError {}
+
+crate::readable_errors!(KeyError);
 
 /// Splits a key into namespace and name; the namespace is empty where there is none.
 ///

@@ -75,6 +75,7 @@ extern crate std;
 #[doc(hidden)]
 #[macro_use]
 pub mod planted;
+mod readable;
 
 #[cfg(feature = "alloc")]
 mod audit;

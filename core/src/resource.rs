@@ -452,7 +452,7 @@ impl fmt::Display for OwnedResource {
 /// let error = Resource::parse("pod").unwrap_err();
 /// assert!(error.to_string().contains("did you mean `pods`?"));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
     /// The text is empty.
@@ -489,6 +489,8 @@ impl fmt::Display for ResourceError {
 }
 
 impl Error for ResourceError {}
+
+crate::readable_errors!(ResourceError);
 
 /// Writes the query of a URL: `?` before the first pair, `&` before the others, both sides percent-encoded.
 ///

@@ -33,7 +33,7 @@ pub struct Lister<'a, V, S: Storage> {
 }
 
 /// The cache is lent: the question comes from within a handler or a closure of the lister.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InHandler;
 
 impl fmt::Display for InHandler {
@@ -43,6 +43,8 @@ impl fmt::Display for InHandler {
 }
 
 impl core::error::Error for InHandler {}
+
+informer_core::readable_errors!(InHandler);
 
 impl<'a, V, S: Storage> Lister<'a, V, S>
 where

@@ -10,7 +10,7 @@ pub const MAX_WAITERS: usize = 8;
 /// [`MAX_WAITERS`] futures wait for changes of the informer already.
 ///
 /// Share one waiter between tasks, with a signal of embassy-sync for example.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TooManyWaiters;
 
 impl fmt::Display for TooManyWaiters {
@@ -23,6 +23,8 @@ impl fmt::Display for TooManyWaiters {
 }
 
 impl core::error::Error for TooManyWaiters {}
+
+informer_core::readable_errors!(TooManyWaiters);
 
 /// A place for each waiter. Nobody takes the place of another, which would have to be woken to take its own again: with one
 /// waiter too many they would wake each other forever.

@@ -111,13 +111,15 @@ pub trait DynBody: Send {
 /// let lost = Lost::new(FailureKind::Reset, "the modem hung up");
 /// assert_eq!(lost.to_string(), "the modem hung up");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Lost {
     kind: FailureKind,
     connection_was_used: bool,
     message: String,
 }
+
+informer_core::readable_errors!(Lost);
 
 impl Lost {
     /// Makes an error of its class and of a line for a person.

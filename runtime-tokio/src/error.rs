@@ -14,10 +14,12 @@ use crate::health::Trouble;
 /// }
 /// # }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the informer's driver has ended: spawn `Driver::run` and keep it running")]
 #[non_exhaustive]
 pub struct Ended;
+
+informer_core::readable_errors!(Ended);
 
 /// The cache did not become synced in time.
 ///
@@ -32,7 +34,7 @@ pub struct Ended;
 /// }
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StillUnsynced {
     /// The driver has ended.
@@ -51,6 +53,8 @@ pub enum StillUnsynced {
         troubles: Vec<Trouble>,
     },
 }
+
+informer_core::readable_errors!(StillUnsynced);
 
 /// Something that is not synced, and why.
 ///
@@ -89,7 +93,7 @@ impl fmt::Display for Missing {
 /// println!("{error}"); // not synced after 30s: pods.v1: list: the server answered 403 …; nodes.v1: …
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotSynced {
     /// How long it was waited for.
@@ -109,3 +113,5 @@ impl fmt::Display for NotSynced {
 }
 
 impl core::error::Error for NotSynced {}
+
+informer_core::readable_errors!(NotSynced);

@@ -112,7 +112,7 @@ impl fmt::Debug for Packed {
 ///     Ok(whole["spec"]["replicas"].as_u64().unwrap_or(1))
 /// }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum PackError {
     /// zstd says why.
     #[error("zstd: {0}")]
@@ -121,6 +121,8 @@ pub enum PackError {
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
+
+informer_core::readable_errors!(PackError);
 
 impl PackError {
     fn of(code: zstd_safe::ErrorCode) -> Self {

@@ -352,7 +352,7 @@ impl<V> Drop for Batch<'_, V> {
         let (inner, name) = (self.inner, &self.seat.name);
         let left = self.events.len();
         inner.hook(METRICS, || {
-            inner.figures.handled(name, self.calls, panics, left)
+            inner.figures.handled(name, self.calls, panics, left);
         });
     }
 }

@@ -624,7 +624,7 @@ const DEFAULT_USER_AGENT: &str = concat!("informer-hyper/", env!("CARGO_PKG_VERS
 /// let error = informer_hyper::HyperTransport::builder("http://host:99999").build().unwrap_err();
 /// assert_eq!(error.to_string(), "server URL \"http://host:99999\": its port is not a number from 1 to 65535");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BuildError(pub(crate) String);
 
 impl fmt::Display for BuildError {
@@ -634,3 +634,5 @@ impl fmt::Display for BuildError {
 }
 
 impl Error for BuildError {}
+
+informer_core::readable_errors!(BuildError);

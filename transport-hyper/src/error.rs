@@ -33,7 +33,7 @@ use crate::tls;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HyperError {
     kind: FailureKind,
     connection_was_used: bool,
@@ -241,6 +241,8 @@ impl fmt::Display for HyperError {
 }
 
 impl Error for HyperError {}
+
+informer_core::readable_errors!(HyperError);
 
 fn classify(error: &(dyn Error + 'static)) -> FailureKind {
     let mut kind = FailureKind::Other;

@@ -393,7 +393,7 @@ fn seconds(value: &Ordered) -> Option<Duration> {
 }
 
 /// Why a script cannot be played.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScriptError(String);
 
 impl ScriptError {
@@ -409,6 +409,8 @@ impl fmt::Display for ScriptError {
 }
 
 impl core::error::Error for ScriptError {}
+
+informer_core::readable_errors!(ScriptError);
 
 #[cfg(test)]
 mod tests {

@@ -139,7 +139,7 @@ impl<B: Backend, T: Timer + Clone> Body for MockBody<B, T> {
 }
 
 /// How a request to a mock server failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MockError {
     kind: FailureKind,
     used: bool,
@@ -162,3 +162,5 @@ impl fmt::Display for MockError {
 }
 
 impl core::error::Error for MockError {}
+
+informer_core::readable_errors!(MockError);

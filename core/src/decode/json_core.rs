@@ -96,7 +96,7 @@ impl<T, const S: usize> fmt::Debug for JsonCore<T, S> {
 }
 
 /// Why [`JsonCore`] has refused an object, and at which field.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JsonCoreError {
     problem: JsonCoreProblem,
     field: Option<&'static str>,
@@ -217,6 +217,8 @@ impl serde::de::Error for JsonCoreError {
 }
 
 impl core::error::Error for JsonCoreError {}
+
+crate::readable_errors!(JsonCoreError);
 
 impl fmt::Display for JsonCoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -107,7 +107,7 @@ impl ElectionConfig {
 ///     "election: the identity is empty; give each replica a unique one, such as the name of its Pod"
 /// );
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionError {
     /// The identity is empty, which in a Lease means that nobody holds it.
@@ -170,3 +170,5 @@ impl fmt::Display for ElectionError {
 }
 
 impl core::error::Error for ElectionError {}
+
+crate::readable_errors!(ElectionError);

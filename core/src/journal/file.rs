@@ -107,12 +107,13 @@ struct Ahead {
 /// let error = informer_core::journal::FileMedium::open("/nowhere/at/all").unwrap_err();
 /// assert!(error.to_string().starts_with("/nowhere/at/all.0 cannot be opened: "));
 /// ```
-#[derive(Debug)]
 pub struct FileError {
     path: PathBuf,
     what: &'static str,
     cause: io::Error,
 }
+
+crate::readable_errors!(FileError);
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -68,7 +68,7 @@ pub struct FlashMedium<F> {
 }
 
 /// Why a flash cannot be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlashError {
     /// The driver failed.
@@ -92,6 +92,8 @@ impl fmt::Display for FlashError {
 }
 
 impl core::error::Error for FlashError {}
+
+crate::readable_errors!(FlashError);
 
 impl<F: NorFlash> FlashMedium<F> {
     /// Takes `len` bytes of a flash from `start` on: see [`FlashJournal::in_flash`] for which will do.

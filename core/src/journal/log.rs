@@ -62,7 +62,7 @@ impl Tail {
 }
 
 /// Why a log cannot be read or written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogError<E> {
     /// The medium failed.
@@ -105,7 +105,14 @@ impl<E: fmt::Display> fmt::Display for LogError<E> {
     }
 }
 
-impl<E: fmt::Display + fmt::Debug> core::error::Error for LogError<E> {}
+/// Writes what `Display` writes, as `readable_errors!` has it for types without parameters.
+impl<E: fmt::Display> fmt::Debug for LogError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<E: fmt::Display> core::error::Error for LogError<E> {}
 
 impl<E> From<E> for LogError<E> {
     fn from(error: E) -> Self {

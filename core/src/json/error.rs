@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// Input that is not JSON, or not the JSON that was due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ScanError {
     /// Where it was noticed, in bytes since the start.
     pub offset: u64,
@@ -18,6 +18,8 @@ impl fmt::Display for ScanError {
 }
 
 impl core::error::Error for ScanError {}
+
+crate::readable_errors!(ScanError);
 
 /// What was wrong with the input; bytes are the offending ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use core::{error::Error, fmt};
 ///     "invalid label selector, byte 7: found 'p', expected `(`; write the values of `in` and `notin` as `(a,b)`",
 /// );
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SelectorError {
     kind: SelectorErrorKind,
     offset: Option<usize>,
@@ -76,6 +76,8 @@ impl fmt::Display for SelectorError {
 }
 
 impl Error for SelectorError {}
+
+crate::readable_errors!(SelectorError);
 
 /// The kinds of mistakes in a label selector.
 ///

@@ -34,7 +34,7 @@ pub struct FieldSelector(String);
 ///
 /// assert_eq!("spec.nodeName".parse::<FieldSelector>(), Err(FieldSelectorError::NoOperator));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FieldSelectorError {
     /// A term has none of `=`, `==`, `!=`.
@@ -192,6 +192,8 @@ impl fmt::Display for FieldSelectorError {
 }
 
 impl Error for FieldSelectorError {}
+
+crate::readable_errors!(FieldSelectorError);
 
 #[cfg(test)]
 mod tests {

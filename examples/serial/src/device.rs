@@ -326,7 +326,7 @@ impl<R: Read, W: Write, C: Timer, const B: usize> Wire<R, W, C, B> {
 }
 
 /// Why there is no answer, or no more of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SerialError(SerialProblem);
 
 /// What went wrong with a request over a line.
@@ -381,6 +381,8 @@ impl TransportError for SerialError {
 }
 
 impl core::error::Error for SerialError {}
+
+informer_core::readable_errors!(SerialError);
 
 impl fmt::Display for SerialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use embedded_io_async::ErrorKind;
 use informer_core::{FailureKind, TransportError};
 
 /// Why a request failed below HTTP's own status.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HttpError {
     problem: HttpProblem,
     connection_was_used: bool,
@@ -125,3 +125,5 @@ impl fmt::Display for HttpError {
 }
 
 impl core::error::Error for HttpError {}
+
+informer_core::readable_errors!(HttpError);

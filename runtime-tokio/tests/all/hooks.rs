@@ -1,7 +1,7 @@
 //! What user-defined functions may do, and what is true when they are called.
 
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt as _;

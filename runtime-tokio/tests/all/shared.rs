@@ -1,9 +1,9 @@
 //! Informers of a factory: what counts as a user, and what becomes of one that has ended.
 
 use core::any::Any;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Mock, TokioClock, json};

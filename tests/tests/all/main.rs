@@ -4,6 +4,7 @@
 mod bad_input;
 mod conformance;
 mod controller;
+mod errors;
 mod factory;
 mod fault_proxy;
 mod fuzz_corpora;

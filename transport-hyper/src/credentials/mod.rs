@@ -159,7 +159,7 @@ impl ClientCertificate {
 }
 
 /// Why there is no credential, in one line. Whoever makes one keeps secrets out of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CredentialError(Box<str>);
 
 impl CredentialError {
@@ -176,6 +176,8 @@ impl fmt::Display for CredentialError {
 }
 
 impl Error for CredentialError {}
+
+informer_core::readable_errors!(CredentialError);
 
 /// A credential that never changes.
 pub(crate) struct Fixed(pub(crate) Credential);

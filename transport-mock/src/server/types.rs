@@ -65,7 +65,7 @@ impl<'a> ObjectRef<'a> {
 }
 
 /// Why a change was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutationError {
     /// There is no such resource.
@@ -96,3 +96,5 @@ impl fmt::Display for MutationError {
 }
 
 impl core::error::Error for MutationError {}
+
+informer_core::readable_errors!(MutationError);
