@@ -540,7 +540,7 @@ fn waiters_are_polled_only_when_something_changed() {
                 assert!(polls.get() < 10_000, "they wake each other");
                 waiting.as_mut().poll(cx)
             })
-            .await
+            .await;
         });
     }
     bench.wait(1);

@@ -91,8 +91,10 @@ fn load<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>) {
     (log, found)
 }
 
+type InMemory<I> = Log<Memory, I, Vec<u8>>;
+
 /// As [`load`], with what was lost.
-fn load_and_lose<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>, Vec<Lost>) {
+fn load_and_lose<I: Index>(medium: Memory) -> (InMemory<I>, Option<State>, Vec<Lost>) {
     let mut log = Log::new(medium, Vec::new());
     let (mut state, mut lost) = (State::default(), Vec::new());
     let found = log.load(
@@ -381,7 +383,7 @@ fn another_cache_is_refused_and_stays_until_there_is_one_of_ours() {
         let mut log: Log<_, Keys, _> = Log::new(medium.clone(), Vec::new());
         let mut lost = Vec::new();
         let found = log.load(&other, &mut |record| panic!("{record:?}"), &mut |loss| {
-            lost.push((loss.why, loss.records))
+            lost.push((loss.why, loss.records));
         });
         assert_eq!(found, Ok(Loaded::Refused(mismatch)));
         assert_eq!(lost, [(Loss::Refused(mismatch), 2)]);

@@ -20,7 +20,9 @@ impl Journal for Disk {
         take: &mut dyn FnMut(Record<'_>),
         lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error> {
-        Ok(self.log.load(identity, take, lost).unwrap())
+        self.log
+            .load(identity, take, lost)
+            .map_err(|_| "it cannot be read")
     }
 
     fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error> {
@@ -39,8 +41,7 @@ impl Journal for Disk {
     }
 
     fn restart(&mut self) -> Result<(), Self::Error> {
-        self.log.restart().unwrap();
-        Ok(())
+        self.log.restart().map_err(|_| "it is broken")
     }
 }
 
