@@ -215,7 +215,7 @@ impl<V: View> Follow<'_, V> {
         let is_refused = matches!(heard.class, "connection-refused" | "dns");
         if heard.is_permanent && (self.gives_up || is_refused) && !health.synced {
             return Err(match advice() {
-                Some(advice) => format!("{}. {advice}", heard.last_text),
+                Some(advice) => format!("{}. {advice}", heard.last_text.trim_end_matches('.')),
                 None => heard.last_text.clone(),
             });
         }

@@ -82,7 +82,7 @@ impl Screen {
             return None;
         }
         let text = match advice {
-            Some(advice) => format!("{}. {advice}", heard.text),
+            Some(advice) => format!("{}. {advice}", heard.text.trim_end_matches('.')),
             None => heard.text.clone(),
         };
         let parameters = if heard.level >= Level::Warn {
