@@ -300,18 +300,19 @@ async fn files_are_read_on_a_thread_that_may_block() {
     let (token, roots) = (folder.path().join("token"), folder.path().join("ca.crt"));
     let ca = Ca::new();
     std::fs::write(&roots, ca.certificate.pem()).unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo")
+        .args([&token, &pipe])
+        .status();
+    assert!(made.unwrap().success());
+    let config = ca.server(&for_name("127.0.0.1"));
     let server = Server::start().await;
     let mut transport = HyperTransport::builder(format!("https://127.0.0.1:{}", server.port))
         .root_certificates_file(&roots)
         .bearer_token_file(&token)
         .build()
         .unwrap();
-    std::fs::remove_file(&roots).unwrap();
-    let made = std::process::Command::new("mkfifo")
-        .args([&token, &roots])
-        .status();
-    assert!(made.unwrap().success());
-    let config = ca.server(&for_name("127.0.0.1"));
+    std::fs::rename(&pipe, &roots).unwrap();
     let (answer, request, ()) = tokio::join!(
         transport.send(Get::new("/x")),
         async { accept(&server, config).await.unwrap().serve("ok").await },
