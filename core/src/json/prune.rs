@@ -134,6 +134,7 @@ impl Prune {
     }
 
     /// Returns what is kept of `value`, which is at `path` in an object; `None` if it is left out.
+    #[cfg(feature = "serde_json")]
     pub(crate) fn part(self, path: &[&str], value: &[u8]) -> Option<Vec<u8>> {
         let mut below = self.begin();
         for name in path {
@@ -160,6 +161,7 @@ impl Below {
     }
 
     /// Returns what is kept of a value.
+    #[cfg(feature = "serde_json")]
     pub(crate) fn copy(self, json: &[u8]) -> Vec<u8> {
         let mut kept = Vec::with_capacity(json.len());
         copy(&mut Cursor::new(json), self, &mut kept);
