@@ -125,11 +125,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::List => {
                 self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None);
             }
-            Verb::Stream if call.initial && self.is_endless(now, &call) => {
-                self.fall_back(now, StoredProblem::EndlessStream(self.run.stream_limit));
-            }
             Verb::Stream if call.initial => {
-                self.fall_back(now, StoredProblem::NoInitialEvents(STREAM_SILENCE));
+                let problem = if now - call.last_event >= STREAM_SILENCE {
+                    StoredProblem::NoInitialEvents(STREAM_SILENCE)
+                } else {
+                    StoredProblem::EndlessStream(self.run.stream_limit)
+                };
+                self.fall_back(now, problem);
             }
             Verb::Watch if self.is_doubtful(now) => {
                 let problem = StoredProblem::Silent(silence);
