@@ -174,7 +174,7 @@ fn fill<D: Decode>(
 ) -> Result<u64, Box<dyn core::error::Error>> {
     let mut journal = FileJournal::open(path)?;
     let identity = Identity::new("bench", &PODS, decode.fingerprint());
-    journal.load(&identity, &mut |_| ())?;
+    journal.load(&identity, &mut |_| (), &mut |_| ())?;
     let mut bytes = 0;
     for number in 0..objects {
         let mut json = String::new();

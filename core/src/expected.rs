@@ -136,7 +136,7 @@ impl<X: Text> fmt::Display for ExpectedState<X> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use alloc::boxed::Box;
     use alloc::string::{String, ToString};
