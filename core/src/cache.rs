@@ -384,9 +384,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         state.in_list = false;
         // A version that is still pending is older than the list.
-        if !planted!(OlderThanList) {
-            state.arriving = None;
-        }
+        state.arriving = None;
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
             source,
@@ -672,9 +670,6 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
         let index = self.store.add(name, Some(f))?;
         self.store.backfill(&self.table, index);
-        if planted!(QueuedUnindexed) {
-            return Ok(());
-        }
         let (store, table) = (&self.store, &self.table);
         self.queue.for_each_delta(|id, delta| {
             if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &mut delta.payload) {

@@ -26,7 +26,7 @@ pub trait Sink<X> {
     /// waits, so that many events that came at once are one batch.
     fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
 
-    /// Called when the driver is blocked on [`Sink::poll_ready`] rather than on the server. The default flushes; a sink
+    /// Called at the end of a turn, and when the driver is blocked on [`Sink::poll_ready`]. The default flushes; a sink
     /// with work under way on other threads may go on with that instead, and is flushed later in any case.
     fn pause(&mut self, now: Instant, version: &ResourceVersion<X>) {
         self.flush(now, version);
@@ -43,6 +43,12 @@ pub trait Sink<X> {
     /// Hears what the driver is about, each time that may have changed. It is for showing, and asks for nothing.
     fn activity(&mut self, now: Instant, activity: Activity) {
         let _ = (now, activity);
+    }
+
+    /// Has the task of the driver polled again once other tasks have had their turn; the driver is pending until then. The
+    /// default wakes the task at once, which is right for an executor that polls its tasks in a circle.
+    fn end_turn(&mut self, cx: &mut Context<'_>) {
+        cx.waker().wake_by_ref();
     }
 
     /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
@@ -232,18 +238,24 @@ impl Gathered {
     /// Counts a frame or a chunk, and lets other tasks run if it was the last of a turn.
     ///
     /// The transport may have everything at hand already, and then nothing else in the driver ever waits.
-    async fn count<X, K: Sink<X>>(&mut self) {
+    async fn count<R: Target, S: Storage, K: Sink<S::Text>>(
+        &mut self,
+        timer: &mut impl Timer,
+        sink: &mut K,
+        reflector: &Reflector<R, S>,
+    ) {
         self.read += 1;
         if self.read < K::TURN {
             return;
         }
         self.read = 0;
+        sink.pause(timer.now(), reflector.version());
         let mut has_yielded = false;
         poll_fn(|cx| {
             if core::mem::replace(&mut has_yielded, true) {
                 return Poll::Ready(());
             }
-            cx.waker().wake_by_ref();
+            sink.end_turn(cx);
             Poll::Pending
         })
         .await;
@@ -452,7 +464,7 @@ where
     };
     let mut now = timer.now();
     gathered.any = true;
-    gathered.count::<S::Text, K>().await;
+    gathered.count(timer, sink, reflector).await;
     loop {
         let held_back = {
             let Some(frame) = reflector.next_frame(now, id, &mut chunk) else {
@@ -470,7 +482,7 @@ where
             }
             poll_fn(|cx| Poll::Ready(sink.poll_ready(cx).is_pending())).await
         };
-        gathered.count::<S::Text, K>().await;
+        gathered.count(timer, sink, reflector).await;
         if held_back {
             wait_for_room(reflector, timer, sink).await;
             now = timer.now();

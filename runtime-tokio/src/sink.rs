@@ -482,6 +482,12 @@ where
         self.inner.activity(self.source, activity);
     }
 
+    fn end_turn(&mut self, cx: &mut Context<'_>) {
+        // A task that wakes itself is polled many times before tokio looks at its timers, its sockets and the future of
+        // `block_on`. Tokio wakes one that yields after them.
+        let _ = core::pin::pin!(tokio::task::yield_now()).poll(cx);
+    }
+
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.outbox {
             Some(outbox) => outbox.poll_room(cx),

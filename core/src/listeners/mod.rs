@@ -214,10 +214,6 @@ impl Passes {
             .binary_search_by_key(&age(pass), |&(pass, _)| age(pass));
         found.is_ok()
     }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl<K, T> Default for Listeners<K, T> {
@@ -436,9 +432,6 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             // Exact periods; where one was missed altogether it is not made up for.
             let next = due + period;
             listener.next_resync = Some(if next > now { next } else { now + period });
-            if planted!(PassesForgotten) && listener.passes.len() >= 2 {
-                listener.passes.0.pop_front();
-            }
             listener.passes.begin(pass, end, listener.next);
             any = true;
         }
