@@ -675,7 +675,7 @@ fn a_resync_before_the_first_list_is_part_of_it<S: Storage>(mode: Mode) {
 fn what_waits_can_be_looked_at<S: Storage>(mode: Mode) {
     let mut rig = Rig::<S>::new(mode, NONE);
     assert!(rig.fifo.is_empty() && rig.queued().is_empty());
-    assert_eq!(format!("{:?}", rig.fifo.pop()), "Err(Empty)");
+    assert_eq!(format!("{:?}", rig.fifo.pop()), "Err(the queue is empty)");
     rig.run("update a 1, add b 2");
     assert_eq!((rig.fifo.len(), rig.fifo.is_empty()), (2, false));
     assert!(rig.fifo.pending("c").is_empty());
