@@ -16,7 +16,7 @@ use tokio::signal::windows::{CtrlC, ctrl_c};
 /// ```
 /// use informer_tokio::{Controller, Informer, Next, RawJson, StopSignal};
 ///
-/// # async fn main(pods: Informer<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn watch(pods: Informer<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut signal = StopSignal::new()?;
 /// let controller = Controller::new(&pods);
 /// let handle = controller.handle();
@@ -61,7 +61,7 @@ impl StopSignal {
     /// signals between two calls count as one.
     ///
     /// ```
-    /// # async fn main(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> std::io::Result<()> {
+    /// # async fn watch(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> std::io::Result<()> {
     /// let mut signal = informer_tokio::StopSignal::new()?;
     /// signal.recv().await;
     /// pods.stop();
