@@ -49,7 +49,7 @@ impl Invariant for Reported {
                     || context.client.engine.is_incomplete();
                 if silent && !excused {
                     return Err(format!(
-                        "{} follows upon {before:?}, and nobody was told",
+                        "{} follows upon {before:?} without a notification",
                         asked.target
                     ));
                 }

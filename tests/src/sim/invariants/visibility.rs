@@ -63,7 +63,7 @@ impl Invariant for Visibility {
                 .flatten()
                 .find(|cached| !cached.told);
             if let Some(cached) = untold {
-                return Err(format!("{cached:?} is in the cache, and nobody was told"));
+                return Err(format!("{cached:?} is in the cache without a notification"));
             }
         }
         Ok(())

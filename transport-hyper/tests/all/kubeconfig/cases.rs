@@ -442,7 +442,7 @@ pub(super) fn cases() -> Vec<Case> {
             Fails("has no name"),
         ),
         with_exec(
-            "a plugin that is told of the cluster",
+            "a plugin with provideClusterInfo",
             "certificate-authority: ca.crt",
             "interactiveMode: Never, provideClusterInfo: true",
             Sees(
@@ -450,7 +450,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
         ),
         with_exec(
-            "a plugin that is told all of the cluster",
+            "a plugin with provideClusterInfo and every field",
             "certificate-authority-data: {ca.crt}\ntls-server-name: 127.0.0.1\ndisable-compression: true\nextensions: [{name: client.authentication.k8s.io/exec, extension: {a: 1, b: [yes, 1.5, ~], 3: c}}]",
             "interactiveMode: Never, provideClusterInfo: true",
             Sees(

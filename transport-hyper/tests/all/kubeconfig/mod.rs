@@ -48,7 +48,7 @@ impl Place {
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let base64 = "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n";
         let pem = ca.certificate.pem();
-        // A plugin gives what it was told as a token: as hexadecimal digits.
+        // The token of a plugin is its input, in hexadecimal digits.
         let plugin = "#!/bin/sh\ntoken=$(printf %s \"$KUBERNETES_EXEC_INFO\" | od -An -v -tx1 | tr -d ' \\n')\n\
              printf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s\"}}' \"$token\"\n";
         for (name, text) in [
@@ -188,7 +188,7 @@ async fn show(mut stream: impl AsyncRead + AsyncWrite + Unpin, has_certificate: 
     let _ = stream.shutdown().await;
 }
 
-/// Turns what a plugin was told, which is the token, into JSON with sorted keys.
+/// Turns the token, which is the input of a plugin, into JSON with sorted keys.
 fn readable(seen: &str) -> String {
     let Some((before, token)) = seen.split_once("Bearer 7b") else {
         return seen.to_owned();
