@@ -9,12 +9,13 @@ use core::fmt;
 use walk::{Walk, WalkKind};
 
 use crate::delta::{Delta, DeltaKind, Last, Payload};
+use crate::discard::Discarded;
 use crate::fifo::{Mode, Queue};
 use crate::indexer::{Held, IndexError, Store, Values};
 use crate::key::KeyError;
 use crate::object::Cached;
 use crate::reflector::Change;
-use crate::storage::{DeltaList, Few, SlotId, Storage};
+use crate::storage::{DeltaList, Few, Postings, SlotId, Storage, derive};
 use crate::table::{NoSlot, Table};
 use crate::version::ResourceVersion;
 
@@ -90,10 +91,15 @@ pub struct Cache<T, S: Storage> {
     config: CacheConfig,
     epoch: u32,
     passes: u32,
+    /// What the resync that began last marks objects with.
+    mark: u16,
     synced: bool,
     /// The storage has no room for one of the sources.
     lacks_source: bool,
-    len: usize,
+    /// A source may have a version that is reached when the queue is empty.
+    arrives: bool,
+    /// A source may lack an object for want of room.
+    lacks_room: bool,
     /// How many bytes the objects count for.
     bytes: usize,
     /// How many objects are stale.
@@ -102,6 +108,24 @@ pub struct Cache<T, S: Storage> {
     stash: Stash<T, S>,
     /// The second half of a deletion and an addition.
     follows: Option<Tell>,
+    discarded: Discarded<T>,
+}
+
+/// Objects that a cache no longer needs, see [`Cache::take_discarded`].
+#[cfg(feature = "alloc")]
+#[must_use = "the objects are to be dropped after the lock of the cache is released"]
+pub struct DiscardedObjects<T, S: Storage> {
+    _objects: alloc::vec::Vec<T>,
+    _incoming: alloc::vec::Vec<Incoming<T, S>>,
+}
+
+#[cfg(feature = "alloc")]
+impl<T, S: Storage> fmt::Debug for DiscardedObjects<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiscardedObjects")
+            .field("len", &(self._objects.len() + self._incoming.len()))
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a cache has to tell. Everything is lent until the next call.
@@ -162,6 +186,8 @@ struct Source<X> {
     /// Counts lists; one begun again is the same.
     relist: u32,
     in_list: bool,
+    /// A list was complete, and may not have been told yet.
+    completed: bool,
     /// A complete list was told.
     told: bool,
     /// What is shown was restored, and the server has not said yet that it goes on from there.
@@ -192,6 +218,7 @@ impl<X> Default for Source<X> {
             epoch: 0,
             relist: 0,
             in_list: false,
+            completed: false,
             told: false,
             restored: false,
             refused: Lack::Nothing,
@@ -243,17 +270,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Mode::of_storage::<Incoming<T, S>, S>()
         };
         Self {
-            table: Table::new(seed),
+            table: Table::new(derive(seed, 0)),
             queue: Queue::new(mode),
-            store: Store::new(),
+            store: Store::new(few.as_slice().len(), seed),
             sources: few,
             walks: S::Few::default(),
             config,
             epoch: 0,
             passes: 0,
+            mark: 0,
             synced: false,
             lacks_source,
-            len: 0,
+            arrives: false,
+            lacks_room: false,
             bytes: 0,
             stale: 0,
             stash: Stash {
@@ -261,6 +290,26 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 object: None,
             },
             follows: None,
+            discarded: Discarded::default(),
+        }
+    }
+
+    /// Keeps objects that are no longer needed until [`Cache::take_discarded`], rather than dropping them at once.
+    ///
+    /// Dropping an object runs code of its type. If that asks the same cache, it waits for a lock that the thread holds
+    /// already. A runtime takes the objects under its lock, and drops them after it has released it.
+    #[cfg(feature = "alloc")]
+    pub fn keep_discarded(&mut self) {
+        self.discarded.keep();
+        self.queue.discarded.keep();
+    }
+
+    /// Takes the objects that are no longer needed since the last call, see [`Cache::keep_discarded`].
+    #[cfg(feature = "alloc")]
+    pub fn take_discarded(&mut self) -> DiscardedObjects<T, S> {
+        DiscardedObjects {
+            _objects: self.discarded.take(),
+            _incoming: self.queue.discarded.take(),
         }
     }
 
@@ -293,13 +342,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         object: T,
         values: Values<S>,
     ) -> Result<(), KeyError> {
-        let epoch = match self.source(source) {
-            Some(source) => source.epoch,
-            None => return Err(KeyError::UnknownSource),
+        let Some(state) = self.source(source) else {
+            self.discarded.put(object);
+            return Err(KeyError::UnknownSource);
         };
+        let (epoch, late) = (state.epoch, state.completed);
         let id = match self.table.find_or_insert(key) {
             Ok(id) => id,
             Err(why) => {
+                self.discarded.put(object);
                 self.refuse(
                     source,
                     match why {
@@ -310,9 +361,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 return Err(why.into());
             }
         };
-        let stored = self.is_stored(id);
+        let mut stored = false;
         if let Some(slot) = self.table.get_mut(id) {
             slot.epoch = epoch;
+            stored = slot.object.is_some();
+            if !stored && slot.pending == SlotId::NONE {
+                slot.late = late;
+            }
         }
         let kind = match change {
             Change::Added => DeltaKind::Added,
@@ -336,12 +391,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Queues the deletion of an object that a watch brought; `object` is the one in the event, where it could be
     /// decoded. What the cache does not have, or has from another source, is ignored.
     pub fn delete(&mut self, source: u16, key: &str, object: Option<T>) {
-        let Some(id) = self.table.find(key) else {
+        let found = self.table.find(key);
+        let Some(id) = found.filter(|&id| self.owner(id) == Some(source)) else {
+            object
+                .into_iter()
+                .for_each(|object| self.discarded.put(object));
             return;
         };
-        if self.owner(id) != Some(source) {
-            return;
-        }
         let payload = match object {
             Some(object) => Payload::Object(Incoming {
                 object,
@@ -360,11 +416,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let (Some(epoch), Some(id)) = (epoch, self.table.find(key)) else {
             return;
         };
-        let is_queued = self.queue.amend_newest(&self.table, id, |newest| {
-            if let Payload::Object(incoming) = &mut newest.payload {
-                incoming.stale = true;
-            }
-        });
+        let newest = self.queue.deltas_mut(&self.table, id).last_mut();
+        let is_queued = newest.is_some();
+        if let Some(Payload::Object(incoming)) = newest.map(|newest| &mut newest.payload) {
+            incoming.stale = true;
+        }
         if let Some(slot) = self.table.get_mut(id) {
             if !planted!(StaleSwept) {
                 slot.epoch = epoch;
@@ -378,11 +434,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Completes the picture of a source that began: what it did not name is gone.
     pub fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
-        let bound = self.table.bound();
         let Some(state) = self.source_mut(source) else {
             return;
         };
-        state.in_list = false;
+        (state.in_list, state.completed) = (false, true);
         // A version that is still pending is older than the list.
         state.arriving = None;
         let (epoch, relist) = (state.epoch, state.relist);
@@ -393,18 +448,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             version,
             restored: false,
         };
-        self.begin_sweep(Walk::new(kind, bound));
+        self.begin_sweep(Walk::new(kind));
     }
 
     /// Completes the picture of a source that began, as [`Cache::complete`] does, where it comes from a persisted cache: it
     /// is told as the first state and served, but nothing is synced by it before the server has shown a complete list, or
     /// has [confirmed](Cache::confirm) that it goes on from there.
     pub fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
-        let bound = self.table.bound();
         let Some(state) = self.source_mut(source) else {
             return;
         };
-        (state.in_list, state.restored) = (false, true);
+        (state.in_list, state.completed, state.restored) = (false, true, true);
         state.arriving = None;
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
@@ -414,7 +468,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             version,
             restored: true,
         };
-        self.begin_sweep(Walk::new(kind, bound));
+        self.begin_sweep(Walk::new(kind));
     }
 
     /// Takes note that the server goes on from the version that was restored: an event or a bookmark has come.
@@ -449,7 +503,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// that is complete.
     pub fn unnamed(&self, source: u16) -> impl Iterator<Item = &S::Text> {
         let epoch = self.source(source).map_or(0, |source| source.epoch);
-        self.table.ids().filter_map(move |id| {
+        let is_of_source = move |id| {
+            self.table
+                .get(id)?
+                .object
+                .as_ref()
+                .map(|h| h.source == source)
+        };
+        // A key that is queued for the first time, or by another source before, is not in the list of the source.
+        let queued = self.queue.slots();
+        let queued = queued.filter(move |&id| is_of_source(id) != Some(true));
+        let stored = self.store.objects_of(&self.table, source);
+        let ids = stored.map(|(id, ..)| id).chain(queued);
+        ids.filter_map(move |id| {
             let slot = self.table.get(id)?;
             let is_older = epoch.wrapping_sub(slot.epoch).cast_signed() > 0;
             (is_older && self.owner(id) == Some(source)).then_some(&slot.key)
@@ -468,6 +534,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 }
             } else {
                 source.arriving = Some(version);
+                self.arrives = true;
             }
         }
     }
@@ -478,20 +545,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// While a pass is pending, further calls return its number: at most one pass is under way and one is pending. Where
     /// storage of a fixed size has no room for another one, the pass that is under way begins anew.
     pub fn resync(&mut self) -> u32 {
-        let bound = self.table.bound();
         // A list must not push a resync out, so that there is always room for a sweep of each source, and for one that is
         // under way.
         let kept = self.sources.as_slice().len() + 1;
         let is_crowded = self.walks.as_slice().len() + kept >= self.walks.bound();
         if (is_crowded || self.has_pending_resync())
-            && let Some(pass) = self.join_resync(bound)
+            && let Some(pass) = self.join_resync()
         {
             return pass;
         }
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
         // There is room, but where more than six sources sweep at once; then all is told by their lists.
-        let _ = self.walks.push(Walk::new(kind, bound));
+        let _ = self.walks.push(Walk::new(kind));
         self.passes
     }
 
@@ -503,10 +569,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// As [`Cache::pop`], but takes no more steps than `budget`, and takes those it took off it. `None` with a budget
     /// left says that there is nothing more to do. It bounds the time for which a lock is held.
     pub fn pop_within(&mut self, budget: &mut u32) -> Option<Notification<'_, T, S::Text>> {
-        self.stash = Stash {
-            key: None,
-            object: None,
-        };
+        self.stash.key = None;
+        if let Some(object) = self.stash.object.take() {
+            self.discarded.put(object);
+        }
         let tell = match self.follows.take() {
             Some(tell) => tell,
             None => loop {
@@ -592,8 +658,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns all objects with their keys, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&S::Text, &T)> {
-        self.table
-            .objects()
+        self.store
+            .objects(&self.table)
             .map(|(_, key, held)| (key, &held.object))
     }
 
@@ -604,8 +670,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Some(Tell::Added { id, .. }) => Some(id),
             _ => None,
         };
-        self.table
-            .objects()
+        self.store
+            .objects(&self.table)
             .filter(move |(id, _, held)| {
                 held.told && (Some(*id) != follows || planted!(JoinBetweenHalves))
             })
@@ -620,8 +686,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the keys whose latest state could not be used.
     pub fn stale_keys(&self) -> impl Iterator<Item = &S::Text> {
-        self.table
-            .objects()
+        self.store
+            .objects(&self.table)
             .filter(|(_, _, held)| held.stale)
             .map(|(_, key, _)| key)
     }
@@ -636,22 +702,21 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the objects of a source, in no particular order, and whether a newer state of them could not be used.
     pub fn entries_of(&self, source: u16) -> impl Iterator<Item = (&S::Text, &T, bool)> {
-        self.table
-            .objects()
-            .filter(move |(_, _, held)| held.source == source)
+        self.store
+            .objects_of(&self.table, source)
             .map(|(_, key, held)| (key, &held.object, held.stale))
     }
 
     /// Returns how many objects there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.len
+        self.store.len()
     }
 
     /// Tells whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.store.len() == 0
     }
 
     /// Returns the sum of what [`Cached::bytes`] says of each object.
@@ -689,8 +754,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.store.values(key, object)
     }
 
-    /// Adds an index whose values come with [`Cache::upsert`] under the number that is returned. What is there already
-    /// has no values until [`Cache::add_values`].
+    /// Adds an index whose values come with [`Cache::upsert`] under the number that is returned. Objects that are stored
+    /// or queued already have no values in it: [`Cache::begin_index`] adds an index that covers them.
     ///
     /// # Errors
     /// A name that is taken, or for which there is no room, adds nothing.
@@ -698,18 +763,109 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.store.add(name, None)
     }
 
-    /// Gives an object the values of an index that was declared after it came.
+    /// Begins to build an index piece by piece, so that no lock is held for long, and returns its number.
+    ///
+    /// From now on its values come with [`Cache::upsert`]. [`Cache::next_unindexed`] lends the objects that were there
+    /// before, and [`Cache::add_values`] gives them their values. Until [`Cache::finish_index`], readers get
+    /// [`IndexError::Building`].
+    ///
+    /// ```
+    /// use informer_core::{Cache, CacheConfig, Change, Heap, Object, ResourceVersion, Uid};
+    ///
+    /// type Pod = Object<&'static str, Box<str>>;
+    /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
+    /// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "n1");
+    /// pods.upsert(0, Change::Listed, "prod/web", pod, Vec::new())?;
+    ///
+    /// let node = pods.begin_index("node")?;
+    /// let mut piece = Vec::new();
+    /// while pods.next_unindexed(node, 256, |key, pod| piece.push((key.clone(), pod.clone()))) {
+    ///     // A runtime releases its lock here, and calls the user's function.
+    ///     for (key, pod) in piece.drain(..) {
+    ///         pods.add_values(&key, node, [*pod.value()], |other| other.resource_version() == pod.resource_version());
+    ///     }
+    /// }
+    /// pods.finish_index(node);
+    /// pods.pop();
+    /// assert_eq!(pods.by_index("node", "n1")?.count(), 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name that is taken, or for which there is no room, adds nothing.
+    pub fn begin_index(&mut self, name: &str) -> Result<u16, IndexError> {
+        if !self.store.has_room_to_build() {
+            return Err(IndexError::Full);
+        }
+        let index = self.store.add(name, None)?;
+        self.store.begin_build(index)?;
+        Ok(index)
+    }
+
+    /// Lends objects that were there before an index was begun: first all that are queued, then at most `max` stored ones
+    /// at a time. Returns `false` when there are no more.
+    pub fn next_unindexed(
+        &mut self,
+        index: u16,
+        max: usize,
+        mut f: impl FnMut(&S::Text, &T),
+    ) -> bool {
+        let mut any = false;
+        if self.store.begins_build(index) {
+            let table = &self.table;
+            self.queue.for_each_delta(|id, delta| {
+                if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &delta.payload) {
+                    f(&slot.key, &incoming.object);
+                    any = true;
+                }
+            });
+        }
+        for _ in 0..max {
+            let Some(id) = self.store.next_unindexed(&self.table, index) else {
+                break;
+            };
+            if let Some(slot) = self.table.get(id)
+                && let Some(held) = &slot.object
+            {
+                f(&slot.key, &held.object);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Gives the objects of a key, stored or queued, for which `is` holds their values in an index that is being built.
     pub fn add_values<'v>(
         &mut self,
         key: &str,
         index: u16,
-        values: impl IntoIterator<Item = &'v str>,
+        values: impl IntoIterator<Item = &'v str> + Clone,
+        is: impl Fn(&T) -> bool,
     ) {
-        if let Some(id) = self.table.find(key) {
-            values
-                .into_iter()
-                .for_each(|value| self.store.add_value(id, index, value));
+        let Some(id) = self.table.find(key) else {
+            return;
+        };
+        let Some(slot) = self.table.get(id) else {
+            return;
+        };
+        if slot.object.as_ref().is_some_and(|held| is(&held.object)) {
+            let values = values.clone().into_iter();
+            values.for_each(|value| self.store.add_value(id, index, value));
         }
+        for delta in self.queue.deltas_mut(&self.table, id) {
+            if let Payload::Object(incoming) = &mut delta.payload
+                && is(&incoming.object)
+            {
+                for value in values.clone() {
+                    S::Postings::add_value(&mut incoming.values, index, value);
+                }
+            }
+        }
+    }
+
+    /// Shows an index that was built to readers.
+    pub fn finish_index(&mut self, index: u16) {
+        self.store.finish_build(index);
     }
 
     /// Returns the objects that have `value` in an index, with their keys.
@@ -775,7 +931,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             stale,
             values,
         } = incoming;
-        let shows = self.shows(id, source);
+        let shows = self.shows(source);
         let changed = self.source(source).map_or(0, |source| source.relist);
         let Some(slot) = self.table.get_mut(id) else {
             return Step::Again;
@@ -788,17 +944,23 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             self.stale += usize::from(stale);
             self.stale -= usize::from(held.stale);
             held.stale = stale;
-            held.source = source;
             held.told |= shows;
-            if !was_told && shows {
-                return Step::Tell(Tell::Added { id, initial: false });
-            }
             // The same state again. In a list its replay, where it is wanted, comes with the sweep.
-            if !self.config.tell_unchanged || !was_told || listed {
-                return Step::Again;
+            let replays = self.config.tell_unchanged && was_told && !listed;
+            if replays {
+                held.changed = changed;
             }
-            held.changed = changed;
-            return Step::Tell(Tell::Replayed { id, pass: None });
+            if held.source != source {
+                self.store.hand_over(&mut self.table, id, source, values);
+            }
+            self.discarded.put(object);
+            return if !was_told && shows {
+                Step::Tell(Tell::Added { id, initial: false })
+            } else if replays {
+                Step::Tell(Tell::Replayed { id, pass: None })
+            } else {
+                Step::Again
+            };
         }
         self.bytes += object.bytes();
         let held = Held {
@@ -814,11 +976,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .saturating_sub(old.as_ref().map_or(0, |old| old.object.bytes()));
         self.stale += usize::from(stale);
         self.stale -= usize::from(old.as_ref().is_some_and(|old| old.stale));
-        self.len += usize::from(old.is_none());
         match old {
-            Some(old) if was_told => self.tell_change(id, old.object),
-            _ if shows => Step::Tell(Tell::Added { id, initial: false }),
-            _ => Step::Again,
+            Some(old) if was_told => return self.tell_change(id, old.object),
+            Some(old) => self.discarded.put(old.object),
+            None => {}
+        }
+        if shows {
+            Step::Tell(Tell::Added { id, initial: false })
+        } else {
+            Step::Again
         }
     }
 
@@ -829,7 +995,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .get(id)
             .and_then(|slot| slot.object.as_ref())
             .is_some_and(|held| held.object.is_another(&old));
-        self.stash.object = Some(old);
+        self.stash(old);
         if recreated && self.config.tell_recreated && !planted!(RecreationUnseen) {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
             self.follows = Some(Tell::Added { id, initial: false });
@@ -841,9 +1007,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Removes an object; `last` is its last state, where that is better known than what is stored.
     fn apply_deletion(&mut self, id: SlotId, last: Option<T>, unknown: bool) -> Step {
         let Some(held) = self.store.remove(&mut self.table, id) else {
+            last.into_iter().for_each(|last| self.discarded.put(last));
             return Step::Again;
         };
-        self.len -= 1;
         self.stale -= usize::from(held.stale);
         self.bytes = self.bytes.saturating_sub(held.object.bytes());
         self.made_room();
@@ -851,17 +1017,33 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let is_another = last
             .as_ref()
             .is_some_and(|last| last.is_another(&held.object));
-        let (last, unknown) = if is_another && self.config.tell_recreated {
-            (None, true)
-        } else {
-            (last, unknown)
+        let keeps = is_another && self.config.tell_recreated;
+        let unknown = unknown || keeps;
+        let shown = match last {
+            Some(last) if keeps => {
+                self.discarded.put(last);
+                held.object
+            }
+            Some(last) => {
+                self.discarded.put(held.object);
+                last
+            }
+            None => held.object,
         };
-        self.stash.object = Some(last.unwrap_or(held.object));
+        self.stash(shown);
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
         if held.told {
             Step::Tell(Tell::Deleted { unknown })
         } else {
             Step::Again
+        }
+    }
+
+    /// Keeps an object that the next notification lends.
+    fn stash(&mut self, object: T) {
+        // One that nobody knew of went before, in the same call.
+        if let Some(unknown) = self.stash.object.replace(object) {
+            self.discarded.put(unknown);
         }
     }
 
@@ -924,6 +1106,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     fn refuse(&mut self, source: u16, lack: Lack) {
+        self.lacks_room |= lack == Lack::Room;
         if let Some(source) = self.source_mut(source) {
             source.refused = source.refused.max(lack);
             source.missing = source.missing.max(lack);
@@ -931,6 +1114,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     fn made_room(&mut self) {
+        if !self.lacks_room {
+            return;
+        }
         for source in self.sources.as_mut_slice() {
             source.wants_relist |= source.missing == Lack::Room;
         }
@@ -968,10 +1154,14 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// With the queue empty, the version of what was in it is reached.
     fn arrive(&mut self) {
+        if !self.arrives {
+            return;
+        }
         // A sweep ends at the version of its list, and what came after it is reached after it.
         if self.walks.as_slice().iter().any(|walk| !walk.is_resync()) {
             return;
         }
+        self.arrives = false;
         for source in self.sources.as_mut_slice() {
             if let Some(version) = source.arriving.take() {
                 source.version = version;
@@ -983,7 +1173,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 impl<T, S: Storage> fmt::Debug for Cache<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
-            .field("len", &self.len)
+            .field("len", &self.store.len())
             .field("synced", &self.synced)
             .finish_non_exhaustive()
     }

@@ -3,8 +3,9 @@
 use core::fmt;
 
 use crate::delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
+use crate::discard::Discarded;
 use crate::key::{KeyBuf, KeyError, KeyFn, Keyed, store_key};
-use crate::storage::{DeltaList, SlotId, Slots, Storage};
+use crate::storage::{DeltaList, SlotId, Slots, Storage, derive};
 use crate::table::{NoSlot, Table};
 
 /// The store that a queue's consumer keeps, as far as the queue has to know it.
@@ -150,6 +151,22 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     #[must_use]
     pub fn merged_with_key_fn(key_fn: KeyFn<T>) -> Self {
         Self::in_mode(key_fn, Mode::Merged)
+    }
+
+    /// Sets the seed of the hashes. It should be random where keys come from users, who could make them collide
+    /// otherwise.
+    ///
+    /// ```
+    /// use informer_core::{DeltaFifo, Heap};
+    ///
+    /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
+    /// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key).with_seed(0x5eed);
+    /// # assert!(fifo.is_empty());
+    /// ```
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.table.set_seed(derive(seed, 0));
+        self
     }
 
     pub(crate) fn in_mode(key_fn: KeyFn<T>, mode: Mode) -> Self {
@@ -338,13 +355,8 @@ impl<T, S: Storage> DeltaFifo<T, S> {
 
     /// Calls `f` with each queued key, the one to be popped first at the front.
     pub fn for_each_queued(&self, mut f: impl FnMut(&str)) {
-        let mut at = self.queue.head;
-        while let Some(entry) = self.queue.entries.get(at) {
-            if let Some(slot) = self.table.get(entry.slot) {
-                f(slot.key.as_ref());
-            }
-            at = entry.next;
-        }
+        let slots = self.queue.slots().filter_map(|id| self.table.get(id));
+        slots.for_each(|slot| f(slot.key.as_ref()));
     }
 
     /// Returns how many keys are queued.
@@ -439,6 +451,7 @@ pub(crate) struct Queue<T, S: Storage> {
     initial: usize,
     epoch: u32,
     pub(crate) closed: bool,
+    pub(crate) discarded: Discarded<T>,
 }
 
 struct Entry<T, S: Storage> {
@@ -463,6 +476,7 @@ impl<T, S: Storage> Queue<T, S> {
             initial: 0,
             epoch: 0,
             closed: false,
+            discarded: Discarded::default(),
         }
     }
 
@@ -492,6 +506,14 @@ impl<T, S: Storage> Queue<T, S> {
             .unwrap_or_default()
     }
 
+    pub(crate) fn deltas_mut<O>(&mut self, table: &Table<O, S>, id: SlotId) -> &mut [Delta<T>] {
+        let pending = table.get(id).map_or(SlotId::NONE, |slot| slot.pending);
+        let entry = self.entries.get_mut(pending);
+        entry
+            .map(|entry| entry.deltas.as_mut_slice())
+            .unwrap_or_default()
+    }
+
     /// Adds a delta to a key. `stored` says whether the consumer's store has the key. Where merged deltas come to
     /// nothing the key leaves the queue, and its slot is freed if nobody else needs it.
     pub(crate) fn enqueue<O>(
@@ -505,7 +527,8 @@ impl<T, S: Storage> Queue<T, S> {
             return Ok(());
         };
         if let Some(entry) = self.entries.get_mut(slot.pending) {
-            gather::<T, S>(self.mode, &mut entry.deltas, delta, stored);
+            let discarded = &mut self.discarded;
+            gather::<T, S>(self.mode, &mut entry.deltas, delta, stored, discarded);
             if entry.deltas.as_slice().is_empty() {
                 let pending = core::mem::replace(&mut slot.pending, SlotId::NONE);
                 self.take(pending);
@@ -515,15 +538,22 @@ impl<T, S: Storage> Queue<T, S> {
         }
         let mut deltas = S::Deltas::default();
         deltas.push(delta);
-        let Ok(new) = self.entries.insert(Entry {
+        let entry = Entry {
             slot: id,
             previous: self.tail,
             next: SlotId::NONE,
             is_initial: !self.populated,
             deltas,
-        }) else {
-            table.free_if_idle(id);
-            return Err(KeyError::Full);
+        };
+        let new = match self.entries.insert(entry) {
+            Ok(new) => new,
+            Err(mut entry) => {
+                table.free_if_idle(id);
+                while let Some(delta) = entry.deltas.pop_oldest() {
+                    self.discarded.put_delta(delta);
+                }
+                return Err(KeyError::Full);
+            }
         };
         slot.pending = new;
         match self.entries.get_mut(self.tail) {
@@ -534,6 +564,16 @@ impl<T, S: Storage> Queue<T, S> {
         Ok(())
     }
 
+    /// The slots with pending deltas.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotId> + '_ {
+        let mut at = self.head;
+        core::iter::from_fn(move || {
+            let entry = self.entries.get(at)?;
+            at = entry.next;
+            Some(entry.slot)
+        })
+    }
+
     /// Calls `f` with each pending delta and the slot of its key.
     pub(crate) fn for_each_delta(&mut self, mut f: impl FnMut(SlotId, &mut Delta<T>)) {
         let mut at = self.head;
@@ -542,20 +582,6 @@ impl<T, S: Storage> Queue<T, S> {
             deltas.for_each(|delta| f(entry.slot, delta));
             at = entry.next;
         }
-    }
-
-    /// Changes the newest pending delta of a key; tells whether there is one.
-    pub(crate) fn amend_newest<O>(
-        &mut self,
-        table: &Table<O, S>,
-        id: SlotId,
-        f: impl FnOnce(&mut Delta<T>),
-    ) -> bool {
-        let pending = table.get(id).map_or(SlotId::NONE, |slot| slot.pending);
-        let Some(entry) = self.entries.get_mut(pending) else {
-            return false;
-        };
-        entry.deltas.as_mut_slice().last_mut().map(f).is_some()
     }
 
     /// Takes the first key with its deltas; says whether it belongs to the initial population.
@@ -645,15 +671,17 @@ impl<T, S: Storage> Queue<T, S> {
         epoch: u32,
         known: Option<&dyn KnownObjects>,
     ) {
-        for index in 0..table.bound() {
-            let id = SlotId::from_index(index);
-            let Some(slot) = table.get(id) else { continue };
-            if slot.epoch == epoch || slot.pending == SlotId::NONE {
+        let mut at = self.head;
+        while let Some(entry) = self.entries.get(at) {
+            let id = entry.slot;
+            // The entry leaves the queue where its deltas come to nothing.
+            at = entry.next;
+            let Some(slot) = table.get(id).filter(|slot| slot.epoch != epoch) else {
                 continue;
-            }
+            };
             let stored = known.is_none_or(|known| known.contains_key(slot.key.as_ref()));
             let deltas = self.deltas(table, id);
-            // A deletion that already waits is at least as good as a tombstone: both name the same last state.
+            // A deletion that is pending already is at least as good as a tombstone: both name the same last state.
             if deltas
                 .last()
                 .is_none_or(|newest| newest.kind != DeltaKind::Deleted)
@@ -675,8 +703,14 @@ impl<T, S: Storage> Queue<T, S> {
     }
 }
 
-/// Adds a delta to those that wait, by the rules of the mode.
-fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>, stored: bool) {
+/// Adds a delta to those that are pending, by the rules of the mode.
+fn gather<T, S: Storage>(
+    mode: Mode,
+    deltas: &mut S::Deltas<T>,
+    delta: Delta<T>,
+    stored: bool,
+    discarded: &mut Discarded<T>,
+) {
     let is_deletion = delta.kind == DeltaKind::Deleted;
     let newest_is_deletion = deltas
         .as_slice()
@@ -684,10 +718,16 @@ fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>,
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
     if is_deletion && newest_is_deletion {
         // Two deletions in a row are one: the real one is better than a tombstone, the older better than the newer.
-        if deltas.as_slice().last().is_some_and(Delta::is_tombstone) {
-            deltas.pop_newest();
+        let worse = if deltas.as_slice().last().is_some_and(Delta::is_tombstone) {
+            let tombstone = deltas.pop_newest();
             deltas.push(delta);
-        }
+            tombstone
+        } else {
+            Some(delta)
+        };
+        worse
+            .into_iter()
+            .for_each(|delta| discarded.put_delta(delta));
         return;
     }
     if mode == Mode::All || newest_is_deletion {
@@ -696,38 +736,59 @@ fn gather<T, S: Storage>(mode: Mode, deltas: &mut S::Deltas<T>, delta: Delta<T>,
     }
     // Merged, and the newest one is a change that nobody has seen.
     if is_deletion {
-        merge_deletion::<T, S>(deltas, delta, stored);
+        merge_deletion::<T, S>(deltas, delta, stored, discarded);
         return;
     }
     if matches!(delta.payload, Payload::Stored) {
         // What the store has is older than what waits.
         return;
     }
-    let kind = match deltas.pop_newest().map(|older| older.kind) {
-        Some(DeltaKind::Added) => DeltaKind::Added,
-        _ => delta.kind,
-    };
+    let mut kind = delta.kind;
+    if let Some(older) = deltas.pop_newest() {
+        if older.kind == DeltaKind::Added {
+            kind = DeltaKind::Added;
+        }
+        discarded.put_delta(older);
+    }
     deltas.push(Delta::new(kind, delta.payload));
 }
 
 /// A deletion meets a change that nobody has seen: what the consumer has must go, what it never had leaves no trace.
-fn merge_deletion<T, S: Storage>(deltas: &mut S::Deltas<T>, delta: Delta<T>, stored: bool) {
+fn merge_deletion<T, S: Storage>(
+    deltas: &mut S::Deltas<T>,
+    delta: Delta<T>,
+    stored: bool,
+    discarded: &mut Discarded<T>,
+) {
     let unseen = deltas.pop_newest();
     let deletes_already = deltas
         .as_slice()
         .last()
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
     if deletes_already || !stored || planted!(MergedDeletionLost) {
+        discarded.put_delta(delta);
+        unseen
+            .into_iter()
+            .for_each(|unseen| discarded.put_delta(unseen));
         return;
     }
-    // The tombstone's last state was the change that is dropped here, and not what the store has.
-    let delta = match (delta.payload, unseen.map(|d| d.payload)) {
-        (Payload::Tombstone(Last::Stored), Some(Payload::Object(object))) => {
-            Delta::new(DeltaKind::Deleted, Payload::Tombstone(Last::Object(object)))
+    // The last state of the tombstone is the change that is dropped here, rather than what the store has.
+    let payload = match (delta.payload, unseen) {
+        (
+            Payload::Tombstone(Last::Stored),
+            Some(Delta {
+                payload: Payload::Object(object),
+                ..
+            }),
+        ) => Payload::Tombstone(Last::Object(object)),
+        (payload, unseen) => {
+            unseen
+                .into_iter()
+                .for_each(|unseen| discarded.put_delta(unseen));
+            payload
         }
-        (payload, _) => Delta::new(DeltaKind::Deleted, payload),
     };
-    deltas.push(delta);
+    deltas.push(Delta::new(DeltaKind::Deleted, payload));
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::delta::{DeltaKind, Deltas, Payload};
 use crate::fifo::KnownObjects;
 use crate::key::{KeyBuf, KeyError, KeyFn, Keyed, split_key};
-use crate::storage::{Few, Postings, SlotId, Storage, Text};
-use crate::table::Table;
+use crate::storage::{Few, Postings, SlotId, Storage, Text, derive};
+use crate::table::{Cursor, List, Table};
 
 /// The name of the index by namespace, which every indexer has. An object without a namespace is under `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -49,6 +49,8 @@ pub enum IndexError {
     Unknown,
     /// There is one of this name already.
     Exists,
+    /// The index is being built: it does not cover all objects yet.
+    Building,
     /// There is no room for another index, or its name is longer than the storage takes.
     Full,
 }
@@ -58,6 +60,7 @@ impl fmt::Display for IndexError {
         f.write_str(match self {
             Self::Unknown => "there is no index of this name: add it first",
             Self::Exists => "there is an index of this name already: choose another name",
+            Self::Building => "the index is being built: wait until it was added",
             Self::Full => {
                 "there is no room for another index, or its name is too long for the storage"
             }
@@ -84,14 +87,31 @@ impl<T: Keyed, S: Storage> Default for Indexer<T, S> {
 }
 
 impl<T, S: Storage> Indexer<T, S> {
-    /// Makes an empty store with a key function of one's own.
+    /// Makes an empty store with a custom key function.
     #[must_use]
     pub fn with_key_fn(key_fn: KeyFn<T>) -> Self {
         Self {
             table: Table::new(0),
-            store: Store::new(),
+            store: Store::new(1, 0),
             key_fn,
         }
+    }
+
+    /// Sets the seed of the hashes. It should be random where keys or values come from users, who could make them
+    /// collide otherwise.
+    ///
+    /// ```
+    /// use informer_core::{Heap, Indexer};
+    ///
+    /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
+    /// let store: Indexer<String, Heap> = Indexer::with_key_fn(by_key).with_seed(0x5eed);
+    /// # assert!(store.is_empty());
+    /// ```
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.table.set_seed(derive(seed, 0));
+        self.store.postings.set_seed(derive(seed, 1));
+        self
     }
 
     /// Adds an index; the objects that are there are indexed at once.
@@ -153,8 +173,10 @@ impl<T, S: Storage> Indexer<T, S> {
     /// # Errors
     /// An object without a usable key ends it; the objects before it are stored, and nothing else is.
     pub fn replace(&mut self, objects: impl IntoIterator<Item = T>) -> Result<(), KeyError> {
-        for index in 0..self.table.bound() {
-            let id = SlotId::from_index(index);
+        loop {
+            let Some(id) = self.store.ids(&self.table).next() else {
+                break;
+            };
             self.store.remove(&mut self.table, id);
             self.table.free_if_idle(id);
         }
@@ -187,24 +209,28 @@ impl<T, S: Storage> Indexer<T, S> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> impl Iterator<Item = &T> {
-        self.table.objects().map(|(_, _, held)| &held.object)
+        self.store
+            .objects(&self.table)
+            .map(|(_, _, held)| &held.object)
     }
 
     /// Returns all keys, in no particular order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.table.objects().map(|(_, key, _)| key.as_ref())
+        self.store
+            .objects(&self.table)
+            .map(|(_, key, _)| key.as_ref())
     }
 
     /// Returns how many objects there are.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.table.objects().count()
+    pub const fn len(&self) -> usize {
+        self.store.len
     }
 
     /// Tells whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.table.objects().next().is_none()
+    pub const fn is_empty(&self) -> bool {
+        self.store.len == 0
     }
 
     /// Returns the objects that have `value` in an index, in no particular order.
@@ -251,7 +277,17 @@ impl<T, S: Storage> Indexer<T, S> {
     ) -> Result<(), IndexError> {
         let index = self.store.number(name)?;
         let key = KeyBuf::of(self.key_fn, object).unwrap_or(KeyBuf::new());
-        for (_, other_key, other) in self.table.objects() {
+        if !S::Postings::SCANS {
+            let mut values = Values::<S>::default();
+            self.store.compute(index, key.as_str(), object, &mut values);
+            self.store.postings.slots_sharing(&values, &mut |id| {
+                if let Some(held) = self.table.get(id).and_then(|slot| slot.object.as_ref()) {
+                    f(&held.object);
+                }
+            });
+            return Ok(());
+        }
+        for (_, other_key, other) in self.store.objects(&self.table) {
             let mut shares = false;
             self.store
                 .each_value(index, key.as_str(), object, &mut |value| {
@@ -328,10 +364,29 @@ impl<T> Held<T> {
     }
 }
 
-/// The indexes over a table that may be shared with a queue.
+/// The objects of each source and the indexes, over a table that may be shared with a queue.
 pub(crate) struct Store<T, S: Storage> {
     indexes: S::Few<Index<T, S>>,
     postings: S::Postings,
+    /// The objects of each source.
+    lists: S::Few<List>,
+    len: usize,
+    /// Where the walk that is under way stands, and through the objects of which source.
+    walk: Cursor,
+    walked: u16,
+    /// An object was handed over to another source, and a walk through all sources may have missed it.
+    moved: bool,
+    /// The indexes that are being built.
+    builds: S::Few<Build>,
+}
+
+struct Build {
+    index: u16,
+    /// The source whose objects come after those at the cursor.
+    next_source: u16,
+    cursor: Cursor,
+    /// The queued objects have been given out.
+    began: bool,
 }
 
 struct Index<T, S: Storage> {
@@ -344,11 +399,22 @@ struct Index<T, S: Storage> {
 pub type Values<S> = <<S as Storage>::Postings as Postings>::Values;
 
 impl<T, S: Storage> Store<T, S> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(sources: usize, seed: u64) -> Self {
         let mut store = Self {
             indexes: Default::default(),
             postings: Default::default(),
+            lists: Default::default(),
+            len: 0,
+            walk: Cursor::DONE,
+            walked: 0,
+            moved: false,
+            builds: Default::default(),
         };
+        store.postings.set_seed(derive(seed, 1));
+        for _ in 0..sources {
+            // There is one for each of the sources of a cache, for which there is as much room.
+            let _ = store.lists.push(List::default());
+        }
         // Where its name of nine bytes does not fit, `add` has no room for any index.
         let _ = store.add(NAMESPACE_INDEX, None);
         store
@@ -360,7 +426,7 @@ impl<T, S: Storage> Store<T, S> {
         name: &str,
         function: Option<S::IndexFn<T>>,
     ) -> Result<u16, IndexError> {
-        if self.number(name).is_ok() {
+        if self.declared(name).is_ok() {
             return Err(IndexError::Exists);
         }
         let name = S::Text::try_from_str(name).ok_or(IndexError::Full)?;
@@ -374,7 +440,17 @@ impl<T, S: Storage> Store<T, S> {
         Ok(number)
     }
 
+    /// Returns the number of an index that covers all objects.
     pub(crate) fn number(&self, name: &str) -> Result<u16, IndexError> {
+        let number = self.declared(name)?;
+        let mut builds = self.builds.as_slice().iter();
+        if builds.any(|build| build.index == number) {
+            return Err(IndexError::Building);
+        }
+        Ok(number)
+    }
+
+    fn declared(&self, name: &str) -> Result<u16, IndexError> {
         let at = self
             .indexes
             .as_slice()
@@ -412,11 +488,141 @@ impl<T, S: Storage> Store<T, S> {
             .get(usize::from(index))
             .and_then(|index| index.function.as_ref());
         if let (Some(f), false) = (function, S::Postings::SCANS) {
-            for (id, _, held) in table.objects() {
-                f(&held.object, &mut |value| {
-                    self.postings.add(id, index, value);
-                });
+            for id in self
+                .lists
+                .as_slice()
+                .iter()
+                .flat_map(|&list| table.linked(list))
+            {
+                if let Some(held) = table.get(id).and_then(|slot| slot.object.as_ref()) {
+                    f(&held.object, &mut |value| {
+                        self.postings.add(id, index, value);
+                    });
+                }
             }
+        }
+    }
+
+    /// Marks an index as one that does not cover all objects yet.
+    pub(crate) fn begin_build(&mut self, index: u16) -> Result<(), IndexError> {
+        let build = Build {
+            index,
+            next_source: 0,
+            cursor: Cursor::DONE,
+            began: false,
+        };
+        self.builds.push(build).map_err(|_| IndexError::Full)
+    }
+
+    /// Tells whether there is room for another build.
+    pub(crate) fn has_room_to_build(&self) -> bool {
+        self.builds.as_slice().len() < self.builds.bound()
+    }
+
+    /// Tells, once, that an index has begun to be built.
+    pub(crate) fn begins_build(&mut self, index: u16) -> bool {
+        let mut builds = self.builds.as_mut_slice().iter_mut();
+        let build = builds.find(|build| build.index == index);
+        build.is_some_and(|build| !core::mem::replace(&mut build.began, true))
+    }
+
+    /// Takes the next stored object that was there before the index.
+    pub(crate) fn next_unindexed(
+        &mut self,
+        table: &Table<Held<T>, S>,
+        index: u16,
+    ) -> Option<SlotId> {
+        let mut builds = self.builds.as_mut_slice().iter_mut();
+        let build = builds.find(|build| build.index == index)?;
+        loop {
+            if let Some(id) = table.advance(&mut build.cursor) {
+                return Some(id);
+            }
+            let list = *self.lists.as_slice().get(usize::from(build.next_source))?;
+            build.cursor = Cursor::of(list);
+            build.next_source += 1;
+        }
+    }
+
+    /// Shows an index to readers.
+    pub(crate) fn finish_build(&mut self, index: u16) {
+        let builds = self.builds.as_slice();
+        if let Some(at) = builds.iter().position(|build| build.index == index) {
+            self.builds.take(at);
+        }
+    }
+
+    /// The slots of all objects.
+    pub(crate) fn ids<'a>(
+        &'a self,
+        table: &'a Table<Held<T>, S>,
+    ) -> impl Iterator<Item = SlotId> + 'a {
+        let lists = self.lists.as_slice().iter();
+        lists.flat_map(|&list| table.linked(list))
+    }
+
+    /// All objects.
+    pub(crate) fn objects<'a>(
+        &'a self,
+        table: &'a Table<Held<T>, S>,
+    ) -> impl Iterator<Item = (SlotId, &'a S::Text, &'a Held<T>)> {
+        self.ids(table).filter_map(|id| held(table, id))
+    }
+
+    /// The objects of a source.
+    pub(crate) fn objects_of<'a>(
+        &'a self,
+        table: &'a Table<Held<T>, S>,
+        source: u16,
+    ) -> impl Iterator<Item = (SlotId, &'a S::Text, &'a Held<T>)> {
+        let ids = table.linked(self.list(source));
+        ids.filter_map(|id| held(table, id))
+    }
+
+    fn list(&self, source: u16) -> List {
+        let list = self.lists.as_slice().get(usize::from(source));
+        list.copied().unwrap_or_default()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Begins a walk through the objects of a source, and those that it brings meanwhile if it `follows`.
+    pub(crate) fn begin_walk(&mut self, source: u16, follows: bool) {
+        let list = self.list(source);
+        self.walked = source;
+        self.walk = if follows {
+            Cursor::following(list)
+        } else {
+            Cursor::of(list)
+        };
+    }
+
+    /// Tells, once, that an object was handed over to another source.
+    pub(crate) const fn take_moved(&mut self) -> bool {
+        core::mem::replace(&mut self.moved, false)
+    }
+
+    /// Takes the next object of the walk.
+    pub(crate) fn walk_on(&mut self, table: &Table<Held<T>, S>) -> Option<SlotId> {
+        table.advance(&mut self.walk)
+    }
+
+    fn link(&mut self, table: &mut Table<Held<T>, S>, id: SlotId, source: u16) {
+        if let Some(list) = self.lists.as_mut_slice().get_mut(usize::from(source)) {
+            table.link(list, id);
+        }
+        if source == self.walked {
+            self.walk.added(id);
+        }
+    }
+
+    fn unlink(&mut self, table: &mut Table<Held<T>, S>, id: SlotId, source: u16) {
+        let builds = self.builds.as_mut_slice().iter_mut();
+        let cursors = builds.map(|build| &mut build.cursor);
+        if let Some(list) = self.lists.as_mut_slice().get_mut(usize::from(source)) {
+            table.unlink(list, id, cursors.chain([&mut self.walk]));
         }
     }
 
@@ -451,12 +657,51 @@ impl<T, S: Storage> Store<T, S> {
             self.postings
                 .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
         }
-        slot.object.replace(held)
+        let source = held.source;
+        let old = slot.object.replace(held);
+        match &old {
+            None => {
+                self.len += 1;
+                self.link(table, id, source);
+            }
+            Some(old) if old.source != source => {
+                self.unlink(table, id, old.source);
+                self.link(table, id, source);
+                self.moved = true;
+            }
+            Some(_) => {}
+        }
+        old
+    }
+
+    /// Makes an object that is as it was one of another source.
+    pub(crate) fn hand_over(
+        &mut self,
+        table: &mut Table<Held<T>, S>,
+        id: SlotId,
+        source: u16,
+        values: Values<S>,
+    ) {
+        let Some(slot) = table.get_mut(id) else {
+            return;
+        };
+        let Some(held) = &mut slot.object else {
+            return;
+        };
+        let before = core::mem::replace(&mut held.source, source);
+        // An index that is being built may have passed the end of the list that the object is moved to.
+        self.postings
+            .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
+        self.unlink(table, id, before);
+        self.link(table, id, source);
+        self.moved = true;
     }
 
     /// Takes the object out of a slot; the slot itself stays.
     pub(crate) fn remove(&mut self, table: &mut Table<Held<T>, S>, id: SlotId) -> Option<Held<T>> {
         let held = table.get_mut(id)?.object.take()?;
+        self.len -= 1;
+        self.unlink(table, id, held.source);
         if !planted!(StaleIndex) {
             self.postings.remove(id);
         }
@@ -472,8 +717,9 @@ impl<T, S: Storage> Store<T, S> {
     ) -> impl Iterator<Item = (&'a S::Text, &'a Held<T>)> {
         // Exactly one of the two has something in it.
         let listed = self.postings.slots_with(index, value).iter().copied();
-        let scanned =
-            (0..if S::Postings::SCANS { table.bound() } else { 0 }).map(SlotId::from_index);
+        let scanned = self
+            .ids(table)
+            .take(if S::Postings::SCANS { self.len } else { 0 });
         let scanned = scanned.filter(move |&id| {
             let Some(slot) = table.get(id) else {
                 return false;
@@ -503,7 +749,7 @@ impl<T, S: Storage> Store<T, S> {
             self.postings.values_of(index, f);
             return;
         }
-        for (id, key, held) in table.objects() {
+        for (id, key, held) in self.objects(table) {
             let (key, object) = (key.as_ref(), &held.object);
             let mut at = 0;
             self.each_value(index, key, object, &mut |value| {
@@ -515,7 +761,7 @@ impl<T, S: Storage> Store<T, S> {
                     place += 1;
                 });
                 at += 1;
-                for (_, key, held) in table.objects().take_while(|(other, ..)| *other < id) {
+                for (_, key, held) in self.objects(table).take_while(|(other, ..)| *other != id) {
                     self.each_value(index, key.as_ref(), &held.object, &mut |v| {
                         seen |= v == value;
                     });
@@ -526,6 +772,14 @@ impl<T, S: Storage> Store<T, S> {
             });
         }
     }
+}
+
+fn held<T, S: Storage>(
+    table: &Table<Held<T>, S>,
+    id: SlotId,
+) -> Option<(SlotId, &S::Text, &Held<T>)> {
+    let slot = table.get(id)?;
+    Some((id, &slot.key, slot.object.as_ref()?))
 }
 
 #[cfg(test)]

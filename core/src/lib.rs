@@ -83,6 +83,7 @@ mod backoff;
 mod cache;
 mod decode;
 mod delta;
+mod discard;
 mod drive;
 #[cfg(feature = "alloc")]
 mod election;
@@ -116,6 +117,8 @@ pub mod wire;
 #[cfg(feature = "alloc")]
 pub use audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict};
 pub use backoff::{Backoff, BackoffConfig};
+#[cfg(feature = "alloc")]
+pub use cache::DiscardedObjects;
 pub use cache::{Cache, CacheConfig, Notification};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
 #[cfg(feature = "serde_json")]

@@ -17,8 +17,69 @@ pub(crate) struct Slot<O, S: Storage> {
     pub(crate) pending: SlotId,
     /// Which list last named the key.
     pub(crate) epoch: u32,
+    /// Whether the key came after the first list of its source was complete.
+    pub(crate) late: bool,
+    /// Which resync last came to the object.
+    pub(crate) mark: u16,
+    previous: SlotId,
+    next: SlotId,
     /// What the store holds.
     pub(crate) object: Option<O>,
+}
+
+/// Slots in the order in which they were added, linked to each other: a walk costs no more than there are slots in the
+/// list, however large the table once was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: SlotId,
+    tail: SlotId,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            head: SlotId::NONE,
+            tail: SlotId::NONE,
+        }
+    }
+}
+
+/// A place in a list of slots. It remains valid while slots are added and removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    next: SlotId,
+    /// The last slot; `None` includes those that are added later.
+    end: Option<SlotId>,
+}
+
+impl Cursor {
+    pub(crate) const DONE: Self = Self {
+        next: SlotId::NONE,
+        end: Some(SlotId::NONE),
+    };
+
+    /// The slots that are in the list now.
+    pub(crate) const fn of(list: List) -> Self {
+        Self {
+            next: list.head,
+            end: Some(list.tail),
+        }
+    }
+
+    /// The slots that are in the list, and those that are added before the cursor is done.
+    pub(crate) const fn following(list: List) -> Self {
+        Self {
+            next: list.head,
+            end: None,
+        }
+    }
+
+    /// Takes note that a slot was added to its list.
+    pub(crate) fn added(&mut self, id: SlotId) {
+        if self.end.is_none() && self.next == SlotId::NONE {
+            self.next = id;
+        }
+    }
 }
 
 /// Why a key could not be given a slot.
@@ -38,7 +99,10 @@ impl<O, S: Storage> Table<O, S> {
     }
 
     pub(crate) fn find(&self, key: &str) -> Option<SlotId> {
-        let hash = hash(self.seed, key.as_bytes());
+        self.find_hashed(self.hash(key), key)
+    }
+
+    fn find_hashed(&self, hash: u32, key: &str) -> Option<SlotId> {
         let is = |id| {
             self.slots
                 .get(id)
@@ -51,17 +115,44 @@ impl<O, S: Storage> Table<O, S> {
         }
     }
 
+    fn hash(&self, key: &str) -> u32 {
+        if S::Lookup::SCANS {
+            0
+        } else {
+            hash(self.seed, key.as_bytes())
+        }
+    }
+
+    /// Hashes all keys anew.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.lookup = S::Lookup::default();
+        for index in 0..self.slots.bound() {
+            let id = SlotId::from_index(index);
+            if let Some(slot) = self.slots.get_mut(id)
+                && !S::Lookup::SCANS
+            {
+                slot.hash = hash(seed, slot.key.as_ref().as_bytes());
+                self.lookup.insert(slot.hash, id);
+            }
+        }
+    }
+
     pub(crate) fn find_or_insert(&mut self, key: &str) -> Result<SlotId, NoSlot> {
-        if let Some(id) = self.find(key) {
+        let hash = self.hash(key);
+        if let Some(id) = self.find_hashed(hash, key) {
             return Ok(id);
         }
         let text = S::Text::try_from_str(key).ok_or(NoSlot::KeyTooLong)?;
-        let hash = hash(self.seed, key.as_bytes());
         let slot = Slot {
             key: text,
             hash,
             pending: SlotId::NONE,
             epoch: 0,
+            late: false,
+            mark: 0,
+            previous: SlotId::NONE,
+            next: SlotId::NONE,
             object: None,
         };
         let id = self.slots.insert(slot).map_err(|_| NoSlot::Full)?;
@@ -88,12 +179,67 @@ impl<O, S: Storage> Table<O, S> {
         self.slots.get_mut(id)
     }
 
-    pub(crate) fn bound(&self) -> usize {
-        self.slots.bound()
+    /// Adds a slot to the end of a list. It must not be in one.
+    pub(crate) fn link(&mut self, list: &mut List, id: SlotId) {
+        if let Some(slot) = self.slots.get_mut(id) {
+            (slot.previous, slot.next) = (list.tail, SlotId::NONE);
+        }
+        match self.slots.get_mut(list.tail) {
+            Some(tail) => tail.next = id,
+            None => list.head = id,
+        }
+        list.tail = id;
+    }
+
+    /// Takes a slot off the list that it is in, and each cursor off the slot.
+    pub(crate) fn unlink<'c>(
+        &mut self,
+        list: &mut List,
+        id: SlotId,
+        cursors: impl Iterator<Item = &'c mut Cursor>,
+    ) {
+        let Some(slot) = self.slots.get(id) else {
+            return;
+        };
+        let (previous, next) = (slot.previous, slot.next);
+        for cursor in cursors {
+            let is_end = cursor.end == Some(id);
+            if cursor.next == id {
+                cursor.next = if is_end { SlotId::NONE } else { next };
+            } else if is_end {
+                cursor.end = Some(previous);
+            }
+        }
+        match self.slots.get_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => list.head = next,
+        }
+        match self.slots.get_mut(next) {
+            Some(next) => next.previous = previous,
+            None => list.tail = previous,
+        }
+    }
+
+    /// Returns the slot that a cursor stands at, and moves it to the next one.
+    pub(crate) fn advance(&self, cursor: &mut Cursor) -> Option<SlotId> {
+        let id = cursor.next;
+        let slot = self.slots.get(id)?;
+        cursor.next = if cursor.end == Some(id) {
+            SlotId::NONE
+        } else {
+            slot.next
+        };
+        Some(id)
+    }
+
+    /// The slots of a list.
+    pub(crate) fn linked(&self, list: List) -> impl Iterator<Item = SlotId> + '_ {
+        let mut cursor = Cursor::of(list);
+        core::iter::from_fn(move || self.advance(&mut cursor))
     }
 
     /// The slots in use, by number.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + '_ {
+    fn ids(&self) -> impl Iterator<Item = SlotId> + '_ {
         (0..self.slots.bound())
             .map(SlotId::from_index)
             .filter(|&id| self.slots.get(id).is_some())
@@ -101,13 +247,6 @@ impl<O, S: Storage> Table<O, S> {
 
     pub(crate) fn object(&self, key: &str) -> Option<&O> {
         self.get(self.find(key)?)?.object.as_ref()
-    }
-
-    pub(crate) fn objects(&self) -> impl Iterator<Item = (SlotId, &S::Text, &O)> {
-        self.ids().filter_map(|id| {
-            let slot = self.slots.get(id)?;
-            Some((id, &slot.key, slot.object.as_ref()?))
-        })
     }
 }
 
@@ -136,7 +275,7 @@ mod tests {
 
         assert_eq!(table.find("key"), None);
         let mut left = 0;
-        table.lookup.find(hash(7, b"key"), |_| {
+        table.lookup.find(table.hash("key"), |_| {
             left += 1;
             false
         });

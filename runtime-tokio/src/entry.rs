@@ -172,10 +172,6 @@ impl<V> Entry<V> {
         Self { key, object }
     }
 
-    pub(crate) fn is_object(&self, object: &Shared<V>) -> bool {
-        self.object.is(object)
-    }
-
     /// Returns the key.
     ///
     /// ```

@@ -14,7 +14,7 @@ use crate::factory::InUse;
 use crate::filter::Gate;
 use crate::handler::{AsyncEventHandler, EventHandler};
 use crate::health::{Health, Trouble};
-use crate::index::Index;
+use crate::index::Building;
 use crate::lister::Lister;
 use crate::options::HandlerOptions;
 use crate::registered::{HandlerHandle, register, register_async};
@@ -366,75 +366,6 @@ impl<V> Informer<V> {
         &self.inner.name
     }
 
-    /// Adds an index; the objects that are there are in it when this returns.
-    ///
-    /// # Errors
-    /// A name that is taken adds nothing.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::IndexError> {
-    /// pods.add_index("node", |pod, value| {
-    ///     let node = pod.at(&["spec", "nodeName"]).and_then(informer_core::json::as_str);
-    ///     node.iter().for_each(|node| value(&node.to_string()));
-    /// })?;
-    /// let on_n1 = pods.lister().by_index("node", "n1")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn add_index(
-        &self,
-        name: &str,
-        values: impl Fn(&V, &mut dyn FnMut(&str)) + Send + Sync + 'static,
-    ) -> Result<(), IndexError> {
-        let index = {
-            let mut cache = self.inner.cache_mut();
-            let index = Index {
-                number: cache.declare_index(name)?,
-                name: name.to_owned(),
-                function: Arc::new(values),
-            };
-            // From here on the driver computes the values of what comes.
-            self.inner
-                .set_indexes(self.inner.indexes().with(index.clone()));
-            index
-        };
-        let present: Vec<_> = self
-            .inner
-            .cache()
-            .iter()
-            .map(|(key, object)| Entry::new(key.clone(), object.clone()))
-            .collect();
-        // The function runs outside of the lock; where an object changed meanwhile the driver has seen to it.
-        let values: Vec<Vec<String>> = present
-            .iter()
-            .map(|entry| {
-                let mut values = Vec::new();
-                let report = &mut |report: informer_core::Report<'_>| self.inner.report(&report);
-                index.values(
-                    entry.key().as_str(),
-                    entry.value(),
-                    &mut |v| values.push(v.to_owned()),
-                    report,
-                );
-                values
-            })
-            .collect();
-        let mut cache = self.inner.cache_mut();
-        for (entry, values) in present.iter().zip(&values) {
-            if cache
-                .get(entry.key().as_str())
-                .is_some_and(|object| entry.is_object(object))
-            {
-                cache.add_values(
-                    entry.key().as_str(),
-                    index.number,
-                    values.iter().map(String::as_str),
-                );
-            }
-        }
-        Ok(())
-    }
-
     /// Stops the informer. Handlers get what is pending, and then the driver ends.
     ///
     /// A [`Factory`](crate::Factory)'s informer is stopped for all of its users. Whoever asks the factory again gets a new
@@ -490,6 +421,41 @@ impl<V> Informer<V> {
 }
 
 impl<V: Send + Sync + 'static> Informer<V> {
+    /// Adds an index. The objects that are in the cache already are indexed piece by piece, and are in it when this
+    /// returns; until then it cannot be asked. It is completed even if the future is dropped before.
+    ///
+    /// # Errors
+    /// A name that is taken adds nothing. [`IndexError::Building`] if the runtime shuts down meanwhile.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::IndexError> {
+    /// pods.add_index("node", |pod, value| {
+    ///     let node = pod.at(&["spec", "nodeName"]).and_then(informer_core::json::as_str);
+    ///     node.iter().for_each(|node| value(&node.to_string()));
+    /// })
+    /// .await?;
+    /// let on_n1 = pods.lister().by_index("node", "n1")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn add_index(
+        &self,
+        name: &str,
+        values: impl Fn(&V, &mut dyn FnMut(&str)) + Send + Sync + 'static,
+    ) -> Result<(), IndexError> {
+        let building = Building::begin(&self.inner, name, Arc::new(values))?.run();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime
+                .spawn(building)
+                .await
+                .map_err(|_| IndexError::Building),
+            Err(_) => {
+                building.await;
+                Ok(())
+            }
+        }
+    }
+
     /// Returns a stream of what happens, which starts with the present state.
     ///
     /// ```

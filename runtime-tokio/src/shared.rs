@@ -106,13 +106,17 @@ impl<V> Inner<V> {
         on_version: Option<OnVersion>,
     ) -> Self {
         let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
+        let mut cache = Cache::new(config, count, seed);
+        cache.keep_discarded();
+        let mut listeners = Listeners::default().with_seed(seed);
+        listeners.keep_discarded();
         Self {
             figures: Figures::new(&name),
             name,
             resource,
-            cache: RwLock::new(Cache::new(config, count, seed)),
+            cache: RwLock::new(cache),
             told: Mutex::new(Told {
-                listeners: Listeners::default(),
+                listeners,
                 waiting: BTreeMap::new(),
                 ended: false,
                 driver: None,
@@ -137,7 +141,7 @@ impl<V> Inner<V> {
         }
     }
 
-    // No code of a user runs under these locks, so a poisoned one is as good as another.
+    // No code of a user runs under these locks, not even the `Drop` of an object, so a poisoned one is as good as another.
 
     pub(crate) fn cache(&self) -> RwLockReadGuard<'_, Cache<Object<V>, Store>> {
         self.cache.read().unwrap_or_else(PoisonError::into_inner)
@@ -155,8 +159,37 @@ impl<V> Inner<V> {
         Arc::clone(&self.indexes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn set_indexes(&self, indexes: Indexes<V>) {
-        *self.indexes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indexes);
+    /// Returns those that were replaced, which are to be dropped outside of all locks.
+    pub(crate) fn set_indexes(&self, indexes: Indexes<V>) -> Arc<Indexes<V>> {
+        let indexes = Arc::new(indexes);
+        let mut shown = self.indexes.write().unwrap_or_else(PoisonError::into_inner);
+        core::mem::replace(&mut *shown, indexes)
+    }
+
+    /// Works on the cache and the log. Objects that neither needs any more are dropped after both are released, since that
+    /// runs code of their type, which may ask this cache.
+    pub(crate) fn locked<R>(
+        &self,
+        work: impl FnOnce(&mut Cache<Object<V>, Store>, &mut Told<V>) -> R,
+    ) -> R {
+        let mut cache = self.cache_mut();
+        let mut told = self.told();
+        let result = work(&mut cache, &mut told);
+        let discarded = (cache.take_discarded(), told.listeners.take_discarded());
+        drop(told);
+        drop(cache);
+        drop(discarded);
+        result
+    }
+
+    /// Works on the log alone, and drops what it no longer needs after it is released.
+    fn with_told<R>(&self, work: impl FnOnce(&mut Told<V>) -> R) -> R {
+        let mut told = self.told();
+        let result = work(&mut told);
+        let discarded = told.listeners.take_discarded();
+        drop(told);
+        drop(discarded);
+        result
     }
 
     /// Looks at what one source is about.
@@ -226,10 +259,8 @@ impl<V> Inner<V> {
 
     /// Removes a listener; returns how many notifications waited for it.
     pub(crate) fn leave(&self, id: ListenerId) -> usize {
-        let mut told = self.told();
-        let waiting = told.waiting.remove(&id);
-        let pending = told.listeners.leave(id);
-        drop(told);
+        let (waiting, pending) =
+            self.with_told(|told| (told.waiting.remove(&id), told.listeners.leave(id)));
         if let Some(waiting) = waiting {
             waiting.seat.leave();
             waiting.waker.into_iter().for_each(Waker::wake);
@@ -249,36 +280,38 @@ impl<V> Inner<V> {
         id: ListenerId,
         out: &mut Vec<Event<Key, Object<V>>>,
     ) -> Poll<bool> {
-        let mut told = self.told();
-        told.listeners.take(id, TAKE, out);
-        if !out.is_empty() {
-            return Poll::Ready(true);
-        }
-        if told.ended || !told.listeners.contains(id) {
-            return Poll::Ready(false);
-        }
-        if let Some(waiting) = told.waiting.get_mut(&id) {
-            waiting.behind_since = None;
-            waiting.waker = Some(cx.waker().clone());
-        }
-        Poll::Pending
+        let mut waker = Some(cx.waker().clone());
+        self.with_told(|told| {
+            told.listeners.take(id, TAKE, out);
+            if !out.is_empty() {
+                return Poll::Ready(true);
+            }
+            if told.ended || !told.listeners.contains(id) {
+                return Poll::Ready(false);
+            }
+            if let Some(waiting) = told.waiting.get_mut(&id) {
+                waiting.behind_since = None;
+                // The older one is dropped outside of the lock: it may hold a task, and with it objects.
+                core::mem::swap(&mut waiting.waker, &mut waker);
+            }
+            Poll::Pending
+        })
     }
 
     /// Wakes every listener, and has what slow ones have not read coalesced.
     pub(crate) fn wake(&self) {
-        let mut told = self.told();
-        told.listeners.coalesce();
-        let now = Instant::now();
-        let wakers: Vec<Waker> = told
-            .waiting
-            .values_mut()
-            .filter_map(|waiting| {
-                let waker = waiting.waker.take()?;
-                waiting.behind_since = Some(now);
-                Some(waker)
-            })
-            .collect();
-        drop(told);
+        let wakers: Vec<Waker> = self.with_told(|told| {
+            told.listeners.coalesce();
+            let now = Instant::now();
+            let waiting = told.waiting.values_mut();
+            waiting
+                .filter_map(|waiting| {
+                    let waker = waiting.waker.take()?;
+                    waiting.behind_since = Some(now);
+                    Some(waker)
+                })
+                .collect()
+        });
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -288,7 +321,9 @@ impl<V> Inner<V> {
         if core::mem::take(&mut told.resyncs_changed) {
             return Poll::Ready(());
         }
-        told.driver = Some(cx.waker().clone());
+        let replaced = told.driver.replace(cx.waker().clone());
+        drop(told);
+        drop(replaced);
         Poll::Pending
     }
 

@@ -30,6 +30,8 @@ const LARGE: usize = 1 << 20;
 const HOLD: Duration = Duration::from_micros(200);
 /// How many steps are taken between two looks at the clock.
 const STEPS: u32 = 64;
+/// How many steps are taken under one lock at most, whatever the clock says.
+const MOST_STEPS: u32 = 16 * STEPS;
 
 /// Applies what one source brings.
 pub(crate) struct CacheSink<D: Decode> {
@@ -51,6 +53,10 @@ pub(crate) struct CacheSink<D: Decode> {
     outbox: Option<Outbox>,
     /// What the cache shows comes from the journal, and the server has not confirmed it.
     restored: bool,
+    /// A sweep or a resync is under way, and is continued when the driver is polled next.
+    walking: bool,
+    /// The versions that are reached when it is done, where somebody wants to hear of them.
+    versions: Vec<String>,
 }
 
 /// What the journal of a source had.
@@ -82,6 +88,8 @@ where
             listed: 0,
             outbox: None,
             restored: false,
+            walking: false,
+            versions: Vec::new(),
         }
     }
 
@@ -149,6 +157,9 @@ where
         if reached.is_none() || loaded.is_err() {
             self.batch.items.push(Item::Nothing);
             self.apply(None);
+            while self.walking {
+                self.walk(0);
+            }
         }
         // Whatever it was that is not restored, a loss was reported.
         loaded?;
@@ -160,6 +171,10 @@ where
         let version = restored.version.clone();
         self.batch.items.push(Item::Restored(version));
         self.apply(None);
+        // This thread has nobody to yield to.
+        while self.walking {
+            self.walk(0);
+        }
         self.settle();
         // Not before: what others have decoded is applied first, and nothing is restored then.
         self.restored = true;
@@ -244,19 +259,28 @@ where
         self.apply_one(batch, version);
     }
 
-    /// Applies a batch that is decoded, and tells what follows from it.
+    /// Applies a batch that is decoded, and begins with what follows from it.
     fn apply_one(&mut self, mut batch: Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
         let deltas = batch.items.len();
         self.apply_batch(&mut batch, version);
-        // What is told slot by slot, as after a list, in turns, so that readers get theirs.
-        while !self.turn() {}
+        self.versions.append(&mut batch.versions);
+        self.pool.put_back(batch);
+        self.walk(deltas);
+    }
+
+    /// Continues a sweep or a resync for as long as the lock may be held, and shows how far the cache is after `deltas`
+    /// more.
+    fn walk(&mut self, deltas: usize) {
+        self.walking = !self.turn();
         self.inner.wake();
-        if let Some(hear) = &self.inner.on_version {
-            for version in &batch.versions {
-                self.inner.hook(ON_VERSION, || hear(version));
+        if !self.walking {
+            let versions = core::mem::take(&mut self.versions);
+            if let Some(hear) = &self.inner.on_version {
+                for version in &versions {
+                    self.inner.hook(ON_VERSION, || hear(version));
+                }
             }
         }
-        self.pool.put_back(batch);
         let mut cache = self.inner.cache_mut();
         self.refill |= cache.take_wants_relist(self.source);
         let synced = cache.is_synced();
@@ -289,6 +313,18 @@ where
             status.served |= synced;
             core::mem::replace(&mut status.synced, synced) != synced
         });
+    }
+
+    /// Continues a walk that is under way, and has the driver polled again if there is more to do.
+    fn poll_walk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.walking {
+            self.walk(0);
+        }
+        if self.walking {
+            // A waker that is woken at once would have the driver polled again before others.
+            return core::pin::pin!(tokio::task::yield_now()).poll(cx);
+        }
+        Poll::Ready(())
     }
 
     fn apply_batch(&mut self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
@@ -372,8 +408,11 @@ where
                 outbox.reached(version, !cache.is_incomplete());
             }
         }
+        // Dropping an object runs code of its type, which may ask this cache.
+        let discarded = (cache.take_discarded(), told.listeners.take_discarded());
         drop(told);
         drop(cache);
+        drop(discarded);
         for (key, why) in refused {
             let problem = match why {
                 KeyError::TooLong => Problem::KeyTooLong { key },
@@ -391,20 +430,21 @@ where
     /// Works for as long as the lock may be held; returns whether there is nothing more to do.
     fn turn(&self) -> bool {
         let began = std::time::Instant::now();
-        let mut cache = self.inner.cache_mut();
-        let mut told = self.inner.told();
-        loop {
-            let mut budget = STEPS;
-            while let Some(notification) = cache.pop_within(&mut budget) {
-                told.listeners.append(&notification);
+        self.inner.locked(|cache, told| {
+            for _ in 0..MOST_STEPS / STEPS {
+                let mut budget = STEPS;
+                while let Some(notification) = cache.pop_within(&mut budget) {
+                    told.listeners.append(&notification);
+                }
+                if budget > 0 {
+                    return true;
+                }
+                if began.elapsed() >= HOLD {
+                    break;
+                }
             }
-            if budget > 0 {
-                return true;
-            }
-            if began.elapsed() >= HOLD {
-                return false;
-            }
-        }
+            false
+        })
     }
 }
 
@@ -489,13 +529,15 @@ where
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.outbox {
-            Some(outbox) => outbox.poll_room(cx),
-            None => Poll::Ready(()),
+        if let Some(outbox) = &mut self.outbox {
+            core::task::ready!(outbox.poll_room(cx));
         }
+        // A list is told before what follows it changes its objects, or nobody would be notified of the change.
+        self.poll_walk(cx)
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {
+        core::task::ready!(self.poll_walk(cx));
         if self.stop.as_mut().poll(cx).is_ready() {
             // Asked again, it is not polled after it was ready.
             self.stop = Box::pin(core::future::pending());
@@ -529,20 +571,19 @@ where
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let mut cache = self.inner.cache_mut();
-        let mut told = self.inner.told();
-        let due = told
-            .listeners
-            .next_resync(now)
-            .is_some_and(|due| now >= due);
-        if due {
-            // The pass has to be known to the listeners before it is told.
-            let pass = cache.resync();
-            told.listeners.begin_pass(now, pass);
-        }
-        self.deadline = told.listeners.next_resync(now);
-        drop(told);
-        drop(cache);
+        let (due, deadline) = self.inner.locked(|cache, told| {
+            let due = told
+                .listeners
+                .next_resync(now)
+                .is_some_and(|due| now >= due);
+            if due {
+                // The listeners have to know the pass before it is told.
+                let pass = cache.resync();
+                told.listeners.begin_pass(now, pass);
+            }
+            (due, told.listeners.next_resync(now))
+        });
+        self.deadline = deadline;
         if due {
             self.apply(None);
         }

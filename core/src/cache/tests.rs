@@ -491,7 +491,13 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     pods.added(0, "c", 8);
     assert_eq!(
         pods.told(),
-        ["update a@1->6", "delete b@7", "add c@8", "replay4 a@6"]
+        [
+            "update a@1->6",
+            "delete b@7",
+            "add c@8",
+            "replay4 a@6",
+            "replay4 c@8"
+        ]
     );
     // In the middle of one as well.
     pods.resync();
@@ -501,6 +507,31 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     assert_eq!(
         pods.told(),
         ["update a@6->9", "update c@8->10", "replay5 c@10"]
+    );
+}
+
+/// An object that is handed over to another source during a resync is replayed once.
+#[test]
+fn a_resync_replays_objects_that_move_once() {
+    let mut pods = pods(CacheConfig::default(), 2);
+    pods.list(0, 1, &[("a", 1), ("b", 1)]);
+    pods.list(1, 1, &[("c", 1), ("d", 1)]);
+    pods.told();
+    pods.resync();
+    assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "replay1 a@1");
+    // To a list that the resync has not come to, and to the one that it is in; changed, and as it was.
+    pods.modified(1, "a", 2);
+    pods.modified(0, "c", 2);
+    pods.modified(0, "d", 1);
+    assert_eq!(
+        pods.told(),
+        [
+            "update a@1->2",
+            "update c@1->2",
+            "replay1 b@1",
+            "replay1 c@2",
+            "replay1 d@1"
+        ]
     );
 }
 
@@ -1157,4 +1188,248 @@ fn resyncs_that_have_not_begun_are_one_pass() {
     pods.pop();
     assert_eq!((pods.resync(), pods.resync()), (2, 2));
     assert_eq!(pods.told(), ["replay1 b@1", "replay2 a@1", "replay2 b@1"]);
+}
+
+/// Pops everything; returns how many steps that took.
+fn steps(pods: &mut Pods<Heap>) -> u32 {
+    let mut budget = u32::MAX;
+    while pods.pop_within(&mut budget).is_some() {}
+    u32::MAX - budget
+}
+
+#[test]
+fn a_sweep_takes_as_many_steps_as_its_source_has_objects() {
+    const SOURCES: u16 = 20;
+    const OBJECTS: u32 = 20;
+    let mut pods = pods(CacheConfig::default(), SOURCES);
+    for version in [1, 2] {
+        for source in 0..SOURCES {
+            pods.begin(source);
+            for object in 0..OBJECTS {
+                pods.listed(source, &format!("{source}/{object}"), version);
+            }
+            pods.done(source, version);
+            let steps = steps(&mut pods);
+            assert!(
+                steps <= 2 * OBJECTS + 3,
+                "{steps} steps for {OBJECTS} objects"
+            );
+        }
+    }
+    // The walk of one source removes nothing of another.
+    pods.list(3, 9, &[("3/7", 2)]);
+    let taken = steps(&mut pods);
+    assert!(taken <= 2 * OBJECTS + 3, "{taken}");
+    assert_eq!(pods.len(), 381);
+    assert_eq!(pods.entries_of(3).count(), 1);
+    pods.begin(4);
+    pods.listed(4, "4/1", 2);
+    assert_eq!(pods.unnamed(4).count(), 19);
+}
+
+#[test]
+fn walks_forget_how_large_the_cache_once_was() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    for object in 0..1000 {
+        pods.listed(0, &object.to_string(), 1);
+    }
+    pods.done(0, 1);
+    pods.told();
+    for object in (0..1000).filter(|object| *object != 700) {
+        pods.deleted(0, &object.to_string(), 2);
+    }
+    pods.told();
+    pods.resync();
+    assert_eq!(
+        steps(&mut pods),
+        3,
+        "the object, the end, and nothing more to do"
+    );
+    pods.list(0, 3, &[("700", 1)]);
+    assert_eq!(steps(&mut pods), 4, "and one delta");
+}
+
+/// A listener of a cache that keeps what it no longer needs drops nothing under the lock.
+#[test]
+fn nothing_is_dropped_before_it_is_taken() {
+    use alloc::rc::Rc;
+    use core::cell::Cell;
+
+    use crate::listeners::{ListenerConfig, Listeners};
+
+    #[derive(Clone)]
+    struct Watched {
+        version: u32,
+        uid: u32,
+        locked: Rc<Cell<bool>>,
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            assert!(!self.locked.get(), "dropped under the lock");
+        }
+    }
+
+    impl Cached for Watched {
+        fn same_version(&self, other: &Self) -> bool {
+            self.version == other.version
+        }
+
+        fn is_another(&self, other: &Self) -> bool {
+            self.uid != other.uid
+        }
+    }
+
+    fn run<S: Storage<Text: PartialEq>>(seed: u64, config: CacheConfig) {
+        let mut rng = Rng::new(seed);
+        let locked = Rc::new(Cell::new(false));
+        let mut pods: Cache<Watched, S> = Cache::new(config, 2, seed);
+        let mut listeners: Listeners<S::Text, Watched> = Listeners::default();
+        pods.keep_discarded();
+        listeners.keep_discarded();
+        let mut ids = Vec::new();
+        for version in 0..if cfg!(miri) { 60 } else { 400 } {
+            let key = format!("k{}", rng.below(6));
+            // The third one is unknown.
+            let source = rng.below(21) as u16 / 10;
+            let object = Watched {
+                version: version / 2,
+                uid: rng.below(2) as u32,
+                locked: Rc::clone(&locked),
+            };
+            let mut out = Vec::new();
+            locked.set(true);
+            match rng.below(12) {
+                0 => pods.begin(source),
+                1 => pods.complete(source, ResourceVersion::new("1")),
+                2 => pods.delete(source, &key, None),
+                3 => pods.keep(source, &key),
+                4 | 5 => pods.delete(source, &key, Some(object.clone())),
+                6 => {
+                    let config = ListenerConfig::default().backlog(rng.below(4) as usize);
+                    let initial = pods
+                        .told()
+                        .map(|(key, object)| (key.clone(), object.clone()));
+                    ids.push(listeners.join(config, initial, pods.has_told_synced()));
+                }
+                7 if ids.len() > 2 => {
+                    listeners.leave(ids.remove(rng.below(3) as usize));
+                }
+                _ => {
+                    let values = Values::<S>::default();
+                    let change = [Change::Listed, Change::Modified][rng.below(2) as usize];
+                    let _ = pods.upsert(source, change, &key, object.clone(), values);
+                }
+            }
+            if rng.below(40) == 0 {
+                pods.resync();
+            }
+            let mut budget = rng.below(4) as u32;
+            while let Some(notification) = pods.pop_within(&mut budget) {
+                listeners.append(&notification);
+            }
+            if rng.below(2) == 0 {
+                listeners.coalesce();
+            }
+            for id in &ids {
+                listeners.take(*id, rng.below(3) as usize, &mut out);
+            }
+            let discarded = (pods.take_discarded(), listeners.take_discarded());
+            locked.set(false);
+            drop((discarded, out, object));
+        }
+    }
+
+    for seed in 0..crate::rounds(200) {
+        for merged in [false, true] {
+            let config = CacheConfig {
+                merged,
+                ..CacheConfig::default()
+            };
+            run::<Heap>(seed, config);
+            run::<Inline<4, 16, 64, 2>>(seed, config);
+        }
+    }
+}
+
+/// An index that is built piece by piece covers every object in the end, whatever happens in between.
+#[test]
+fn an_index_is_built_while_objects_change() {
+    fn parity(version: &ResourceVersion<Box<str>>) -> &'static str {
+        let text = version.to_string();
+        ["even", "odd"][usize::from(text.as_bytes()[text.len() - 1] % 2)]
+    }
+    for seed in 0..crate::rounds(400) {
+        let mut rng = Rng::new(seed);
+        let mut pods = pods(CacheConfig::default(), 2);
+        let mut index = None;
+        let mut done = false;
+        for version in 1..if cfg!(miri) { 60 } else { 200 } {
+            let source = rng.below(2) as u16;
+            let key = format!("k{}", rng.below(12));
+            match rng.below(16) {
+                0 => pods.begin(source),
+                1 => pods.done(source, version),
+                2 => pods.deleted(source, &key, version),
+                // The same state from another source, now and then.
+                3..=9 => {
+                    let at = match pods.get(&key) {
+                        Some(object) if rng.below(3) == 0 => object.resource_version().clone(),
+                        _ => ResourceVersion::new(&version.to_string()),
+                    };
+                    let values = index.map(|index| (index, parity(&at).into()));
+                    let object = Object::new(Uid::new("u"), at, ());
+                    let values = values.into_iter().collect();
+                    pods.upsert(source, Change::Modified, &key, object, values)
+                        .unwrap();
+                }
+                10 if version > 50 && index.is_none() => {
+                    index = Some(pods.begin_index("parity").unwrap());
+                    assert_eq!(pods.begin_index("parity"), Err(IndexError::Exists));
+                }
+                11 | 12 if !done && index.is_some() => {
+                    let mut piece = Vec::new();
+                    let more = pods.next_unindexed(index.unwrap(), 2, |key, object| {
+                        piece.push((key.clone(), object.resource_version().clone()));
+                    });
+                    done = !more;
+                    // Others may change objects before their values are there.
+                    let mut budget = rng.below(6) as u32;
+                    while pods.pop_within(&mut budget).is_some() {}
+                    for (key, version) in piece {
+                        let is = |object: &Item<Box<str>>| *object.resource_version() == version;
+                        pods.add_values(&key, index.unwrap(), [parity(&version)], is);
+                    }
+                    if done {
+                        pods.finish_index(index.unwrap());
+                    } else {
+                        let asked = pods.by_index("parity", "odd").err();
+                        assert_eq!(asked, Some(IndexError::Building));
+                    }
+                }
+                _ => {
+                    let mut budget = rng.below(12) as u32;
+                    while pods.pop_within(&mut budget).is_some() {}
+                }
+            }
+        }
+        if !done {
+            continue;
+        }
+        pods.told();
+        for value in ["even", "odd"] {
+            let found: BTreeSet<&str> = pods
+                .by_index("parity", value)
+                .unwrap()
+                .map(|(key, _)| &**key)
+                .collect();
+            let expected: BTreeSet<&str> = pods
+                .iter()
+                .filter(|(_, object)| parity(object.resource_version()) == value)
+                .map(|(key, _)| &**key)
+                .collect();
+            assert_eq!(found, expected, "seed {seed}");
+        }
+    }
 }

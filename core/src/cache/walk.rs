@@ -1,7 +1,8 @@
-//! What goes through the cache slot by slot: the sweep after a list, and the resync.
+//! Walks through the objects of the cache: the sweep after a list, and the resync.
 //!
-//! A walk takes one slot at a time, and only while the queue is empty. So it needs no copy of the cache, holds no lock
-//! for long, and what comes in meanwhile is applied before it goes on.
+//! A walk takes one object at a time, and only while the queue is empty. So it needs no copy of the cache, a runtime can
+//! release its lock between any two objects, and changes that arrive during a walk are applied first. A sweep goes through
+//! the objects of its source alone.
 
 use super::{Cache, Cached, Lack, Payload, Step, Storage, Tell};
 use crate::delta::Last;
@@ -10,8 +11,9 @@ use crate::version::ResourceVersion;
 
 pub(super) struct Walk<X> {
     kind: WalkKind<X>,
-    next: usize,
-    bound: usize,
+    begun: bool,
+    /// The source whose objects it goes through.
+    source: u16,
 }
 
 #[derive(Clone)]
@@ -30,11 +32,15 @@ pub(super) enum WalkKind<X> {
 }
 
 impl<X> Walk<X> {
-    pub(super) const fn new(kind: WalkKind<X>, bound: usize) -> Self {
+    pub(super) const fn new(kind: WalkKind<X>) -> Self {
+        let source = match kind {
+            WalkKind::Sweep { source, .. } => source,
+            WalkKind::Resync { .. } => 0,
+        };
         Self {
             kind,
-            next: 0,
-            bound,
+            begun: false,
+            source,
         }
     }
 
@@ -49,14 +55,43 @@ impl<X> Walk<X> {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Takes the next slot of the walk that is under way.
+    /// Takes the next object of the walk that is under way.
     pub(super) fn walk(&mut self) -> Step {
-        let end = self.end_of_walk();
+        let sources = self.sources.as_slice();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
             return self.tell_synced(Step::Nothing);
         };
-        if walk.next >= end {
-            return match self.walks.take_first().map(|walk| walk.kind) {
+        if !walk.begun {
+            walk.begun = true;
+            if walk.is_resync() {
+                // 0 is the mark of what no resync has come to.
+                self.mark = self.mark.wrapping_add(1).max(1);
+                self.store.take_moved();
+            }
+            // The first sweep of a source also tells what came after its list, of which nobody was told yet.
+            let told = sources
+                .get(usize::from(walk.source))
+                .is_none_or(|source| source.told);
+            self.store
+                .begin_walk(walk.source, !told && !walk.is_resync());
+        }
+        let mut next = self.store.walk_on(&self.table);
+        while next.is_none() {
+            if usize::from(walk.source) + 1 < sources.len()
+                && (walk.is_resync() || planted!(SweepAcrossSources))
+            {
+                walk.source += 1;
+            } else if walk.is_resync() && self.store.take_moved() {
+                // Objects that were replayed are marked, and are not replayed again.
+                walk.source = 0;
+            } else {
+                break;
+            }
+            self.store.begin_walk(walk.source, false);
+            next = self.store.walk_on(&self.table);
+        }
+        let Some(id) = next else {
+            return match self.walks.take(0).map(|walk| walk.kind) {
                 Some(WalkKind::Sweep {
                     source,
                     version,
@@ -65,73 +100,46 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 }) => self.finish_sweep(source, version, restored),
                 Some(WalkKind::Resync { .. }) | None => Step::Again,
             };
-        }
-        let id = SlotId::from_index(walk.next);
-        let is_late = walk.next >= walk.bound;
-        walk.next += 1;
-        match walk.kind {
-            WalkKind::Sweep {
-                source,
-                epoch,
-                relist,
-                ..
-            } => self.sweep(id, source, (epoch, relist), is_late),
-            WalkKind::Resync { pass } => {
-                let slot = self.table.get(id);
-                if slot.is_some_and(|slot| slot.object.as_ref().is_some_and(|held| held.told)) {
-                    Step::Tell(Tell::Replayed {
-                        id,
-                        pass: Some(pass),
-                    })
-                } else {
-                    Step::Again
-                }
-            }
-        }
-    }
-
-    /// Where the walk that is under way ends. The first sweep of a source also tells what came after its list, which
-    /// nobody has told yet.
-    fn end_of_walk(&self) -> usize {
-        let Some(walk) = self.walks.as_slice().first() else {
-            return 0;
         };
         match walk.kind {
-            WalkKind::Sweep { source, .. } if self.source(source).is_some_and(|s| !s.told) => {
-                walk.bound.max(self.table.bound())
-            }
-            WalkKind::Sweep { .. } | WalkKind::Resync { .. } => walk.bound,
+            WalkKind::Sweep { epoch, relist, .. } => self.sweep(id, epoch, relist),
+            WalkKind::Resync { pass } => self.replay(id, pass),
         }
     }
 
-    fn sweep(
-        &mut self,
-        id: SlotId,
-        source: u16,
-        (epoch, relist): (u32, u32),
-        is_late: bool,
-    ) -> Step {
+    fn replay(&mut self, id: SlotId, pass: u32) -> Step {
+        let Some(slot) = self.table.get_mut(id) else {
+            return Step::Again;
+        };
+        let was_replayed = core::mem::replace(&mut slot.mark, self.mark) == self.mark;
+        if !was_replayed && slot.object.as_ref().is_some_and(|held| held.told) {
+            return Step::Tell(Tell::Replayed {
+                id,
+                pass: Some(pass),
+            });
+        }
+        Step::Again
+    }
+
+    fn sweep(&mut self, id: SlotId, epoch: u32, relist: u32) -> Step {
         let Some(slot) = self.table.get_mut(id) else {
             return Step::Again;
         };
         let Some(held) = &mut slot.object else {
             return Step::Again;
         };
-        if held.source != source && !planted!(SweepAcrossSources) {
-            return Step::Again;
-        }
-        // A newer list may have begun meanwhile; what it named is there.
+        // A newer list may have begun since, and has named the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
             if held.told && !planted!(LostTombstone) {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
-                // A list that was begun again brought it and lost it.
+                // A list that was begun again named it first, and then did not.
                 let gone = self.store.remove(&mut self.table, id);
                 self.table.free_if_idle(id);
-                self.len -= 1;
                 if let Some(gone) = gone {
                     self.stale -= usize::from(gone.stale);
                     self.bytes = self.bytes.saturating_sub(gone.object.bytes());
+                    self.discarded.put(gone.object);
                 }
                 self.made_room();
             }
@@ -144,7 +152,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             }
             return Step::Tell(Tell::Added {
                 id,
-                initial: !is_late,
+                initial: !slot.late,
             });
         }
         if self.config.tell_unchanged && held.changed != relist {
@@ -166,6 +174,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source.missing = source.refused;
             source.wants_relist &= source.missing == Lack::Room;
         }
+        let mut sources = self.sources.as_slice().iter();
+        self.lacks_room = sources.any(|source| source.missing == Lack::Room);
         self.tell_synced(Step::Again)
     }
 
@@ -181,22 +191,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         otherwise
     }
 
-    /// Whether what a source brings into a slot is told at once: the source has told a complete list, or the sweep that
-    /// does so is past the slot.
-    pub(super) fn shows(&self, id: SlotId, source: u16) -> bool {
-        planted!(ToldTooEarly)
-            || self.source(source).is_some_and(|source| source.told)
-            || self
-                .walks
-                .as_slice()
-                .first()
-                .is_some_and(|walk| walk.sweeps(source) && id.index() < walk.next)
+    /// Whether an object that a source brings is told at once: a complete list of the source was told. Until then its
+    /// first sweep tells the object.
+    pub(super) fn shows(&self, source: u16) -> bool {
+        planted!(ToldTooEarly) || self.source(source).is_some_and(|source| source.told)
     }
 
     /// Whether a resync has not begun yet.
     pub(super) fn has_pending_resync(&self) -> bool {
         let mut walks = self.walks.as_slice().iter();
-        walks.any(|walk| walk.is_resync() && walk.next == 0)
+        walks.any(|walk| walk.is_resync() && !walk.begun)
     }
 
     /// The pass of the resync that comes last.
@@ -209,34 +213,33 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Makes another resync a part of the last one, which begins anew if it has begun. Returns its number.
-    pub(super) fn join_resync(&mut self, bound: usize) -> Option<u32> {
+    pub(super) fn join_resync(&mut self) -> Option<u32> {
         let walk = self.walks.as_mut_slice().iter_mut().rev();
         walk.into_iter().find_map(|walk| match walk.kind {
             WalkKind::Resync { pass } => {
-                (walk.next, walk.bound) = (0, bound);
+                (walk.begun, walk.source) = (false, 0);
                 Some(pass)
             }
             WalkKind::Sweep { .. } => None,
         })
     }
 
-    /// Adds a sweep. In storage of a fixed size there may be no room for it besides resyncs that wait; a list is more
-    /// than a resync, and a newer list more than an older one.
+    /// Adds a sweep. One that is pending for the same source is obsolete: the newer list names what is there now.
+    ///
+    /// In storage of a fixed size there may be no room for it beside pending resyncs; a list is worth more than a resync.
     pub(super) fn begin_sweep(&mut self, sweep: Walk<S::Text>) {
-        let WalkKind::Sweep { source, .. } = sweep.kind else {
+        let walks = self.walks.as_mut_slice().iter_mut();
+        let mut pending = walks.filter(|walk| !walk.begun && walk.sweeps(sweep.source));
+        if let Some(pending) = pending.next() {
+            *pending = sweep;
             return;
-        };
+        }
         let Err(sweep) = self.walks.push(sweep) else {
             return;
         };
-        let walks = self.walks.as_mut_slice();
-        let waits = |walk: &Walk<S::Text>| walk.next == 0;
-        let place = walks
-            .iter()
-            .position(|walk| waits(walk) && walk.sweeps(source))
-            .or_else(|| walks.iter().rposition(Walk::is_resync));
-        if let Some(place) = place.and_then(|place| walks.get_mut(place)) {
-            *place = sweep;
+        let walks = self.walks.as_mut_slice().iter_mut();
+        if let Some(resync) = walks.rev().find(|walk| walk.is_resync()) {
+            *resync = sweep;
         }
     }
 }

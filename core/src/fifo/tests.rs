@@ -910,7 +910,13 @@ mod merged {
         let added = Delta::new(DeltaKind::Added, Payload::Object(obj("a", 1)));
         deltas.push(added.clone());
         let sync = Delta::new(DeltaKind::Sync, Payload::Stored);
-        gather::<Obj, Roomy>(Mode::Merged, &mut deltas, sync, true);
+        gather::<Obj, Roomy>(
+            Mode::Merged,
+            &mut deltas,
+            sync,
+            true,
+            &mut Discarded::default(),
+        );
         assert_eq!(deltas.as_slice(), [added]);
     }
 }

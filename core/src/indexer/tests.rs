@@ -45,6 +45,38 @@ on_both! {
     indexes_agree_with_the_objects
 }
 
+/// On the heap, objects that share a value are found without asking the index function about any of them.
+#[cfg(feature = "alloc")]
+#[test]
+fn objects_that_share_a_value_are_not_asked_for_it() {
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let mut store = Indexer::<Obj, Heap>::new();
+    let f = move |object: &Obj, value: &mut dyn FnMut(&str)| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        zones(object, value);
+    };
+    store.add_index("zones", Box::new(f)).unwrap();
+    for number in 0..100 {
+        let zones = format!("{},{}", number % 10, number % 7);
+        store.add(obj(&number.to_string(), &zones)).unwrap();
+    }
+    assert_eq!(calls.swap(0, Ordering::Relaxed), 100);
+    let found = sharing(&store, "zones", &obj("?", "6,9,6"));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    let expected: Vec<_> = (0..100)
+        .filter(|n| [n % 10, n % 7].iter().any(|zone| [6, 9].contains(zone)))
+        .map(|n| n.to_string())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    assert_eq!(found, expected.join(" "));
+}
+
 type Roomy = Inline<64, 32, 64>;
 
 /// Gives each value of an object.

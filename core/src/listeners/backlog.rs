@@ -14,6 +14,7 @@ use alloc::collections::VecDeque;
 use hashbrown::HashTable;
 
 use super::Event;
+use crate::discard::Discarded;
 use crate::storage::hash;
 
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(super) struct Backlog<K, T> {
     /// The entry of a key, by the hash of the key.
     by_key: HashTable<(u32, u64)>,
     len: usize,
+    seed: u64,
 }
 
 /// What waits for one key: a deletion, something after it, or both. Or the mark that the first state is complete.
@@ -34,20 +36,24 @@ struct Waiting<K, T> {
     then: Option<Event<K, T>>,
 }
 
-impl<K, T> Default for Backlog<K, T> {
-    fn default() -> Self {
+impl<K: AsRef<str>, T> Backlog<K, T> {
+    pub(super) const fn new(seed: u64) -> Self {
         Self {
             entries: VecDeque::new(),
             first: 0,
             by_key: HashTable::new(),
             len: 0,
+            seed,
         }
     }
-}
 
-impl<K: AsRef<str>, T> Backlog<K, T> {
-    pub(super) fn push(&mut self, event: Event<K, T>) {
-        let Some(hash) = event.key().map(|key| hash(0, key.as_ref().as_bytes())) else {
+    fn hash(&self, key: &K) -> u32 {
+        hash(self.seed, key.as_ref().as_bytes())
+    }
+
+    /// Adds an event. Objects of which the listener need not be told any more go to `discarded`.
+    pub(super) fn push(&mut self, event: Event<K, T>, discarded: &mut Discarded<T>) {
+        let Some(hash) = event.key().map(|key| self.hash(key)) else {
             self.add(Waiting {
                 deleted: None,
                 then: Some(event),
@@ -67,7 +73,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
                     return;
                 };
                 let before = waiting.len();
-                waiting.coalesce(event);
+                waiting.coalesce(event, discarded);
                 self.len = self.len + waiting.len() - before;
                 if waiting.len() == 0 {
                     self.entries[index] = None;
@@ -105,8 +111,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
             let event = waiting.deleted.take().or_else(|| waiting.then.take());
             let done = waiting.len() == 0;
             if let Some(key) = event.as_ref().and_then(Event::key).filter(|_| done) {
-                let hash = hash(0, key.as_ref().as_bytes());
-                self.unlist(hash, self.first);
+                self.unlist(self.hash(key), self.first);
             }
             if done {
                 self.entries.pop_front();
@@ -115,7 +120,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
             if event.is_some() {
                 self.len -= 1;
                 if self.len == 0 {
-                    *self = Self::default();
+                    *self = Self::new(self.seed);
                 }
                 return event;
             }
@@ -163,38 +168,70 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
         }
     }
 
-    fn coalesce(&mut self, event: Event<K, T>) {
+    fn coalesce(&mut self, event: Event<K, T>, discarded: &mut Discarded<T>) {
         self.then = match (self.then.take(), event) {
             (
                 Some(Event::Added {
                     key,
+                    object: unseen,
                     is_in_initial_list,
-                    ..
                 }),
-                Event::Updated { object, .. },
-            ) => Some(Event::Added {
-                key,
-                object,
-                is_in_initial_list,
-            }),
-            (Some(Event::Added { .. }), Event::Deleted { .. }) => None,
+                Event::Updated { old, object, .. },
+            ) => {
+                discarded.put(unseen);
+                discarded.put(old);
+                Some(Event::Added {
+                    key,
+                    object,
+                    is_in_initial_list,
+                })
+            }
+            (Some(unseen @ Event::Added { .. }), event @ Event::Deleted { .. }) => {
+                unseen.discard(discarded);
+                event.discard(discarded);
+                None
+            }
             (Some(Event::Updated { .. }), event @ Event::Updated { .. })
                 if planted!(OldestStateLost) =>
             {
                 Some(event)
             }
-            (Some(Event::Updated { key, old, .. }), Event::Updated { object, .. }) => {
+            (
+                Some(Event::Updated {
+                    key,
+                    old,
+                    object: unseen,
+                }),
+                Event::Updated {
+                    old: same, object, ..
+                },
+            ) => {
+                discarded.put(unseen);
+                discarded.put(same);
                 Some(Event::Updated { key, old, object })
             }
-            (Some(waits), Event::Replayed { .. }) => Some(waits),
-            (_, event @ Event::Deleted { .. }) => {
+            (Some(pending), event @ Event::Replayed { .. }) => {
+                event.discard(discarded);
+                Some(pending)
+            }
+            (unseen, event @ Event::Deleted { .. }) => {
+                unseen
+                    .into_iter()
+                    .for_each(|unseen| unseen.discard(discarded));
                 // The listener has the object: this is what takes it away.
-                if !planted!(CoalescedDeletionLost) {
-                    self.deleted.get_or_insert(event);
+                if self.deleted.is_none() && !planted!(CoalescedDeletionLost) {
+                    self.deleted = Some(event);
+                } else {
+                    event.discard(discarded);
                 }
                 None
             }
-            (_, event) => Some(event),
+            (unseen, event) => {
+                unseen
+                    .into_iter()
+                    .for_each(|unseen| unseen.discard(discarded));
+                Some(event)
+            }
         };
     }
 }

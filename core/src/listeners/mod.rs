@@ -11,6 +11,8 @@ use core::time::Duration;
 use backlog::Backlog;
 
 use crate::cache::Notification;
+use crate::discard::Discarded;
+use crate::storage::derive;
 use crate::time::{Instant, earliest};
 
 /// Something a listener is told. It owns what it tells.
@@ -56,6 +58,19 @@ pub enum Event<K, T> {
 }
 
 impl<K, T> Event<K, T> {
+    fn discard(self, discarded: &mut Discarded<T>) {
+        match self {
+            Self::Updated { old, object, .. } => {
+                discarded.put(old);
+                discarded.put(object);
+            }
+            Self::Added { object, .. }
+            | Self::Replayed { object, .. }
+            | Self::Deleted { object, .. } => discarded.put(object),
+            Self::Synced => {}
+        }
+    }
+
     /// Returns the key of the object it is about.
     pub const fn key(&self) -> Option<&K> {
         match self {
@@ -146,6 +161,8 @@ pub struct Listeners<K, T> {
     least_limit: usize,
     /// How many listeners want to hear of unchanged objects.
     unchanged: usize,
+    seed: u64,
+    discarded: Discarded<T>,
 }
 
 #[derive(Debug)]
@@ -225,7 +242,31 @@ impl<K, T> Default for Listeners<K, T> {
             next_id: 0,
             least_limit: usize::MAX,
             unchanged: 0,
+            seed: 0,
+            discarded: Discarded::default(),
         }
+    }
+}
+
+impl<K, T> Listeners<K, T> {
+    /// Sets the seed of the hashes. It should be random where keys come from users, who could make them collide
+    /// otherwise.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = derive(seed, 2);
+        self
+    }
+
+    /// Keeps objects that are no longer needed until [`Listeners::take_discarded`], rather than dropping them at once:
+    /// see [`Cache::keep_discarded`](crate::Cache::keep_discarded).
+    pub fn keep_discarded(&mut self) {
+        self.discarded.keep();
+    }
+
+    /// Takes the objects that are no longer needed since the last call.
+    #[must_use = "the objects are to be dropped after the lock is released"]
+    pub fn take_discarded(&mut self) -> Vec<T> {
+        self.discarded.take()
     }
 }
 
@@ -247,7 +288,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             },
             initial: initial.into_iter().collect(),
             sync_due: synced && !planted!(NeverSynced),
-            backlog: Backlog::default(),
+            backlog: Backlog::new(self.seed),
             merged: 0,
             next: if planted!(JoinSeesOld) {
                 self.first
@@ -265,7 +306,13 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     /// Removes a listener; returns how many notifications waited for it. One that is not there is no error.
     pub fn leave(&mut self, id: ListenerId) -> usize {
         let pending = self.pending(id);
-        self.listeners.remove(&id);
+        if let Some(mut listener) = self.listeners.remove(&id) {
+            let initial = listener.initial.into_iter();
+            initial.for_each(|(_, object)| self.discarded.put(object));
+            while let Some(event) = listener.backlog.pop() {
+                event.discard(&mut self.discarded);
+            }
+        }
         self.sum_up();
         self.forget();
         pending
@@ -312,7 +359,9 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             for entry in self.log.range(from.min(self.log.len())..) {
                 if listener.wants(entry.to) {
                     let before = listener.backlog.len();
-                    listener.backlog.push(entry.event.clone());
+                    listener
+                        .backlog
+                        .push(entry.event.clone(), &mut self.discarded);
                     listener.merged += (before + 1 - listener.backlog.len()) as u64;
                 }
             }
@@ -454,7 +503,9 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         let count = usize::try_from(seen - self.first)
             .unwrap_or(usize::MAX)
             .min(self.log.len());
-        self.log.drain(..count);
+        for entry in self.log.drain(..count) {
+            entry.event.discard(&mut self.discarded);
+        }
         self.first += count as u64;
         if self.log.is_empty() && self.log.capacity() > 1024 {
             self.log = VecDeque::new();

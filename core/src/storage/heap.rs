@@ -342,18 +342,21 @@ impl<V> Few<V> for Vec<V> {
         usize::MAX
     }
 
-    fn take_first(&mut self) -> Option<V> {
-        (!self.is_empty()).then(|| self.remove(0))
+    fn take(&mut self, at: usize) -> Option<V> {
+        (at < self.len()).then(|| self.remove(at))
     }
 }
 
 /// The indexes: each value is stored once, with the slots that have it; a slot knows its places, so that leaving a
-/// value costs the same however many share it.
+/// value costs the same however many share it. The values of an index are linked to each other.
 #[derive(Default)]
 pub struct HeapPostings {
     values: HeapSlots<Value>,
     lookup: HashTable<(u32, SlotId)>,
     members: Vec<Members>,
+    /// The first value of each index.
+    heads: Vec<SlotId>,
+    seed: u64,
 }
 
 struct Value {
@@ -361,6 +364,8 @@ struct Value {
     hash: u32,
     text: Box<str>,
     slots: Vec<SlotId>,
+    previous: SlotId,
+    next: SlotId,
 }
 
 /// Where a slot stands: pairs of a value and the place in its list.
@@ -408,6 +413,55 @@ impl Members {
 }
 
 impl HeapPostings {
+    fn hash(&self, index: u16, text: &str) -> u32 {
+        hash(self.seed.wrapping_add(index.into()), text.as_bytes())
+    }
+
+    /// Adds a value that nobody has yet.
+    fn insert(&mut self, hash: u32, index: u16, text: &str) -> Option<SlotId> {
+        let place = usize::from(index);
+        if self.heads.len() <= place {
+            self.heads.resize(place + 1, SlotId::NONE);
+        }
+        let next = self.heads[place];
+        let new = Value {
+            index,
+            hash,
+            text: text.into(),
+            slots: Vec::new(),
+            previous: SlotId::NONE,
+            next,
+        };
+        let value = self.values.insert(new).ok()?;
+        if let Some(next) = self.values.get_mut(next) {
+            next.previous = value;
+        }
+        self.heads[place] = value;
+        self.lookup
+            .insert_unique(wide(hash), (hash, value), |&(h, _)| wide(h));
+        Some(value)
+    }
+
+    /// Forgets a value that nobody has any more.
+    fn forget(&mut self, value: SlotId) {
+        let Some(gone) = self.values.remove(value) else {
+            return;
+        };
+        match self.values.get_mut(gone.previous) {
+            Some(previous) => previous.next = gone.next,
+            None => self.heads[usize::from(gone.index)] = gone.next,
+        }
+        if let Some(next) = self.values.get_mut(gone.next) {
+            next.previous = gone.previous;
+        }
+        let place = self
+            .lookup
+            .find_entry(wide(gone.hash), |&(_, id)| id == value);
+        if let Ok(entry) = place {
+            entry.remove();
+        }
+    }
+
     fn find(&self, hash: u32, index: u16, text: &str) -> Option<SlotId> {
         self.lookup
             .find(wide(hash), |&(h, id)| {
@@ -440,11 +494,7 @@ impl HeapPostings {
                 entry.1 = place;
             }
         } else if found.slots.is_empty() {
-            let hash = found.hash;
-            self.values.remove(value);
-            if let Ok(entry) = self.lookup.find_entry(wide(hash), |&(_, id)| id == value) {
-                entry.remove();
-            }
+            self.forget(value);
         }
     }
 }
@@ -478,23 +528,10 @@ impl Postings for HeapPostings {
     }
 
     fn add(&mut self, id: SlotId, index: u16, text: &str) {
-        let hash = hash(u64::from(index), text.as_bytes());
-        let value = match self.find(hash, index, text) {
-            Some(value) => value,
-            None => {
-                let new = Value {
-                    index,
-                    hash,
-                    text: text.into(),
-                    slots: Vec::new(),
-                };
-                let Ok(value) = self.values.insert(new) else {
-                    return;
-                };
-                self.lookup
-                    .insert_unique(wide(hash), (hash, value), |&(h, _)| wide(h));
-                value
-            }
+        let hash = self.hash(index, text);
+        let found = self.find(hash, index, text);
+        let Some(value) = found.or_else(|| self.insert(hash, index, text)) else {
+            return;
         };
         if self.members.len() <= id.index() {
             self.members.resize(id.index() + 1, Members::default());
@@ -521,21 +558,57 @@ impl Postings for HeapPostings {
         }
     }
 
+    fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.lookup.clear();
+        for index in 0..self.values.bound() {
+            let id = SlotId::from_index(index);
+            if let Some(value) = self.values.get_mut(id) {
+                let hash = hash(seed.wrapping_add(value.index.into()), value.text.as_bytes());
+                value.hash = hash;
+                self.lookup
+                    .insert_unique(wide(hash), (hash, id), |&(h, _)| wide(h));
+            }
+        }
+    }
+
     fn slots_with(&self, index: u16, value: &str) -> &[SlotId] {
-        let found = self.find(hash(u64::from(index), value.as_bytes()), index, value);
+        let found = self.find(self.hash(index, value), index, value);
         found
             .and_then(|id| self.values.get(id))
             .map(|v| v.slots.as_slice())
             .unwrap_or_default()
     }
 
-    fn values_of(&self, index: u16, f: &mut dyn FnMut(&str)) {
-        for i in 0..self.values.bound() {
-            if let Some(value) = self.values.get(SlotId::from_index(i))
-                && value.index == index
-            {
-                f(&value.text);
+    fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId)) {
+        let mut done: Vec<SlotId> = Vec::new();
+        for (index, text) in values {
+            let Some(id) = self.find(self.hash(*index, text), *index, text) else {
+                continue;
+            };
+            if done.contains(&id) {
+                continue;
             }
+            for &slot in self.values.get(id).map_or(&[][..], |value| &value.slots) {
+                // A slot that has an earlier value as well was there with that one.
+                let places = self
+                    .members
+                    .get(slot.index())
+                    .map(Members::as_slice)
+                    .unwrap_or_default();
+                if places.iter().all(|(value, _)| !done.contains(value)) {
+                    f(slot);
+                }
+            }
+            done.push(id);
+        }
+    }
+
+    fn values_of(&self, index: u16, f: &mut dyn FnMut(&str)) {
+        let mut at = self.heads.get(usize::from(index)).copied();
+        while let Some(value) = at.and_then(|id| self.values.get(id)) {
+            f(&value.text);
+            at = Some(value.next);
         }
     }
 }

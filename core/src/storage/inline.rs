@@ -156,9 +156,13 @@ impl Postings for Scan {
 
     fn remove(&mut self, _id: SlotId) {}
 
+    fn set_seed(&mut self, _seed: u64) {}
+
     fn slots_with(&self, _index: u16, _value: &str) -> &[SlotId] {
         &[]
     }
+
+    fn slots_sharing(&self, (): &(), _f: &mut dyn FnMut(SlotId)) {}
 
     fn values_of(&self, _index: u16, _f: &mut dyn FnMut(&str)) {}
 }
@@ -271,7 +275,7 @@ impl<V> Few<V> for InlineFew<V> {
         self.0.capacity()
     }
 
-    fn take_first(&mut self) -> Option<V> {
-        (!self.0.is_empty()).then(|| self.0.remove(0))
+    fn take(&mut self, at: usize) -> Option<V> {
+        (at < self.0.len()).then(|| self.0.remove(at))
     }
 }

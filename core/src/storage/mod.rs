@@ -137,8 +137,12 @@ pub trait Postings: Default {
     fn add(&mut self, id: SlotId, index: u16, value: &str);
     /// Forgets a slot.
     fn remove(&mut self, id: SlotId);
+    /// Sets the seed of the hashes.
+    fn set_seed(&mut self, seed: u64);
     /// Returns the slots that have `value` in `index`.
     fn slots_with(&self, index: u16, value: &str) -> &[SlotId];
+    /// Calls `f` once with each slot that has any of `values`.
+    fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId));
     /// Calls `f` with each value of `index` that any slot has, once.
     fn values_of(&self, index: u16, f: &mut dyn FnMut(&str));
 }
@@ -156,25 +160,42 @@ pub trait Few<V>: Default {
     fn as_mut_slice(&mut self) -> &mut [V];
     /// Returns how many there may be.
     fn bound(&self) -> usize;
-    /// Takes the value that was added first.
-    fn take_first(&mut self) -> Option<V>;
+    /// Takes the value at a place; those after it move up.
+    fn take(&mut self, at: usize) -> Option<V>;
 }
 
-/// A multiply-and-shift hash with a seed, folded to 32 bits. The seed makes collisions hard to plan; the tables stay right with them.
+/// Hashes bytes under a seed, folded to 32 bits.
+///
+/// Each step multiplies two words that are both masked by the seed, and folds the 128 bits of the product. Values that
+/// collide under every seed would have to make up for a product of which both factors are unknown.
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u32 {
-    let mut h = 0xcbf2_9ce4_8422_2325 ^ seed;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        let mut word = [0; 8];
-        word.copy_from_slice(chunk);
-        h = (h ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        h ^= h >> 29;
+    let mask = seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15;
+    let step = |h: u64, words: &[u8; 16]| {
+        let words = u128::from_le_bytes(*words);
+        fold(words as u64 ^ h, (words >> 64) as u64 ^ mask)
+    };
+    let (whole, rest) = bytes.as_chunks();
+    let h = whole.iter().fold(seed ^ bytes.len() as u64, step);
+    let mut last = [0; 16];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
     }
-    for &b in chunks.remainder() {
-        h = (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
-    }
-    h ^= bytes.len() as u64;
-    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (h >> 32) as u32
+    let h = fold(step(h, &last) ^ 0xff51_afd7_ed55_8ccd, mask);
+    (h ^ (h >> 32)) as u32
 }
+
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Makes the seed of one of several tables from a user's seed, so that values that collide in one do not in another.
+pub(crate) const fn derive(seed: u64, table: u64) -> u64 {
+    let mut z = seed.wrapping_add((table + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests;

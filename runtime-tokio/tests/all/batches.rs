@@ -61,7 +61,7 @@ impl Body for Piece {
     }
 }
 
-fn event(kind: &str, number: usize, version: usize) -> String {
+pub(crate) fn event(kind: &str, number: usize, version: usize) -> String {
     format!(
         r#"{{"type":"{kind}","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"p{number}","namespace":"a","uid":"u{number}","resourceVersion":"{version}"}}}}}}"#
     ) + "\n"

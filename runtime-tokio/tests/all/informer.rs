@@ -175,13 +175,14 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
                 .to_string(),
         );
     })
+    .await
     .unwrap();
     assert_eq!(names(lister.by_index("name", "c").unwrap()), "c");
     mock.create("pods", pod("d", "n2")).unwrap();
     settle().await;
     assert_eq!(names(lister.by_index("name", "d").unwrap()), "d");
     assert_eq!(
-        pods.add_index("name", |_, _| {}).err(),
+        pods.add_index("name", |_, _| {}).await.err(),
         Some(IndexError::Exists)
     );
 }

@@ -9,6 +9,7 @@ mod election;
 mod hooks;
 mod informer;
 mod journal;
+mod locks;
 mod queue;
 mod replicas;
 mod shards;

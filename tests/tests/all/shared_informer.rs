@@ -131,7 +131,7 @@ async fn s01_an_index_has_what_is_there_and_what_comes() {
         ("b".into(), "a,c".into())
     );
 
-    pods.add_index("late", node).unwrap();
+    pods.add_index("late", node).await.unwrap();
     assert_eq!(
         (on("late", "n1"), on("late", "n2")),
         ("b".into(), "a,c".into())
@@ -309,7 +309,7 @@ async fn s07_a_list_that_fails_is_reported_within_a_second() {
     assert!(!pods.is_synced());
 }
 
-/// Indexes may be added by other threads while the driver starts, and lack nothing. (Transforms and the error handler
+/// Indexes may be added by other tasks while the driver starts, and lack nothing. (Transforms and the error handler
 /// are given to the builder, so there is nothing to race with.)
 #[tokio::test(start_paused = true)]
 async fn s08_indexes_may_join_while_the_driver_starts() {
@@ -319,7 +319,7 @@ async fn s08_indexes_may_join_while_the_driver_starts() {
         let joining: Vec<_> = (0..4)
             .map(|number| {
                 let pods = pods.clone();
-                tokio::task::spawn_blocking(move || pods.add_index(&format!("i{number}"), node))
+                tokio::spawn(async move { pods.add_index(&format!("i{number}"), node).await })
             })
             .collect();
         let driver = tokio::spawn(driver.run());

@@ -1,0 +1,184 @@
+//! What runs under a lock, and for how long the driver keeps the thread.
+
+use core::convert::Infallible;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, OnceLock, mpsc};
+
+use informer_tokio::{
+    EventHandler, HandlerOptions, Informer, Initial, Lister, Raw, RawJson, RawObject, Resource,
+    View,
+};
+
+use crate::batches::{OnePiece, event};
+
+const PODS: Resource<'_> = Resource::new("", "v1", "pods").kind("Pod");
+const SYNCED: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"20000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+
+/// An object that asks the cache that it is in when it is dropped.
+struct Curious {
+    lister: Arc<OnceLock<Lister<Self>>>,
+    drops: Arc<AtomicUsize>,
+}
+
+impl View for Curious {}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        if let Some(lister) = self.lister.get() {
+            let _ = (lister.len(), lister.get_by_key("a/p1"));
+        }
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Replaced, deleted, replayed and coalesced objects, and those that a listener leaves behind, are dropped outside of the
+/// locks. One that is not waits for a lock that its own thread holds.
+#[test]
+fn the_drop_of_an_object_may_ask_the_cache() {
+    for listeners in 0..3 {
+        let (done, finished) = mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            done.send(runtime.block_on(ask_while_dropping(listeners)))
+        });
+        let drops = finished.recv_timeout(Duration::from_secs(60));
+        let drops = drops.expect("no object waits for a lock of its own thread");
+        assert!(drops >= 40, "{drops} drops");
+    }
+}
+
+async fn ask_while_dropping(listeners: usize) -> usize {
+    let lister = Arc::new(OnceLock::new());
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut text: String = (0..10).map(|i| event("ADDED", i, i + 1)).collect();
+    text.push_str(SYNCED);
+    text.push('\n');
+    for round in 0..4 {
+        for i in 0..10 {
+            let version = 20_001 + 20 * round + 2 * i;
+            text.push_str(&event("MODIFIED", i, version));
+            // The same state again is dropped as well.
+            text.push_str(&event("MODIFIED", i, version));
+            text.push_str(&event(["MODIFIED", "DELETED"][i % 2], i, version + 1));
+        }
+    }
+    text.push_str(&event("MODIFIED", 0, 30_000));
+    let transport = OnePiece {
+        text: Some(text),
+        ends: false,
+    };
+    let (to_objects, counted) = (Arc::clone(&lister), Arc::clone(&drops));
+    let decode = move |_: &RawObject<'_>| {
+        Ok::<_, Infallible>(Curious {
+            lister: Arc::clone(&to_objects),
+            drops: Arc::clone(&counted),
+        })
+    };
+    let (pods, driver) = Informer::builder(transport, PODS, decode)
+        .initial(Initial::Stream)
+        .build();
+    assert!(lister.set(pods.lister()).is_ok());
+    let options = HandlerOptions::default().resync(Duration::from_secs(60));
+    // One that never reads and has its backlog coalesced, and one that reads all.
+    let slow = (listeners > 0).then(|| pods.subscribe_with(&options.clone().backlog(1)));
+    let mut quick = (listeners > 1).then(|| pods.subscribe_with(&options));
+    let driver = tokio::spawn(driver.run());
+    pods.wait_until("30000").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    while let Some(quick) = &mut quick
+        && quick.pending() > 0
+    {
+        quick.recv().await;
+    }
+    pods.add_index("any", |_, value| value("x")).await.unwrap();
+    drop((slow, quick));
+    pods.stop();
+    driver.await.unwrap();
+    let counted = drops.load(Ordering::Relaxed);
+    // The cache goes without a lock, and asks no more.
+    drop(pods);
+    counted
+}
+
+struct Ignore;
+
+impl EventHandler<RawJson> for Ignore {}
+
+/// A sweep, a resync and a new index let others have the lock and the thread again and again.
+#[tokio::test(start_paused = true)]
+async fn long_work_is_done_in_pieces() {
+    // Between two polls of the future of a test, the runtime polls many tasks; between two of a task, each other one once.
+    tokio::spawn(watch_long_work()).await.unwrap();
+}
+
+async fn watch_long_work() {
+    const OBJECTS: usize = 12_000;
+    /// The driver may be polled a few times before another task is, and takes at most 1,024 steps under one lock.
+    const AT_ONCE: usize = 8 * 1024;
+    let mut text: String = (0..OBJECTS).map(|i| event("ADDED", i, i + 1)).collect();
+    text.push_str(SYNCED);
+    text.push('\n');
+    let transport = OnePiece {
+        text: Some(text),
+        ends: false,
+    };
+    let (pods, driver) = Informer::builder(transport, PODS, Raw)
+        .initial(Initial::Stream)
+        .decoders(0)
+        .build();
+    let options = HandlerOptions::default()
+        .resync(Duration::from_secs(60))
+        .backlog(usize::MAX);
+    let handler = pods.add_handler_with(&options, Ignore);
+    let driver = tokio::spawn(driver.run());
+    for _ in 0..2 {
+        let (mut most, mut seen) = (0, false);
+        loop {
+            let before = handler.pending();
+            tokio::task::yield_now().await;
+            let after = handler.pending();
+            most = most.max(after.saturating_sub(before));
+            seen |= after > 0;
+            if seen && after == 0 && pods.is_synced() {
+                break;
+            }
+        }
+        assert!(most < AT_ONCE, "{most} of {OBJECTS} at once");
+        // A timer is rounded up to its next millisecond.
+        tokio::time::advance(Duration::from_secs(61)).await;
+    }
+
+    let calls = Arc::new(AtomicUsize::new(0));
+    let adding = {
+        let (pods, calls) = (pods.clone(), Arc::clone(&calls));
+        tokio::spawn(async move {
+            let counted = move |_: &RawJson, value: &mut dyn FnMut(&str)| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                value("x");
+            };
+            pods.add_index("any", counted).await
+        })
+    };
+    let mut most = 0;
+    while !adding.is_finished() {
+        let before = calls.load(Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        let after = calls.load(Ordering::Relaxed);
+        most = most.max(after - before);
+        if after > 0 && after < OBJECTS {
+            let asked = pods.lister().by_index("any", "x").err();
+            assert_eq!(asked, Some(informer_tokio::IndexError::Building));
+        }
+    }
+    adding.await.unwrap().unwrap();
+    assert!(most <= 512, "{most} at once");
+    assert_eq!(calls.load(Ordering::Relaxed), OBJECTS);
+    let found = pods.lister().by_index("any", "x").unwrap();
+    assert_eq!(found.len(), OBJECTS);
+    driver.abort();
+}
