@@ -439,7 +439,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         (state.in_list, state.completed) = (false, true);
         // A version that is still pending is older than the list.
-        state.arriving = None;
+        if !planted!(OlderThanList) {
+            state.arriving = None;
+        }
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
             source,
@@ -735,6 +737,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
         let index = self.store.add(name, Some(f))?;
         self.store.backfill(&self.table, index);
+        if planted!(QueuedUnindexed) {
+            return Ok(());
+        }
         let (store, table) = (&self.store, &self.table);
         self.queue.for_each_delta(|id, delta| {
             if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &mut delta.payload) {
@@ -811,7 +816,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         mut f: impl FnMut(&S::Text, &T),
     ) -> bool {
         let mut any = false;
-        if self.store.begins_build(index) {
+        if self.store.begins_build(index) && !planted!(QueuedUnindexed) {
             let table = &self.table;
             self.queue.for_each_delta(|id, delta| {
                 if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &delta.payload) {

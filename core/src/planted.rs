@@ -124,6 +124,10 @@ mod chosen {
         TimerLeavesToo "Waiters::leave" "a waiter that is dropped takes the timer of a delayed key with it",
         WakeLeavesToo "Waiters::leave" "a waiter that is woken and dropped takes the wake-up of a key with it",
         DeletionByVersion "ExpectedState::is_shown" "a deletion is awaited by a version that the cache shows already",
+        QueuedUnindexed "Cache::add_index" "an index that is added late ignores queued objects",
+        OlderThanList "Cache::complete" "a version that is pending when a list completes replaces the version of the list",
+        PassesForgotten "Passes::begin" "a slow listener forgets all but its last 16 resync passes",
+        FullForever "Recorder::wants_list" "a journal that could not be written never asks for a list",
         LateAnswerCounts "Elector::is_current" "the answer to an earlier request counts as that to the current one",
     }
 

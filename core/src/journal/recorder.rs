@@ -240,7 +240,11 @@ impl<J: Journal> Recorder<J> {
     ///
     /// The cache cannot be written instead, since a decoder does not keep the JSON of an object.
     pub fn wants_list(&mut self, now: Instant) -> bool {
-        self.failed && self.broken && !self.in_list && self.retry.is_due(now)
+        self.failed
+            && self.broken
+            && !self.in_list
+            && !planted!(FullForever)
+            && self.retry.is_due(now)
     }
 
     fn object<D: Decode, S: Storage>(

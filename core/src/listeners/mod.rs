@@ -211,6 +211,9 @@ impl Passes {
             return;
         }
         self.0.push_back((pass, end));
+        if planted!(PassesForgotten) && self.0.len() > 16 {
+            self.0.pop_front();
+        }
         while self.0.get(2).is_some_and(|&(_, began)| began <= read) {
             self.0.pop_front();
         }

@@ -14,6 +14,7 @@ const SECTOR: usize = 512;
 pub struct Disk {
     files: [File; 2],
     power: Power,
+    full: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,11 @@ impl Disk {
             power,
             ..Self::default()
         }
+    }
+
+    /// Has the disk be full from now on, so that half of what is written fails to fit, or have room again.
+    pub const fn fill(&mut self, full: bool) {
+        self.full = full;
     }
 
     /// What is left when the power has gone.
@@ -169,6 +175,10 @@ impl Medium for Disk {
 
     fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Off> {
         let at = place(at);
+        if self.full {
+            self.file(area).write(at, &bytes[..bytes.len() / 2]);
+            return Err(Off);
+        }
         self.run(
             |disk| disk.file(area).write(at, bytes),
             |disk| disk.file(area).write(at, &bytes[..bytes.len() / 2]),

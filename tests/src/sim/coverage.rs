@@ -205,6 +205,9 @@ const fn event(action: &Action) -> Option<usize> {
         | Action::ToDeadline
         | Action::Join(..)
         | Action::JoinAmid(_)
-        | Action::Leave(_) => return None,
+        | Action::Leave(_)
+        | Action::AddIndex
+        | Action::Unheard(_)
+        | Action::DiskFull(_) => return None,
     })
 }

@@ -3,10 +3,11 @@
 use core::fmt;
 
 use informer_core::json::{as_str, as_u64, value_at};
+use informer_core::storage::Postings;
 use informer_core::{
     Cache, CacheConfig, Change, End, Frame, Head, Heap, Informer, Initial, Inline, Instant,
     KeyError, Notification, Object, Output, OwnedResource, Phase, Problem, RawObject, Reflector,
-    ReflectorConfig, Report, RequestId, Resource, Storage, Verb, decode_object,
+    ReflectorConfig, Report, RequestId, Resource, ResourceVersion, Storage, Verb, decode_object,
 };
 
 use super::cluster::State;
@@ -15,7 +16,7 @@ use super::plan::{KEY_NAMES, Scope, World, half_of};
 /// What the decoder keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Value {
-    n: u32,
+    pub(super) n: u32,
     label: u8,
 }
 
@@ -32,7 +33,7 @@ impl fmt::Display for NoNumber {
 pub(super) type Decoder = fn(&RawObject<'_>) -> Result<Value, NoNumber>;
 type Held<S> = Object<Value, <S as Storage>::Text>;
 
-fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
+pub(super) fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
     let n = value_at(raw.json(), &["n"])
         .and_then(as_u64)
         .ok_or(NoNumber)?;
@@ -177,6 +178,11 @@ pub trait Engine {
     fn version(&self, source: usize) -> Option<u64>;
     /// Returns the version that the reflector has reached.
     fn reached(&self, source: usize) -> Option<u64>;
+    /// Returns the version of the list that the cache was given last, if it has applied all of it and was given no version
+    /// since.
+    fn listed(&self, _source: usize) -> Option<u64> {
+        None
+    }
     /// Returns what the cache has.
     fn snapshot(&self) -> Snapshot;
     /// Returns the objects that were told, with which a handler that joins now begins.
@@ -185,8 +191,22 @@ pub trait Engine {
     fn indexed(&self, index: &str, value: &str) -> u32;
     /// Returns which of [`LABELS`] the index by label has, as bits.
     fn labels(&self) -> u32;
+    /// Adds the index [`LATE`], which then is built while the informer goes on. One that is there already is left alone.
+    fn add_index(&mut self);
+    /// Tells whether [`LATE`] is built.
+    fn has_late_index(&self) -> bool;
     /// Returns how many objects the cache says it has.
     fn len(&self) -> usize;
+    /// Has the disk of a journal be full, or have room again.
+    fn fill_disk(&mut self, _full: bool) {}
+    /// Tells whether a journal could not be written, so that a list may begin it anew.
+    fn has_failed_journal(&self) -> bool {
+        false
+    }
+    /// Returns how a journal differs from the cache.
+    fn journal_lacks(&self) -> Option<String> {
+        None
+    }
     /// Returns the version that was restored from a journal.
     fn restored(&self) -> Option<u64> {
         None
@@ -219,18 +239,25 @@ pub trait SimStorage: Storage<Text: PartialEq> {
 
 impl SimStorage for Heap {
     fn by_label() -> Self::IndexFn<Held<Self>> {
-        Box::new(|object, value| value(LABELS[usize::from(object.value().label % 4)]))
+        Box::new(|object, value| value(label(object.value().label)))
     }
 }
 
 impl<const N: usize, const K: usize, const F: usize> SimStorage for Inline<N, K, F> {
     fn by_label() -> Self::IndexFn<Held<Self>> {
-        |object, value| value(LABELS[usize::from(object.value().label % 4)])
+        |object, value| value(label(object.value().label))
     }
 }
 
+/// The name of an index that is added while the informer runs.
+pub const LATE: &str = "late";
+
 /// The values of the index by label.
 pub const LABELS: [&str; 4] = ["l0", "l1", "l2", "l3"];
+
+fn label(number: u8) -> &'static str {
+    LABELS[usize::from(number % 4)]
+}
 
 /// Makes the engine of a world.
 #[must_use]
@@ -302,6 +329,23 @@ pub(super) struct One<S: Storage<Text: PartialEq>>(pub(super) Informer<OwnedReso
 struct Parts<S: Storage<Text: PartialEq>> {
     reflectors: Vec<Reflector<OwnedResource, S>>,
     cache: Cache<Held<S>, S>,
+    late: Late,
+    /// See [`World::batched`].
+    batched: bool,
+    /// The version of a list, and the version that the source has reached with it. The cache is given the latter once it is
+    /// idle.
+    withheld: Vec<Option<(u64, ResourceVersion<S::Text>)>>,
+}
+
+/// The index [`LATE`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Late {
+    None,
+    /// It is built piece by piece, and the values of new objects come with them.
+    Building(u16),
+    Built(u16),
+    /// Storage that scans its objects has nothing to build.
+    Scanned,
 }
 
 impl<S: SimStorage> Engine for One<S> {
@@ -385,6 +429,15 @@ impl<S: SimStorage> Engine for One<S> {
         indexed(self.0.cache(), index, value)
     }
 
+    fn add_index(&mut self) {
+        // A name that is taken is an error, and changes nothing.
+        let _ = self.0.cache_mut().add_index(LATE, S::by_label());
+    }
+
+    fn has_late_index(&self) -> bool {
+        self.0.cache().by_index(LATE, "").is_ok()
+    }
+
     fn labels(&self) -> u32 {
         labels(self.0.cache())
     }
@@ -416,6 +469,27 @@ impl<S: SimStorage> Parts<S> {
         Self {
             reflectors: world.scopes.iter().enumerate().map(reflector).collect(),
             cache,
+            late: Late::None,
+            batched: world.batched,
+            withheld: vec![None; world.scopes.len()],
+        }
+    }
+
+    /// Builds a piece of the late index, as a runtime does that releases its lock between two pieces.
+    fn build_index(&mut self) {
+        let Late::Building(index) = self.late else {
+            return;
+        };
+        let mut piece = Vec::new();
+        let take = |key: &S::Text, object: &Held<S>| piece.push((key.clone(), state(object)));
+        if !self.cache.next_unindexed(index, 1, take) {
+            self.cache.finish_index(index);
+            self.late = Late::Built(index);
+        }
+        for (key, taken) in piece {
+            let is = |object: &Held<S>| state(object) == taken;
+            self.cache
+                .add_values(key.as_ref(), index, [label(taken.label)], is);
         }
     }
 }
@@ -432,7 +506,15 @@ impl<S: SimStorage> Engine for Parts<S> {
         if !self.cache.wants_read() {
             self.reflectors[source].excuse_silence(now);
         }
-        out(self.reflectors[source].poll_output(now))
+        self.build_index();
+        let out = out(self.reflectors[source].poll_output(now));
+        if matches!(out, Out::Wait(_))
+            && self.cache.is_idle()
+            && let Some((_, version)) = self.withheld[source].take()
+        {
+            self.cache.advance(small(source), version);
+        }
+        out
     }
 
     fn head(&mut self, source: usize, now: Instant, id: RequestId, head: Head) {
@@ -448,15 +530,24 @@ impl<S: SimStorage> Engine for Parts<S> {
         reports: &mut Vec<&'static str>,
     ) -> usize {
         let mut rest = data;
+        let mut listed = None;
         while self.cache.wants_read() {
             let Some(frame) = self.reflectors[source].next_frame(now, id, &mut rest) else {
                 break;
             };
-            take(&mut self.cache, small(source), frame, reports);
+            if let Frame::Complete { version } = &frame {
+                listed = number(version);
+            }
+            take(&mut self.cache, small(source), frame, self.late, reports);
         }
         let reached = self.reflectors[source].version();
         if rest.is_empty() && reached.is_known() {
-            self.cache.advance(small(source), reached.clone());
+            self.withheld[source] = listed
+                .filter(|_| self.batched)
+                .map(|listed| (listed, reached.clone()));
+            if self.withheld[source].is_none() {
+                self.cache.advance(small(source), reached.clone());
+            }
         }
         data.len() - rest.len()
     }
@@ -482,7 +573,7 @@ impl<S: SimStorage> Engine for Parts<S> {
     }
 
     fn is_idle(&self) -> bool {
-        self.cache.is_idle()
+        self.cache.is_idle() && self.withheld.iter().all(Option::is_none)
     }
 
     fn is_synced(&self) -> bool {
@@ -505,6 +596,11 @@ impl<S: SimStorage> Engine for Parts<S> {
         number(self.reflectors[source].version())
     }
 
+    fn listed(&self, source: usize) -> Option<u64> {
+        let (listed, _) = self.withheld[source].as_ref()?;
+        self.cache.is_idle().then_some(*listed)
+    }
+
     fn snapshot(&self) -> Snapshot {
         snapshot(&self.cache)
     }
@@ -515,6 +611,23 @@ impl<S: SimStorage> Engine for Parts<S> {
 
     fn indexed(&self, index: &str, value: &str) -> u32 {
         indexed(&self.cache, index, value)
+    }
+
+    fn add_index(&mut self) {
+        if self.late != Late::None {
+            return;
+        }
+        if S::Postings::SCANS {
+            let added = self.cache.add_index(LATE, S::by_label());
+            assert!(added.is_ok(), "there is room for an index");
+            self.late = Late::Scanned;
+        } else if let Ok(index) = self.cache.begin_index(LATE) {
+            self.late = Late::Building(index);
+        }
+    }
+
+    fn has_late_index(&self) -> bool {
+        matches!(self.late, Late::Built(_) | Late::Scanned)
     }
 
     fn labels(&self) -> u32 {
@@ -531,6 +644,7 @@ fn take<S: SimStorage>(
     cache: &mut Cache<Held<S>, S>,
     source: u16,
     frame: Frame<'_, S::Text>,
+    late: Late,
     reports: &mut Vec<&'static str>,
 ) {
     match frame {
@@ -549,7 +663,11 @@ fn take<S: SimStorage>(
                 (Change::Deleted, decoded) => cache.delete(source, &key, decoded),
                 (_, None) => cache.keep(source, &key),
                 (change, Some(decoded)) => {
-                    let values = cache.index_values_of(&key, &decoded);
+                    let mut values = cache.index_values_of(&key, &decoded);
+                    if let Late::Building(index) | Late::Built(index) = late {
+                        let value = label(decoded.value().label);
+                        S::Postings::add_value(&mut values, index, value);
+                    }
                     if let Err(why) = cache.upsert(source, change, &key, decoded, values) {
                         let problem = match why {
                             KeyError::TooLong => Problem::KeyTooLong { key: &key },
@@ -606,9 +724,7 @@ fn state<X: informer_core::storage::Text>(object: &Object<Value, X>) -> State {
     }
 }
 
-fn number<X: informer_core::storage::Text>(
-    version: &informer_core::ResourceVersion<X>,
-) -> Option<u64> {
+fn number<X: informer_core::storage::Text>(version: &ResourceVersion<X>) -> Option<u64> {
     if version.is_known() {
         digits(version)
     } else {

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use informer_core::journal::{
     Area, Identity, Journal, Keys, Loaded, Log, Lost, Medium, Record, Recorder,
 };
-use informer_core::{End, Head, Heap, Instant, RequestId};
+use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
 use super::cluster::State;
-use super::engine::{Engine, Note, One, Out, Snapshot, config, informer, shown};
+use super::engine::{Engine, Note, One, Out, Snapshot, config, decode, informer, shown};
 use super::plan::World;
 use crate::journal::disk::Disk;
 use crate::journal::power::{Chance, Off, Power};
@@ -44,6 +44,9 @@ struct Journaled {
     clock: u64,
     /// What damage took without a report.
     unreported: Option<String>,
+    /// It was reported that the journal failed, and not yet that it is complete again.
+    failed: bool,
+    shelf: Shelf,
 }
 
 /// The objects of a journal, and its version.
@@ -102,6 +105,8 @@ impl Shelf {
             reached,
             clock: 0,
             unreported,
+            failed: false,
+            shelf: self.clone(),
         })
     }
 }
@@ -214,9 +219,15 @@ impl Engine for Journaled {
     ) -> usize {
         self.clock += 1;
         let (recorder, clock) = (&mut self.recorder, Some(self.clock));
+        let failed = &mut self.failed;
         self.one
             .0
             .handle_data_recorded(now, id, data, recorder, clock, &mut |report| {
+                match report.class() {
+                    "journal" => *failed = true,
+                    "journal-recovered" => *failed = false,
+                    _ => {}
+                }
                 reports.push(shown(&report));
             })
     }
@@ -261,6 +272,37 @@ impl Engine for Journaled {
     }
     fn indexed(&self, index: &str, value: &str) -> u32 {
         self.one.indexed(index, value)
+    }
+    fn add_index(&mut self) {
+        self.one.add_index();
+    }
+    fn has_late_index(&self) -> bool {
+        self.one.has_late_index()
+    }
+    fn fill_disk(&mut self, full: bool) {
+        self.shelf.0.borrow_mut().disk.fill(full);
+    }
+    fn has_failed_journal(&self) -> bool {
+        self.failed
+    }
+    fn journal_lacks(&self) -> Option<String> {
+        if self.failed {
+            return Some("the journal failed, and nothing was reported since".to_owned());
+        }
+        let (objects, version) = content(self.shelf.0.borrow().disk.clone(), &self.one);
+        let number = |bytes: &Vec<u8>| decode(&RawObject::parse(bytes)).ok().map(|value| value.n);
+        let cache = self.one.0.cache();
+        let kept = |key: &str| objects.get(key).and_then(number);
+        // What a list named in a state of no use is not in a journal that this list began anew.
+        let wrong = cache
+            .iter()
+            .find(|(key, object)| kept(key) != Some(object.value().n) && !cache.is_stale(key));
+        if let Some((key, object)) = wrong {
+            let what = format!("the cache has {key} as {:?}", object.value());
+            return Some(format!("{what}, and the journal has {:?}", kept(key)));
+        }
+        let gone = objects.keys().find(|key| cache.get(key).is_none());
+        gone.map(|key| format!("the journal at {version} has {key}, which the cache has not"))
     }
     fn labels(&self) -> u32 {
         self.one.labels()

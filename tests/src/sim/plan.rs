@@ -111,6 +111,8 @@ pub struct World {
     pub custom: Option<Custom>,
     /// How many bytes an object may have.
     pub frame_limit: u16,
+    /// The version of a complete list is passed on only once the list is applied, as a runtime does that applies batches.
+    pub batched: bool,
 }
 
 /// What is odd about the watches of a server.
@@ -191,6 +193,12 @@ pub enum Action {
     JoinAmid(u8),
     /// A handler leaves.
     Leave(u8),
+    /// The user adds an index.
+    AddIndex,
+    /// A handler joins that is resynced every second, and no handler hears anything for so many seconds.
+    Unheard(u8),
+    /// The journal's disk is full from now on, or has room again.
+    DiskFull(bool),
     /// The user wants a resync.
     Resync,
     /// The user wants a list.
@@ -213,6 +221,18 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Fills the journal's disk for a while, in some plans.
+    pub(super) fn fill_disk(&mut self, seed: u64) {
+        // Choices of their own change no other choice.
+        let entropy = &mut Entropy::Seed(!seed);
+        if entropy.one_in(3) {
+            let begin = entropy.below(u32::try_from(self.actions.len()).unwrap_or(u32::MAX));
+            let end = self.actions.len().min((begin + entropy.below(60)) as usize);
+            self.actions.insert(end, Action::DiskFull(false));
+            self.actions.insert(begin as usize, Action::DiskFull(true));
+        }
+    }
+
     /// Makes the plan of a seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
@@ -250,6 +270,16 @@ impl Plan {
             _ => Oddity::None,
         };
         world.customize(entropy);
+        world.batched = entropy.one_in(6);
+        for (rare, often) in [(Action::AddIndex, 4), (Action::Unheard(0), 8)] {
+            if entropy.one_in(often) {
+                let rare = match rare {
+                    Action::Unheard(_) => Action::Unheard(18 + small(entropy, 20)),
+                    rare => rare,
+                };
+                insert(entropy, &mut actions, rare);
+            }
+        }
         Self { world, actions }
     }
 }
@@ -287,6 +317,7 @@ impl World {
             oddity: Oddity::None,
             custom: None,
             frame_limit: 4096,
+            batched: false,
         }
     }
 
@@ -307,7 +338,7 @@ impl World {
     /// Tells whether reflector and cache have to be driven apart.
     #[must_use]
     pub const fn needs_parts(&self) -> bool {
-        self.parts || self.scopes.len() > 1 || self.merged
+        self.parts || self.scopes.len() > 1 || self.merged || self.batched
     }
 }
 
@@ -481,6 +512,12 @@ impl Temper {
     }
 }
 
+/// Inserts an action anywhere.
+fn insert(entropy: &mut Entropy<'_>, actions: &mut Vec<Action>, action: Action) {
+    let places = u32::try_from(actions.len() + 1).unwrap_or(u32::MAX);
+    actions.insert(entropy.below(places) as usize, action);
+}
+
 fn small(entropy: &mut Entropy<'_>, bound: u32) -> u8 {
     u8::try_from(entropy.below(bound)).unwrap_or(0)
 }
@@ -553,6 +590,13 @@ impl fmt::Display for Action {
                 "pop up to a deletion, behind which a handler joins with backlog {backlog}"
             ),
             Self::Leave(listener) => write!(f, "handler {listener} leaves"),
+            Self::AddIndex => f.write_str("an index is added"),
+            Self::Unheard(seconds) => write!(
+                f,
+                "a handler joins with a resync every second, and none hears anything for {seconds} s"
+            ),
+            Self::DiskFull(true) => f.write_str("the journal's disk is full"),
+            Self::DiskFull(false) => f.write_str("the journal's disk has room again"),
             Self::Resync => f.write_str("resync"),
             Self::Relist(source) => write!(f, "the user wants a list of source {source}"),
             Self::LateAnswer(which) => write!(f, "an abandoned request is answered ({which})"),

@@ -251,6 +251,9 @@ impl Run {
                 }
             }
             Action::Leave(handler) => self.client.leave(handler.into()),
+            Action::AddIndex => self.client.engine.add_index(),
+            Action::Unheard(seconds) => self.unheard(seconds)?,
+            Action::DiskFull(full) => self.client.engine.fill_disk(full),
             Action::Resync => self.client.resync(),
             Action::Relist(source) => self.client.relist(usize::from(source) % sources, self.now),
             Action::LateAnswer(which) => self.client.late_answer(which.into(), self.now),
@@ -326,16 +329,36 @@ impl Run {
 
     fn pop(&mut self, count: usize) -> Result<(), Failed> {
         for _ in 0..count {
-            if self.client.pop(1) == 0 {
+            let popped = self.client.pop(1);
+            self.check()?;
+            if popped == 0 {
                 break;
             }
-            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Has a handler that is resynced every second fall behind by some passes.
+    fn unheard(&mut self, seconds: u8) -> Result<(), Failed> {
+        if self.client.handlers.len() >= 4 {
+            self.client.leave(1);
+        }
+        self.client.join(1, 255, false);
+        for _ in 0..seconds {
+            self.poll();
+            self.drain_for(false)?;
+            self.jump(self.now + Duration::from_secs(1));
         }
         Ok(())
     }
 
     /// Reads, pops and hears all that there is.
     fn drain(&mut self) -> Result<(), Failed> {
+        self.drain_for(true)
+    }
+
+    /// Reads and pops all that there is, and hears it only where `hears` says so.
+    fn drain_for(&mut self, hears: bool) -> Result<(), Failed> {
         for _ in 0..10_000 {
             let mut news = false;
             for source in 0..self.client.sources() {
@@ -347,7 +370,7 @@ impl Run {
                 self.check()?;
             }
             for handler in 0..self.client.handlers.len() {
-                news |= self.client.hear(handler, 100) > 0;
+                news |= hears && self.client.hear(handler, 100) > 0;
             }
             self.check()?;
             self.poll();

@@ -74,6 +74,8 @@ impl Variant {
             Self::Journal => {
                 plan.world.scopes = &plan.world.scopes[..1];
                 (plan.world.parts, plan.world.merged) = (false, false);
+                plan.world.batched = false;
+                plan.fill_disk(seed);
                 let actions = plan.actions.into_iter().enumerate();
                 let actions = actions.flat_map(|(number, action)| {
                     let dies = number % 23 == 22;

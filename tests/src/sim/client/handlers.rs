@@ -36,6 +36,8 @@ pub struct Handler {
     pub backlog: usize,
     /// Whether it wants unchanged objects.
     pub unchanged: bool,
+    /// When its next resync is due; its periods begin with the first step after it joined.
+    due: Option<Instant>,
 }
 
 impl Client {
@@ -141,6 +143,7 @@ impl Client {
             resync,
             backlog,
             unchanged,
+            due: None,
         };
         self.joined += 1;
         self.handlers.push(handler.clone());
@@ -165,18 +168,34 @@ impl Client {
     /// Begins the resyncs whose time has come.
     pub fn resync_due(&mut self, now: Instant) {
         let clock = self.clock(now);
-        if self
-            .listeners
-            .next_resync(clock)
-            .is_none_or(|due| due > clock)
-        {
+        for handler in &mut self.handlers {
+            let first = handler.resync.map(|period| clock + period);
+            handler.due = handler.due.or(first);
+        }
+        let next = self.listeners.next_resync(clock);
+        let expected = self.handlers.iter().filter_map(|handler| handler.due).min();
+        if next != expected {
+            self.seen.push(Seen::Wrong(format!(
+                "the next resync is due at {expected:?}, and begins at {next:?}"
+            )));
+        }
+        if next.is_none_or(|due| due > clock) {
             return;
         }
         let pass = self.engine.resync();
-        let next = self.listeners.next_resync(clock);
-        debug_assert!(next.is_some());
         self.listeners.begin_pass(clock, pass);
-        self.seen.push(Seen::Resync(pass, Vec::new()));
+        let mut due = Vec::new();
+        for handler in &mut self.handlers {
+            if let (Some(at), Some(period)) = (handler.due, handler.resync)
+                && at <= clock
+            {
+                due.push(handler.number);
+                // A period that was missed altogether is not made up for.
+                let next = at + period;
+                handler.due = Some(if next > clock { next } else { clock + period });
+            }
+        }
+        self.seen.push(Seen::Resync(pass, due));
     }
 
     /// Returns how much waits for a handler.

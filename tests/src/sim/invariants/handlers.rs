@@ -1,14 +1,16 @@
 //! Every handler, whenever it joined, however slow it is, hears a legal sequence for each key, is told once that the
-//! first state is complete, and in the end has what the cache has.
+//! first state is complete, and in the end has what the cache has. One whose backlog is not bounded hears each replay of
+//! each resync pass that was due for it.
 //!
 //! Source: client-go's `SharedInformer`; DESIGN: the table of coalescing, "skipped initial adds count for HasSynced".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use informer_core::Event;
 
 use super::super::client::{Handler, Heard, Seen};
 use super::super::cluster::State;
+use super::super::engine::NoteKind;
 use super::super::plan::KEY_NAMES;
 use super::grammar::{Told, follow};
 use super::{Context, Invariant, Verdict};
@@ -22,6 +24,10 @@ struct One {
     handler: Handler,
     has: [Option<State>; KEY_NAMES.len()],
     synced: bool,
+    /// The passes in which it was due.
+    passes: BTreeSet<u32>,
+    /// How many replays it has yet to hear.
+    replays: u32,
 }
 
 impl Invariant for Handlers {
@@ -42,12 +48,32 @@ impl Invariant for Handlers {
                         handler: handler.clone(),
                         has: [None; KEY_NAMES.len()],
                         synced: false,
+                        passes: BTreeSet::new(),
+                        replays: 0,
                     },
                 );
                 Ok(())
             }
             Seen::Left(number) => {
                 self.all.remove(number);
+                Ok(())
+            }
+            Seen::Resync(pass, due) => {
+                for number in due {
+                    if let Some(one) = self.all.get_mut(number) {
+                        one.passes.insert(*pass);
+                    }
+                }
+                Ok(())
+            }
+            Seen::Told(note) => {
+                if let NoteKind::Replayed(pass) = note.kind {
+                    for one in self.all.values_mut() {
+                        let wants =
+                            pass.map_or(one.handler.unchanged, |pass| one.passes.contains(&pass));
+                        one.replays += u32::from(wants);
+                    }
+                }
                 Ok(())
             }
             Seen::Heard(number, event) => {
@@ -73,6 +99,12 @@ impl Invariant for Handlers {
                         "handler {number} has {has:?} of {key}, the cache has {cached:?}"
                     ));
                 }
+            }
+            if one.replays > 0 && one.handler.backlog == usize::MAX {
+                return Err(format!(
+                    "handler {number} never heard {} replays that were due for it",
+                    one.replays
+                ));
             }
             if !one.synced && !context.client.engine.is_incomplete() {
                 return Err(format!(
@@ -108,6 +140,7 @@ impl One {
                 if self.handler.resync.is_none() && !self.handler.unchanged {
                     return Err("it wants no replays".to_owned());
                 }
+                self.replays = self.replays.saturating_sub(1);
                 (key, Told::Replayed(*object))
             }
             Event::Deleted { key, object, .. } => (key, Told::Deleted(*object)),

@@ -1,8 +1,9 @@
-//! An index finds exactly those objects that have the value, and names exactly the values that objects have.
+//! An index finds exactly those objects that have the value, and names exactly the values that objects have; so does one
+//! that was added while objects were stored and queued.
 //!
 //! Source: client-go's `ThreadSafeStore`, `updateSingleIndex`, `ListIndexFuncValues`.
 
-use super::super::engine::LABELS;
+use super::super::engine::{LABELS, LATE};
 use super::super::plan::KEYS;
 use super::{Context, Invariant, Verdict};
 
@@ -31,14 +32,17 @@ impl Invariant for Index {
                 cached().count()
             ));
         }
-        for (number, label) in LABELS.iter().enumerate().take(2) {
-            let with = cached().filter(|(_, cached)| usize::from(cached.state.label) == number);
-            let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
-            let found = engine.indexed("app", label);
-            if found != right {
-                return Err(format!(
-                    "app={label}: the index has {found:b}, the cache {right:b}"
-                ));
+        let late = engine.has_late_index().then_some(LATE);
+        for index in ["app"].into_iter().chain(late) {
+            for (number, label) in LABELS.iter().enumerate().take(2) {
+                let with = cached().filter(|(_, cached)| usize::from(cached.state.label) == number);
+                let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
+                let found = engine.indexed(index, label);
+                if found != right {
+                    return Err(format!(
+                        "{index}={label}: the index has {found:b}, the cache {right:b}"
+                    ));
+                }
             }
         }
         let right = cached().fold(0, |bits, (_, cached)| bits | 1 << cached.state.label);

@@ -1,6 +1,6 @@
 //! There is no list where a watch could have gone on: after a watch that lived and ended, was cut or fell silent, that
 //! found nobody listening, or that the server had no room for. Where the cache has refused something it lists again when
-//! there is room.
+//! there is room, and a journal that failed is begun anew by a list.
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
 
@@ -30,6 +30,7 @@ impl Invariant for NoRelist {
         if asked.verb != Verb::Watch
             && could_resume(before)
             && !context.client.engine.is_incomplete()
+            && !context.client.engine.has_failed_journal()
             && !is_doubtful(before, context)
         {
             return Err(format!("{} follows upon {before:?}", asked.target));

@@ -44,9 +44,10 @@ impl Invariant for Reported {
                     && !before.forced
                     && before.target != asked.target;
                 // client-go takes a watch that cannot be opened ten times for one that has ended.
-                // And room in the cache begins a list, whatever becomes of what is under way.
+                // Room in the cache and a journal that failed begin a list, whatever becomes of the request before it.
                 let excused = context.world.client_go && before.verb == Verb::Watch
-                    || context.client.engine.is_incomplete();
+                    || context.client.engine.is_incomplete()
+                    || context.client.engine.has_failed_journal();
                 if silent && !excused {
                     return Err(format!(
                         "{} follows upon {before:?} without a notification",

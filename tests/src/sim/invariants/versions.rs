@@ -1,5 +1,5 @@
 //! The reflector has reached the version that the bytes say, as a second reading of them has it; and the cache shows it
-//! when all was popped.
+//! when all was popped. A version that was pending when a list completed does not come over that of the list.
 //!
 //! Source: client-go's `Reflector.LastSyncResourceVersion`; KEP-3157 and KEP-956 for bookmarks.
 
@@ -31,6 +31,12 @@ impl Invariant for Versions {
                 ));
             }
             let shown = client.engine.version(source);
+            let listed = client.engine.listed(source);
+            if listed.is_some() && shown != listed {
+                return Err(format!(
+                    "source {source} has popped the list at {listed:?}, the cache shows {shown:?}"
+                ));
+            }
             if client.is_popped() && shown != reached {
                 return Err(format!(
                     "source {source} has reached {reached:?}, the cache shows {shown:?}"

@@ -10,6 +10,9 @@ use crate::sim::engine::resource;
 use crate::sim::invariants;
 use crate::sim::plan::KEY_NAMES;
 
+/// How long a journal may take that failed: the longest delay until it asks for a list, and some.
+const JOURNAL_PATIENCE: Duration = Duration::from_secs(2 * 3600);
+
 impl Run {
     /// All faults end, and what is told has to become true.
     pub(super) fn come_right(&mut self) -> Result<(), Failed> {
@@ -19,6 +22,7 @@ impl Run {
         self.client.fault = None;
         self.client.page_fault = None;
         self.client.break_lies();
+        self.client.engine.fill_disk(false);
         if self.world.client_go {
             // It waits for a connection that is half open as long as TCP likes, which is not for ever.
             self.client.break_connections();
@@ -54,6 +58,19 @@ impl Run {
         self.settled()?;
         if self.client.engine.is_incomplete() {
             self.make_room()?;
+        }
+        self.wait_for_journal()
+    }
+
+    /// A journal whose disk was full is written again, by a list, and then holds what the cache has.
+    fn wait_for_journal(&mut self) -> Result<(), Failed> {
+        let start = self.now;
+        while let Some(what) = self.client.engine.journal_lacks() {
+            if self.now.saturating_duration_since(start) > JOURNAL_PATIENCE {
+                return Err(("journaled", "docs/JOURNAL.md", what));
+            }
+            self.cluster.put(0, 0, None);
+            self.pass(Duration::from_secs(60), true)?;
         }
         Ok(())
     }
