@@ -67,83 +67,53 @@ macro_rules! planted {
     };
 }
 
-mod advice;
-mod audit;
-mod batch;
-mod boxed;
-mod builder;
+mod cache;
 mod controller;
-#[cfg(feature = "zstd")]
-mod dictionary;
 mod driver;
 mod election;
-mod entry;
-mod error;
-mod examine;
 mod factory;
-mod figures;
-mod filter;
-mod guard;
 mod handler;
-mod headroom;
 mod health;
-mod index;
 mod informer;
-mod journal;
-mod kind;
-mod lister;
-mod options;
 #[cfg(feature = "zstd")]
 mod packed;
 #[cfg(feature = "page")]
 mod page;
-mod pool;
-mod queue;
-mod registered;
-mod replica;
-mod seat;
-mod shared;
 #[cfg(feature = "signal")]
 mod signal;
-mod sink;
-mod status;
-#[cfg(feature = "zstd")]
-mod stock;
-mod subscription;
 mod timer;
-mod wait;
 
-pub use boxed::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
-pub use builder::Builder;
+pub use cache::entry::{Entry, Key};
+pub use controller::queue::{Work, WorkQueue};
 pub use controller::{
     Controller, ControllerHandle, ControllerMetrics, Failure, Next, Owned, OwnedObject, Owner,
     Stopped, Task,
 };
 pub use driver::Driver;
+pub use driver::journal::Journal;
+pub use election::replica::{MembersClient, Replica, ReplicaWork};
 pub use election::{Election, Leadership, LeaseClient};
-pub use entry::{Entry, Key};
-pub use error::{Ended, Missing, NotSynced, StillUnsynced};
+pub use factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
 pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request};
-pub use filter::Filter;
-pub use handler::{AsyncEventHandler, AsyncHandlers, EventHandler, Handlers};
-pub use health::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};
+pub use handler::filter::Filter;
+pub use handler::handlers::{AsyncEventHandler, AsyncHandlers, EventHandler, Handlers};
+pub use handler::options::HandlerOptions;
+pub use handler::registered::HandlerHandle;
+pub use handler::subscription::{Event, Subscription};
+pub use health::error::{Ended, Missing, NotSynced, StillUnsynced};
+pub use health::snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};
 pub use informer::Informer;
-pub use journal::Journal;
-pub use kind::Kind;
-pub use lister::Lister;
-pub use options::HandlerOptions;
+pub use informer::builder::Builder;
+pub use informer::kind::Kind;
+pub use informer::lister::Lister;
+pub use informer::wait::{HasSynced, wait_for_sync};
 #[cfg(feature = "zstd")]
 pub use packed::{PackError, Packed, PackedJson};
 #[cfg(feature = "page")]
 pub use page::Page;
-pub use queue::{Work, WorkQueue};
-pub use registered::HandlerHandle;
-pub use replica::{MembersClient, Replica, ReplicaWork};
 #[cfg(feature = "signal")]
 pub use signal::StopSignal;
-pub use subscription::{Event, Subscription};
 pub use timer::TokioTimer;
-pub use wait::{HasSynced, wait_for_sync};
 
 /// Makes `async fn` possible in a [`DynTransport`].
 #[doc(no_inline)]
@@ -158,5 +128,5 @@ pub use informer_core::{
 
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::boxed::erase::erase;
+    pub use crate::factory::transport::erase::erase;
 }

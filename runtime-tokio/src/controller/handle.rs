@@ -7,9 +7,9 @@ use std::sync::Arc;
 use informer_core::QueueMetrics;
 use tokio::sync::watch;
 
-use super::keep::Keep;
-use crate::entry::Key;
-use crate::queue::WorkQueue;
+use super::only::Keep;
+use crate::cache::entry::Key;
+use crate::controller::queue::WorkQueue;
 
 /// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
 ///

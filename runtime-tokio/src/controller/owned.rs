@@ -3,7 +3,7 @@
 use informer_core::json::{Elements, as_str, value_at};
 use informer_core::{Metadata, RawJson, Resource, Typed, View};
 
-use crate::entry::{Entry, Key};
+use crate::cache::entry::{Entry, Key};
 
 /// The owner of an object that manages it: the entry of `metadata.ownerReferences` with `controller: true`.
 ///

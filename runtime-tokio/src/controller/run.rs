@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use super::figures::Figures;
 use super::handle::{Counts, ORDER, Stop, Stopped};
-use super::keep::Keep;
+use super::metrics::Figures;
+use super::only::Keep;
 use super::task::{Failure, Next, Task, Write, Writes};
 use super::{Controller, Intake, OnFailure, Registered};
-use crate::entry::Key;
-use crate::error::NotSynced;
-use crate::options::HandlerOptions;
-use crate::queue::{Work, WorkQueue};
-use crate::wait::{HasSynced, wait_until};
+use crate::cache::entry::Key;
+use crate::controller::queue::{Work, WorkQueue};
+use crate::handler::options::HandlerOptions;
+use crate::health::error::NotSynced;
+use crate::informer::wait::{HasSynced, wait_until};
 
 impl Controller {
     /// Runs: waits until all its informers are synced and then reconciles, until a
@@ -276,7 +276,7 @@ where
                 self.queue.add_rate_limited(key.clone());
             }
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => self.panicked(key, crate::registered::message(&*panic)),
+                Ok(panic) => self.panicked(key, crate::cache::panics::message(&*panic)),
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
@@ -351,7 +351,7 @@ fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure
     // Whoever only hears of failures must not be one that ends the controller. It is given nothing that it could leave
     // half done.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(key, failure))) {
-        let message = crate::registered::message(&*panic);
+        let message = crate::cache::panics::message(&*panic);
         tracing::error!(controller = name, key = %line, "`on_failure` panicked: {}", OneLine(message));
     }
 }

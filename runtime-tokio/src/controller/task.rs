@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::ExpectedState;
 
-use crate::entry::Key;
-use crate::error::Ended;
+use crate::cache::entry::Key;
+use crate::health::error::Ended;
 use crate::informer::Informer;
 
 /// A key that is to be reconciled. It dereferences to the key.

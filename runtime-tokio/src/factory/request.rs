@@ -7,9 +7,9 @@ use std::sync::Arc;
 use informer_core::{Decode, OwnedResource};
 
 use super::{Factory, InUse, Slot, SlotKey};
-use crate::boxed::BoxTransport;
-use crate::builder::Builder;
+use crate::factory::transport::BoxTransport;
 use crate::informer::Informer;
+use crate::informer::builder::Builder;
 
 /// Asks a [`Factory`] for an informer of a resource: in which namespaces, and with which selectors.
 ///

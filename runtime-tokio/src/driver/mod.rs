@@ -1,5 +1,12 @@
 //! The future that does the work.
 
+mod allocator;
+mod audit;
+mod batch;
+pub(crate) mod journal;
+mod pool;
+mod sink;
+
 use core::pin::Pin;
 use core::time::Duration;
 use std::sync::Arc;
@@ -12,14 +19,14 @@ use informer_core::{
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::audit::Audited;
-use crate::entry::Store;
-use crate::guard::{Guarded, catch_async};
-use crate::journal::{Journal, SourceJournal, Writer};
-use crate::pool::{Decoder, Pool};
-use crate::registered::message;
-use crate::shared::{Inner, METRICS};
-use crate::sink::{CacheSink, Restored};
+use crate::cache::entry::Store;
+use crate::cache::panics::message;
+use crate::cache::panics::{Guarded, catch_async};
+use crate::cache::shared::{Inner, METRICS};
+use crate::driver::audit::Audited;
+use crate::driver::journal::{Journal, SourceJournal, Writer};
+use crate::driver::pool::{Decoder, Pool};
+use crate::driver::sink::{CacheSink, Restored};
 use crate::timer::TokioTimer;
 
 /// A handler's loop, on its way to the driver.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informer_core::{ElectionConfig, ElectionError, Instant, LeaseRecord, Members, Timer as _};
 use tokio::sync::watch;
 
+use crate::cache::entry::Key;
 use crate::controller::ControllerHandle;
 use crate::election::{Election, Leadership, LeaseClient, within};
-use crate::entry::Key;
 use crate::timer::TokioTimer;
 
 /// Lists the Leases of all replicas.

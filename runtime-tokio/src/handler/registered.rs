@@ -1,23 +1,22 @@
 //! A handler that is registered: its handle, and the loop that calls it.
 
-use core::any::Any;
 use core::fmt;
 use std::sync::Arc;
 
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId, Phase, Problem, Report};
 use tokio::sync::watch;
 
+use crate::cache::entry::{Key, Shared};
+use crate::cache::listener::Seat;
+use crate::cache::panics::{Panic, catch, catch_async, message};
+use crate::cache::shared::{Inner, METRICS};
 use crate::driver::Job;
-use crate::entry::{Key, Shared};
-use crate::error::Ended;
 use crate::factory::InUse;
-use crate::guard::{Panic, catch, catch_async};
-use crate::handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
-use crate::health::Lag;
-use crate::options::HandlerOptions;
-use crate::seat::Seat;
-use crate::shared::{Inner, METRICS};
-use crate::subscription::Event;
+use crate::handler::handlers::{AsyncEventHandler, EventHandler, deliver, deliver_async};
+use crate::handler::options::HandlerOptions;
+use crate::handler::subscription::Event;
+use crate::health::error::Ended;
+use crate::health::snapshot::Lag;
 
 /// A registered handler. Dropping the handle leaves the handler registered.
 ///
@@ -394,12 +393,4 @@ fn report_undelivered<V>(inner: &Inner<V>, handler: &str, count: usize) {
             Problem::Undelivered { handler, count },
         ));
     }
-}
-
-pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is no text")
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use futures_core::Stream;
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
 
-use crate::entry::{Entry, Key, Shared};
+use crate::cache::entry::{Entry, Key, Shared};
+use crate::cache::listener::Seat;
+use crate::cache::shared::Inner;
 use crate::factory::InUse;
-use crate::filter::Gate;
-use crate::health::Lag;
-use crate::seat::Seat;
-use crate::shared::Inner;
+use crate::handler::filter::Gate;
+use crate::health::snapshot::Lag;
 
 /// Something that happened.
 ///

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use informer_core::{Activity, Level, OwnedResource, Phase, Report};
 use tokio::time::Instant;
 
-use crate::advice;
-use crate::health::{SourceHealth, State, Trouble};
+use super::advice;
+use crate::health::snapshot::{SourceHealth, State, Trouble};
 
 /// What one source, the list and watch of a namespace, is about.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::health::Trouble;
+use crate::health::snapshot::Trouble;
 
 /// The driver has ended, so nothing more will come.
 ///

@@ -4,7 +4,7 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-use crate::entry::Key;
+use crate::cache::entry::Key;
 
 /// What [`Controller::only`](super::Controller::only) was given, which may panic: that must not end the controller, nor
 /// lose a key.
@@ -20,7 +20,7 @@ impl Keep {
     pub(super) fn ask(&self, key: &Key) -> Result<bool, String> {
         // It is given nothing that it could leave half done.
         catch_unwind(AssertUnwindSafe(|| (self.0)(key))).map_err(|panic| {
-            let message = crate::registered::message(&*panic);
+            let message = crate::cache::panics::message(&*panic);
             format!("in `only`: {message}")
         })
     }

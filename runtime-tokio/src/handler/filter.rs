@@ -3,9 +3,9 @@
 use core::fmt;
 use std::collections::HashSet;
 
-use crate::entry::{Entry, Key};
-use crate::handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
-use crate::subscription::Event;
+use crate::cache::entry::{Entry, Key};
+use crate::handler::handlers::{AsyncEventHandler, EventHandler, deliver, deliver_async};
+use crate::handler::subscription::Event;
 
 /// A handler that hears only of objects that a predicate keeps, as client-go's `FilteringResourceEventHandler`.
 ///

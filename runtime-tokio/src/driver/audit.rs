@@ -10,8 +10,8 @@ use informer_core::{
 };
 use tokio::sync::mpsc;
 
-use crate::entry::{Key, Shared as Object, Store};
-use crate::shared::{Inner, METRICS};
+use crate::cache::entry::{Key, Shared as Object, Store};
+use crate::cache::shared::{Inner, METRICS};
 use crate::timer::TokioTimer;
 
 /// So many differences are reported one by one.

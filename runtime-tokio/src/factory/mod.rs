@@ -2,6 +2,7 @@
 
 mod driver;
 mod request;
+pub(crate) mod transport;
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -18,13 +19,13 @@ use tokio::sync::{mpsc, watch};
 pub use driver::FactoryDriver;
 pub use request::Request;
 
-use crate::boxed::BoxTransport;
 use crate::driver::Job;
-use crate::error::NotSynced;
-use crate::health::Health;
+use crate::factory::transport::BoxTransport;
+use crate::health::error::NotSynced;
+use crate::health::snapshot::Health;
 use crate::informer::Informer;
-use crate::kind::Kind;
-use crate::wait::{HasSynced, wait_until};
+use crate::informer::kind::Kind;
+use crate::informer::wait::{HasSynced, wait_until};
 
 /// Shares informers: whoever asks for the same resource, namespaces and selectors in the same form gets the same
 /// [`Informer`], with one cache and one watch for all. The watch ends with the last user, be it a handle, a lister, a

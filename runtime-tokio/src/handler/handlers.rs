@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::entry::Entry;
-use crate::filter::Filter;
-use crate::subscription::Event;
+use crate::cache::entry::Entry;
+use crate::handler::filter::Filter;
+use crate::handler::subscription::Event;
 
 /// Is called with what happens. Every method may be left out.
 ///

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use informer_core::{IndexError, LabelSelector, View};
 
-use crate::entry::{Entry, labels_of};
+use crate::cache::entry::{Entry, labels_of};
+use crate::cache::shared::Inner;
 use crate::factory::InUse;
-use crate::shared::Inner;
 
 /// Reads the cache of an informer: it never asks the API server, and never waits for the network or for a parse.
 ///

@@ -5,10 +5,10 @@ use informer_core::{
     decode_raw, restore_raw,
 };
 
-use crate::entry::{Key, Shared as Object};
-use crate::guard::{Guarded, catch};
-use crate::headroom::Headroom;
-use crate::index::Indexes;
+use crate::cache::entry::{Key, Shared as Object};
+use crate::cache::index::Indexes;
+use crate::cache::panics::{Guarded, catch};
+use crate::driver::allocator::Headroom;
 
 /// Frames in the order in which they came.
 pub(crate) struct Batch<V> {
@@ -255,7 +255,7 @@ fn persist<D: Decode>(
         into.truncate(start);
         let message = format!(
             "`persist` panicked: {}",
-            crate::registered::message(&*panic)
+            crate::cache::panics::message(&*panic)
         );
         let problem = Problem::Undecodable {
             key,

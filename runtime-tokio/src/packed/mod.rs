@@ -1,5 +1,8 @@
 //! Objects kept compressed by zstd, with a dictionary made of the first of them.
 
+mod codecs;
+mod dictionary;
+
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -7,8 +10,7 @@ use informer_core::packing::{Samples, Training};
 use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
-use crate::dictionary;
-use crate::stock::Stock;
+use crate::packed::codecs::Stock;
 
 /// How much room is kept from one object to the next: one rare large object does not keep its own.
 const KEPT_BYTES: usize = 128 << 10;

@@ -11,13 +11,13 @@ use informer_core::{
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::entry::{Key, Shared as Object, Store};
-use crate::figures::Figures;
-use crate::guard::{Panic, catch};
-use crate::health::Lag;
-use crate::index::Indexes;
-use crate::seat::Seat;
-use crate::status::{Noted, Source};
+use crate::cache::entry::{Key, Shared as Object, Store};
+use crate::cache::index::Indexes;
+use crate::cache::listener::Seat;
+use crate::cache::metrics::Figures;
+use crate::cache::panics::{Panic, catch};
+use crate::health::snapshot::Lag;
+use crate::health::source::{Noted, Source};
 
 /// Hears of every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
@@ -386,7 +386,7 @@ impl<V> Inner<V> {
         };
         // A report of `on_report` goes through `on_report` as well, so this ends a recursion, too.
         if count == 1 {
-            let message = crate::registered::message(&**panic);
+            let message = crate::cache::panics::message(&**panic);
             let problem = Problem::HookPanicked {
                 hook: name,
                 message,

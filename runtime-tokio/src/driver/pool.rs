@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use informer_core::Decode;
 
-use crate::batch::Batch;
-use crate::shared::Inner;
+use crate::cache::shared::Inner;
+use crate::driver::batch::Batch;
 
 /// How many bytes of JSON are one job: some hundred microseconds of work or more, and little memory.
 const JOB_BYTES: usize = 64 << 10;

@@ -13,7 +13,7 @@ use axum::routing::get;
 
 use crate::controller::{ControllerHandle, ControllerMetrics};
 use crate::factory::Factory;
-use crate::health::Health;
+use crate::health::snapshot::Health;
 use crate::informer::Informer;
 
 /// A small HTTP page on how informers are. It is a router for axum, to be served by itself or nested in another one.

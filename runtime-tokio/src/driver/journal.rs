@@ -12,7 +12,7 @@ use informer_core::{Phase, Problem, Report, Resource, ResourceVersion, Timer as 
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::entry::Key;
+use crate::cache::entry::Key;
 use crate::timer::TokioTimer;
 
 /// How many bytes may wait to be written. Where there are more, nothing is read from the server before they are.

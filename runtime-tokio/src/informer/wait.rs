@@ -6,10 +6,10 @@ use core::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::Instant;
 
-use crate::error::{Ended, Missing, NotSynced};
-use crate::health::Trouble;
+use crate::handler::registered::HandlerHandle;
+use crate::health::error::{Ended, Missing, NotSynced};
+use crate::health::snapshot::Trouble;
 use crate::informer::Informer;
-use crate::registered::HandlerHandle;
 
 /// Something that is synced sooner or later: an informer, or a handler that has been called with all there is.
 ///

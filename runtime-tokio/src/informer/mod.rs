@@ -1,5 +1,10 @@
 //! The handle of an informer.
 
+pub(crate) mod builder;
+pub(crate) mod kind;
+pub(crate) mod lister;
+pub(crate) mod wait;
+
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
@@ -7,19 +12,19 @@ use std::sync::Arc;
 use informer_core::{ExpectedState, IndexError, ListenerConfig, ResourceVersion};
 use tokio::sync::mpsc;
 
+use crate::cache::entry::{Entry, Key};
+use crate::cache::index::Building;
+use crate::cache::shared::Inner;
 use crate::driver::Job;
-use crate::entry::{Entry, Key};
-use crate::error::{Ended, StillUnsynced};
 use crate::factory::InUse;
-use crate::filter::Gate;
-use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::health::{Health, Trouble};
-use crate::index::Building;
-use crate::lister::Lister;
-use crate::options::HandlerOptions;
-use crate::registered::{HandlerHandle, register, register_async};
-use crate::shared::Inner;
-use crate::subscription::Subscription;
+use crate::handler::filter::Gate;
+use crate::handler::handlers::{AsyncEventHandler, EventHandler};
+use crate::handler::options::HandlerOptions;
+use crate::handler::registered::{HandlerHandle, register, register_async};
+use crate::handler::subscription::Subscription;
+use crate::health::error::{Ended, StillUnsynced};
+use crate::health::snapshot::{Health, Trouble};
+use crate::informer::lister::Lister;
 
 /// A handle on an informer: asks its cache, registers handlers, stops it. It is cheap to clone.
 ///

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use informer_core::{IndexError, Phase, Problem, Report};
 
-use crate::entry::{Key, Shared as Object};
-use crate::shared::Inner;
+use crate::cache::entry::{Key, Shared as Object};
+use crate::cache::shared::Inner;
 
 /// How many objects are indexed before others get the lock and the thread.
 const PIECE: usize = 256;

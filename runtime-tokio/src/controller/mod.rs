@@ -1,9 +1,10 @@
 //! Controllers: from what changes to a reconcile function that is called by key.
 
-mod figures;
 mod handle;
-mod keep;
+mod metrics;
+mod only;
 mod owned;
+pub(crate) mod queue;
 mod run;
 mod task;
 
@@ -18,18 +19,18 @@ pub use handle::{ControllerHandle, ControllerMetrics, Stopped};
 pub use owned::{Owned, OwnedObject, Owner};
 pub use task::{Failure, Next, Task};
 
-use crate::entry::{Entry, Key};
-use crate::error::Ended;
-use crate::handler::Handlers;
+use crate::cache::entry::{Entry, Key};
+use crate::controller::queue::WorkQueue;
+use crate::handler::handlers::Handlers;
+use crate::handler::options::HandlerOptions;
+use crate::handler::registered::HandlerHandle;
+use crate::health::error::Ended;
 use crate::informer::Informer;
-use crate::lister::Lister;
-use crate::options::HandlerOptions;
-use crate::queue::WorkQueue;
-use crate::registered::HandlerHandle;
-use crate::wait::HasSynced;
-use figures::Figures;
+use crate::informer::lister::Lister;
+use crate::informer::wait::HasSynced;
 use handle::{Counts, Stop};
-use keep::Keep;
+use metrics::Figures;
+use only::Keep;
 use owned::OwnerKind;
 
 /// Calls a reconcile function with the keys of what changed.

@@ -11,12 +11,12 @@ use informer_core::{
 };
 use tokio::sync::mpsc;
 
+use crate::cache::index::{Index, IndexFn, Indexes};
+use crate::cache::shared::{Inner, OnReport, OnVersion};
+use crate::driver::journal::Journal;
 use crate::driver::{Audits, Driver, Transports, Work};
-use crate::index::{Index, IndexFn, Indexes};
 use crate::informer::Informer;
-use crate::journal::Journal;
-use crate::kind::Kind;
-use crate::shared::{Inner, OnReport, OnVersion};
+use crate::informer::kind::Kind;
 
 /// Collects what an informer should be.
 ///

@@ -14,13 +14,13 @@ use informer_core::{
 
 use tokio::sync::mpsc;
 
-use crate::batch::{Batch, Item};
-use crate::entry::Key;
-use crate::figures::Levels;
-use crate::headroom::give_back;
-use crate::journal::{Outbox, moment};
-use crate::pool::{Decoder, Pool};
-use crate::shared::{Inner, METRICS, ON_VERSION};
+use crate::cache::entry::Key;
+use crate::cache::metrics::Levels;
+use crate::cache::shared::{Inner, METRICS, ON_VERSION};
+use crate::driver::allocator::give_back;
+use crate::driver::batch::{Batch, Item};
+use crate::driver::journal::{Outbox, moment};
+use crate::driver::pool::{Decoder, Pool};
 
 /// How many objects are applied under one lock.
 const BATCH: usize = 256;

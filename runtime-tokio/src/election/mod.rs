@@ -1,5 +1,7 @@
 //! Leader election by a Lease.
 
+pub(crate) mod replica;
+
 use core::fmt;
 use core::future::Future;
 use core::time::Duration;

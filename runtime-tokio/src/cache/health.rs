@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use informer_core::{Cache, ResourceVersion};
 use tokio::time::Instant;
 
-use crate::entry::{Key, Shared, Store};
-use crate::error::Ended;
-use crate::health::{HandlerHealth, Health, State, Trouble};
-use crate::shared::Inner;
+use crate::cache::entry::{Key, Shared, Store};
+use crate::cache::shared::Inner;
+use crate::health::error::Ended;
+use crate::health::snapshot::{HandlerHealth, Health, State, Trouble};
 
 /// How many stale keys are named.
 const STALE_KEYS: usize = 100;

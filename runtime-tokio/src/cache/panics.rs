@@ -1,7 +1,7 @@
 //! User-defined code, called so that a panic in it ends nothing else.
 //!
 //! Every place of this crate that runs such code goes through here, or catches the panic itself where it has to know the
-//! object: [`Index::values`](crate::index::Index::values), [`Running`](crate::registered), the controller's functions.
+//! object: [`Index::values`](crate::cache::index::Index::values), [`Running`](crate::handler::registered), the controller's functions.
 //! `AssertUnwindSafe` is right in all of them: the informer lends shared references only, so that what a panic leaves half
 //! done belongs to the user, who gets the report. With `panic = "abort"` nothing is caught and the process ends.
 
@@ -15,8 +15,6 @@ use std::panic::catch_unwind;
 use informer_core::{
     Accept, Body, Decode, FailureKind, Get, Head, RawObject, Transport, TransportError,
 };
-
-use crate::registered::message;
 
 /// What a panic carries.
 pub(crate) type Panic = Box<dyn Any + Send>;
@@ -35,6 +33,15 @@ pub(crate) async fn catch_async<F: Future>(future: F) -> Result<F::Output, Panic
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
+}
+
+/// Returns the message of a panic.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is no text")
 }
 
 /// A decoder or a transport whose panics are failures of the one call.

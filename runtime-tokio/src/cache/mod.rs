@@ -1,0 +1,9 @@
+//! The cache that the informer's handles share: entries, indexes, listeners, and how it is.
+
+pub(crate) mod entry;
+mod health;
+pub(crate) mod index;
+pub(crate) mod listener;
+pub(crate) mod metrics;
+pub(crate) mod panics;
+pub(crate) mod shared;
