@@ -286,7 +286,7 @@ impl<X: Text + PartialEq> Audit<X> {
             return Verdict::Clean;
         };
         let found = differences(&self.seen, &self.suspects, version, entries);
-        if found.is_empty() || planted!(BlindAudit) {
+        if found.is_empty() {
             self.asked.clear();
             self.rest(now);
             return Verdict::Clean;
@@ -379,9 +379,6 @@ fn differences<'e, X: Text + PartialEq + Clone + 'e>(
     let mut found = Vec::new();
     let mut solved = alloc::vec![false; suspects.len()];
     for entry in entries {
-        if planted!(StaleUnaudited) && entry.is_stale {
-            continue;
-        }
         let suspect = suspects.binary_search_by(|suspect| suspect.key.as_str().cmp(entry.key));
         let listed = match suspect {
             Ok(number) => {

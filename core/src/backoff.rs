@@ -82,9 +82,7 @@ impl Backoff {
         }
         let cap = cap.max(self.config.cap);
         let delay = self.next.min(cap).max(SHORTEST);
-        if !planted!(NoGrowth) {
-            self.next = scale(delay, self.config.factor).max(delay).min(cap);
-        }
+        self.next = scale(delay, self.config.factor).max(delay).min(cap);
         delay.saturating_add(rng_part(rng, scale(delay, self.config.jitter)))
     }
 }

@@ -422,9 +422,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             incoming.stale = true;
         }
         if let Some(slot) = self.table.get_mut(id) {
-            if !planted!(StaleSwept) {
-                slot.epoch = epoch;
-            }
+            slot.epoch = epoch;
             if let (Some(held), false) = (&mut slot.object, is_queued) {
                 self.stale += usize::from(!held.stale);
                 held.stale = true;
@@ -439,9 +437,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         (state.in_list, state.completed) = (false, true);
         // A version that is still pending is older than the list.
-        if !planted!(OlderThanList) {
-            state.arriving = None;
-        }
+        state.arriving = None;
         let (epoch, relist) = (state.epoch, state.relist);
         let kind = WalkKind::Sweep {
             source,
@@ -528,12 +524,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let idle = self.is_idle();
         if let Some(source) = self.source_mut(source) {
-            if idle || planted!(VersionTooEarly) {
+            if idle {
                 source.version = version;
                 // One that was to be reached when all is applied is no news any more.
-                if !planted!(VersionGoesBack) {
-                    source.arriving = None;
-                }
+                source.arriving = None;
             } else {
                 source.arriving = Some(version);
                 self.arrives = true;
@@ -674,9 +668,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         self.store
             .objects(&self.table)
-            .filter(move |(id, _, held)| {
-                held.told && (Some(*id) != follows || planted!(JoinBetweenHalves))
-            })
+            .filter(move |(id, _, held)| held.told && Some(*id) != follows)
             .map(|(_, key, held)| (key, &held.object))
     }
 
@@ -737,9 +729,6 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
         let index = self.store.add(name, Some(f))?;
         self.store.backfill(&self.table, index);
-        if planted!(QueuedUnindexed) {
-            return Ok(());
-        }
         let (store, table) = (&self.store, &self.table);
         self.queue.for_each_delta(|id, delta| {
             if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &mut delta.payload) {
@@ -816,7 +805,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         mut f: impl FnMut(&S::Text, &T),
     ) -> bool {
         let mut any = false;
-        if self.store.begins_build(index) && !planted!(QueuedUnindexed) {
+        if self.store.begins_build(index) {
             let table = &self.table;
             self.queue.for_each_delta(|id, delta| {
                 if let (Some(slot), Payload::Object(incoming)) = (table.get(id), &delta.payload) {
@@ -898,9 +887,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// One step: a delta of the queue, or, where that is empty, one slot of a walk.
     fn step(&mut self) -> Step {
-        if !(planted!(ResyncOverPending) && self.last_resync().is_some())
-            && let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table)
-        {
+        if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
             // Merged deltas can come to nothing.
             let step = deltas
                 .pop_oldest()
@@ -1001,7 +988,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .and_then(|slot| slot.object.as_ref())
             .is_some_and(|held| held.object.is_another(&old));
         self.stash(old);
-        if recreated && self.config.tell_recreated && !planted!(RecreationUnseen) {
+        if recreated && self.config.tell_recreated {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
             self.follows = Some(Tell::Added { id, initial: false });
             return Step::Tell(Tell::Deleted { unknown: true });

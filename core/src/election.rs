@@ -178,9 +178,7 @@ impl Elector {
             }
             Step::Idle if now < self.next && !self.releasing => ElectionStep::Wait(self.next),
             // After a failed write the version is unknown, so the Lease has to be read first.
-            Step::Idle if self.holds(now) && (self.seen.is_some() || planted!(BlindRenewal)) => {
-                self.write(now, true)
-            }
+            Step::Idle if self.holds(now) && self.seen.is_some() => self.write(now, true),
             Step::Idle => {
                 self.step = Step::Reading;
                 ElectionStep::Read(self.next_id())
@@ -254,17 +252,12 @@ impl Elector {
                 }
                 self.refused = None;
                 self.is_confirmed = true;
-                let counts = if planted!(RenewedWhenAnswered) {
-                    now
-                } else {
-                    sent
-                };
-                self.renewed = Some(counts).filter(|_| !release);
+                self.renewed = Some(sent).filter(|_| !release);
             }
             // A read shows who holds it, also if the write arrived and its answer was lost.
             Written::Conflict | Written::Failed => {
                 let seen = self.seen.take();
-                if written == Written::Conflict && !release && !planted!(LeadsAfterConflict) {
+                if written == Written::Conflict && !release {
                     let version = seen.as_ref().map(|seen| seen.resource_version.clone());
                     let is_first = self.refused.replace(version.unwrap_or_default()).is_none();
                     self.is_confirmed = false;
@@ -334,7 +327,7 @@ impl Elector {
 
     /// Returns whether this is the request that an answer is awaited for.
     fn is_current(&self, id: RequestId) -> bool {
-        id.0 == self.id || planted!(LateAnswerCounts)
+        id.0 == self.id
     }
 
     const fn next_id(&mut self) -> RequestId {

@@ -99,9 +99,7 @@ impl<X: Text> ExpectedState<X> {
             let order = version.compare(&self.version);
             order.is_some_and(Ordering::is_ge)
         };
-        if let Some(uid) = &self.gone
-            && !planted!(DeletionByVersion)
-        {
+        if let Some(uid) = &self.gone {
             // An object without a uid may be the one.
             let is_held = object.is_some_and(|(held, _)| held == uid || !held.is_known());
             if is_held || !self.version.is_known() {

@@ -765,7 +765,7 @@ fn merge_deletion<T, S: Storage>(
         .as_slice()
         .last()
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
-    if deletes_already || !stored || planted!(MergedDeletionLost) {
+    if deletes_already || !stored {
         discarded.put_delta(delta);
         unseen
             .into_iter()

@@ -653,10 +653,8 @@ impl<T, S: Storage> Store<T, S> {
         values: Values<S>,
     ) -> Option<Held<T>> {
         let slot = table.get_mut(id)?;
-        if slot.object.is_none() || !planted!(UnindexedChange) {
-            self.postings
-                .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
-        }
+        self.postings
+            .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
         let source = held.source;
         let old = slot.object.replace(held);
         match &old {
@@ -702,9 +700,7 @@ impl<T, S: Storage> Store<T, S> {
         let held = table.get_mut(id)?.object.take()?;
         self.len -= 1;
         self.unlink(table, id, held.source);
-        if !planted!(StaleIndex) {
-            self.postings.remove(id);
-        }
+        self.postings.remove(id);
         Some(held)
     }
 

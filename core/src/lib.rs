@@ -68,14 +68,8 @@
 
 #[cfg(any(feature = "alloc", test))]
 extern crate alloc;
-#[cfg(any(feature = "std", test, informer_planted))]
+#[cfg(any(feature = "std", test))]
 extern crate std;
-
-// First, for its macro.
-#[doc(hidden)]
-#[macro_use]
-pub mod planted;
-mod readable;
 
 #[cfg(feature = "alloc")]
 mod audit;
@@ -101,6 +95,7 @@ mod members;
 mod object;
 #[cfg(feature = "alloc")]
 mod queue;
+mod readable;
 mod reflector;
 mod report;
 mod resource;

@@ -110,13 +110,6 @@ impl Members {
         if self.listed.is_some_and(|listed| began < listed) {
             return;
         }
-        // Who had not renewed when the list was asked for may have done so since. So it has to be asked for late enough:
-        // who renews after that had no keys any more, and is new.
-        let asked = if planted!(DeadByOldList) { now } else { began };
-        let mut patience = self.config.lease_duration;
-        if planted!(DeadTooSoon) {
-            patience = self.config.renew_deadline;
-        }
         let mut before = core::mem::take(&mut self.others);
         for (holder, renewed) in leases {
             if holder.is_empty() || holder == self.identity {
@@ -125,7 +118,9 @@ impl Members {
             let seen = before.remove(holder);
             let seen = match seen.filter(|seen| seen.renewed == renewed) {
                 Some(seen) => Seen {
-                    is_dead: asked >= seen.since + patience && !planted!(NeverDead),
+                    // A holder may have renewed since the list was requested. So the request, not its answer, has to
+                    // be late enough: a holder that renews after that has lost its keys and is new.
+                    is_dead: began >= seen.since + self.config.lease_duration,
                     ..seen
                 },
                 None => Seen {
@@ -136,7 +131,7 @@ impl Members {
             };
             self.others.insert(holder.to_owned(), seen);
         }
-        self.listed = Some(if planted!(LateListCounts) { now } else { began });
+        self.listed = Some(began);
         self.begin(now);
     }
 
@@ -156,18 +151,13 @@ impl Members {
     /// Tells whether this replica may have keys at all.
     #[must_use]
     pub fn is_active(&self, now: Instant) -> bool {
-        let waited =
-            |since: Instant| now >= since + self.config.lease_duration || planted!(ActiveAtOnce);
+        let waited = |since: Instant| now >= since + self.config.lease_duration;
         !self.resigned && self.has_authority(now) && self.since.is_some_and(waited)
     }
 
     /// Tells whether a key is this replica's own. Where it is no replica's for a while it will be one's.
     #[must_use]
     pub fn owns(&self, now: Instant, key: &str) -> bool {
-        if planted!(ManyMove) {
-            let key = alloc::format!("{key} of {}", self.live().count());
-            return self.is_active(now) && rendezvous(&key, self.live()) == Some(self.identity());
-        }
         self.is_active(now) && rendezvous(key, self.live()) == Some(self.identity())
     }
 
@@ -200,7 +190,7 @@ impl Members {
 
     /// Who had no authority for a moment is new again.
     fn lapse(&mut self, now: Instant) {
-        if !self.has_authority(now) && !planted!(LapseForgotten) {
+        if !self.has_authority(now) {
             self.since = None;
         }
     }

@@ -51,22 +51,6 @@
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
 
-/// Tells whether a bug is planted: see `informer_core::planted`.
-#[cfg(informer_planted)]
-macro_rules! planted {
-    ($bug:ident) => {
-        informer_core::planted::is(informer_core::planted::Bug::$bug)
-    };
-}
-
-/// Tells whether a bug is planted, which none is.
-#[cfg(not(informer_planted))]
-macro_rules! planted {
-    ($bug:ident) => {
-        false
-    };
-}
-
 mod cache;
 mod controller;
 mod driver;

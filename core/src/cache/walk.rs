@@ -77,9 +77,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         let mut next = self.store.walk_on(&self.table);
         while next.is_none() {
-            if usize::from(walk.source) + 1 < sources.len()
-                && (walk.is_resync() || planted!(SweepAcrossSources))
-            {
+            if usize::from(walk.source) + 1 < sources.len() && walk.is_resync() {
                 walk.source += 1;
             } else if walk.is_resync() && self.store.take_moved() {
                 // Objects that were replayed are marked, and are not replayed again.
@@ -130,7 +128,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         // A newer list may have begun since, and has named the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
-            if held.told && !planted!(LostTombstone) {
+            if held.told {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
                 // A list that was begun again named it first, and then did not.
@@ -147,9 +145,6 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         if !held.told {
             held.told = true;
-            if planted!(UntoldInitial) {
-                return Step::Again;
-            }
             return Step::Tell(Tell::Added {
                 id,
                 initial: !slot.late,
@@ -181,9 +176,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Tells that the cache is synced, where that is so now and was not told.
     fn tell_synced(&mut self, otherwise: Step) -> Step {
-        let told = |source: &super::Source<S::Text>| {
-            source.told && !source.restored || planted!(SyncedByOne)
-        };
+        let told = |source: &super::Source<S::Text>| source.told && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(told) {
             self.synced = true;
             return Step::Tell(Tell::Synced);
@@ -194,22 +187,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Whether an object that a source brings is told at once: a complete list of the source was told. Until then its
     /// first sweep tells the object.
     pub(super) fn shows(&self, source: u16) -> bool {
-        planted!(ToldTooEarly) || self.source(source).is_some_and(|source| source.told)
+        self.source(source).is_some_and(|source| source.told)
     }
 
     /// Whether a resync has not begun yet.
     pub(super) fn has_pending_resync(&self) -> bool {
         let mut walks = self.walks.as_slice().iter();
         walks.any(|walk| walk.is_resync() && !walk.begun)
-    }
-
-    /// The pass of the resync that comes last.
-    pub(super) fn last_resync(&self) -> Option<u32> {
-        let mut walks = self.walks.as_slice().iter().rev();
-        walks.find_map(|walk| match walk.kind {
-            WalkKind::Resync { pass } => Some(pass),
-            WalkKind::Sweep { .. } => None,
-        })
     }
 
     /// Makes another resync a part of the last one, which begins anew if it has begun. Returns its number.

@@ -154,7 +154,6 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         match kind {
             Kind::Put => self.index.put(key, at, size),
             Kind::Stale => self.index.stale(key, at, size),
-            Kind::Delete if planted!(CompactedDeletion) => {}
             Kind::Delete => self.index.delete(key),
             Kind::Head | Kind::Version => {}
         }

@@ -184,7 +184,7 @@ impl<J: Journal> Recorder<J> {
             Frame::Object(object) => self.object(decode, cache, source, &object, report),
             Frame::Complete { version } => {
                 let unnamed = cache.unnamed(source);
-                for key in unnamed.filter(|_| !planted!(UnwrittenSweep)) {
+                for key in unnamed {
                     let done = self.append(Record::Delete { key: key.as_ref() });
                     self.note(done, report);
                 }
@@ -212,8 +212,7 @@ impl<J: Journal> Recorder<J> {
     ) where
         S::Text: PartialEq,
     {
-        let amid = self.in_list && !planted!(VersionAmidList);
-        if amid || self.broken || !self.unsaved || !version.is_known() {
+        if self.in_list || self.broken || !self.unsaved || !version.is_known() {
             return;
         }
         let mut text = KeyBuf::new();
@@ -240,11 +239,7 @@ impl<J: Journal> Recorder<J> {
     ///
     /// The cache cannot be written instead, since a decoder does not keep the JSON of an object.
     pub fn wants_list(&mut self, now: Instant) -> bool {
-        self.failed
-            && self.broken
-            && !self.in_list
-            && !planted!(FullForever)
-            && self.retry.is_due(now)
+        self.failed && self.broken && !self.in_list && self.retry.is_due(now)
     }
 
     fn object<D: Decode, S: Storage>(
@@ -272,9 +267,7 @@ impl<J: Journal> Recorder<J> {
                 cache.delete(source, key, object);
             }
             (_, None) => {
-                if !planted!(UnwrittenStaleness) {
-                    done = self.append(Record::Stale { key });
-                }
+                done = self.append(Record::Stale { key });
                 cache.keep(source, key);
             }
             (change, Some(object)) => {

@@ -191,11 +191,6 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
                 event.discard(discarded);
                 None
             }
-            (Some(Event::Updated { .. }), event @ Event::Updated { .. })
-                if planted!(OldestStateLost) =>
-            {
-                Some(event)
-            }
             (
                 Some(Event::Updated {
                     key,
@@ -219,7 +214,7 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
                     .into_iter()
                     .for_each(|unseen| unseen.discard(discarded));
                 // The listener has the object: this is what takes it away.
-                if self.deleted.is_none() && !planted!(CoalescedDeletionLost) {
+                if self.deleted.is_none() {
                     self.deleted = Some(event);
                 } else {
                     event.discard(discarded);

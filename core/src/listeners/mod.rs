@@ -211,9 +211,6 @@ impl Passes {
             return;
         }
         self.0.push_back((pass, end));
-        if planted!(PassesForgotten) && self.0.len() > 16 {
-            self.0.pop_front();
-        }
         while self.0.get(2).is_some_and(|&(_, began)| began <= read) {
             self.0.pop_front();
         }
@@ -290,14 +287,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
                 ..config
             },
             initial: initial.into_iter().collect(),
-            sync_due: synced && !planted!(NeverSynced),
+            sync_due: synced,
             backlog: Backlog::new(self.seed),
             merged: 0,
-            next: if planted!(JoinSeesOld) {
-                self.first
-            } else {
-                self.first + self.log.len() as u64
-            },
+            next: self.first + self.log.len() as u64,
             next_resync: None,
             passes: Passes::default(),
         };
@@ -497,11 +490,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             .listeners
             .values()
             .map(|listener| listener.next)
-            .reduce(if planted!(ForgetsUnseen) {
-                u64::max
-            } else {
-                u64::min
-            })
+            .reduce(u64::min)
             .unwrap_or(end);
         let count = usize::try_from(seen - self.first)
             .unwrap_or(usize::MAX)
@@ -530,7 +519,7 @@ impl<K, T> Listener<K, T> {
         match to {
             To::All => true,
             To::Unchanged => self.config.unchanged,
-            To::Pass(pass) => self.passes.contains(pass) || planted!(PassForAll),
+            To::Pass(pass) => self.passes.contains(pass),
         }
     }
 

@@ -100,14 +100,7 @@ impl Waiters {
 
     /// Removes a waiter that has a key or stops waiting.
     pub fn leave(&mut self, waiter: Waiter) {
-        if planted!(WakeLeavesToo) && self.is_woken(waiter) {
-            return;
-        }
-        let timer = self.timer;
         self.forget(waiter);
-        if planted!(TimerLeavesToo) {
-            self.timer = timer;
-        }
     }
 
     /// Returns a waiter that has to look again; call it until there is none. One is woken for each key that can be handed

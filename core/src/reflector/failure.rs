@@ -75,7 +75,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return;
         }
         // Who has asked so often that the request is given up is asked to wait all the same.
-        if !self.config.client_go && !planted!(RetryAtOnce) {
+        if !self.config.client_go {
             self.asked_wait = wait;
         }
         match call.verb {
@@ -84,7 +84,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Verb::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
                 self.open_later(now, call, problem);
             }
-            Verb::Watch if class == ErrorClass::TooManyRequests && !planted!(OverloadLists) => {
+            Verb::Watch if class == ErrorClass::TooManyRequests => {
                 self.open_later(now, call, problem);
             }
             Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
@@ -98,7 +98,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         match call.verb {
             Verb::List => {
                 let problem = match end {
-                    End::Clean if planted!(TruncatedListIsWhole) => return self.page_done(now),
                     End::Clean => StoredProblem::Truncated,
                     End::Failed(failure) => StoredProblem::Transport(failure.kind),
                 };
@@ -212,8 +211,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.permanent = permanent;
         self.version_unavailable |= class == Some(ErrorClass::Expired)
             && self.would_list_the_same()
-            && !self.config.client_go
-            && !planted!(ExactForEver);
+            && !self.config.client_go;
         let cap = if patient {
             PERMANENT_CAP
         } else {
@@ -277,9 +275,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             retry_in,
             level,
         };
-        if level == Level::Info && planted!(SilentRefusal) {
-            return;
-        }
         // Reports are taken after each step, and no step makes as many as there is room for.
         if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
             *free = Some(stored);
@@ -289,13 +284,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
         let retries = call.retries.saturating_add(1);
         self.state = State::Calling(Call {
-            phase: Phase::Retry {
-                at: if planted!(RetryAtOnce) {
-                    now
-                } else {
-                    now + wait
-                },
-            },
+            phase: Phase::Retry { at: now + wait },
             retries,
             ..call
         });
@@ -399,7 +388,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             let silence = now - call.last_byte;
             return self.fail_in_stream(now, StoredProblem::Silent(silence), None);
         }
-        if is_very_short(now, &call) || planted!(CutWatchLists) {
+        if is_very_short(now, &call) {
             self.fail_in_stream(now, StoredProblem::VeryShortWatch, None);
         } else {
             self.reopen(now, call, Next::Watch);
@@ -420,7 +409,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Watches on at once, but not for ever without a pause.
     fn reopen(&mut self, now: Instant, call: Call, next: Next) {
-        if !self.config.client_go && !self.reopens.allow(now) && !planted!(NoPauses) {
+        if !self.config.client_go && !self.reopens.allow(now) {
             let verb = if next == Next::Stream {
                 Verb::Stream
             } else {

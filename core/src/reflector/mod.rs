@@ -601,7 +601,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn current(&mut self, id: RequestId) -> Option<&mut Call> {
         match &mut self.state {
-            State::Calling(call) if call.id == id || planted!(AnswerOfAnother) => Some(call),
+            State::Calling(call) if call.id == id => Some(call),
             State::Calling(_) | State::Idle | State::Paused { .. } | State::Stopped => None,
         }
     }
@@ -631,7 +631,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.run.began = now;
         self.run.from = if self.version_unavailable {
             From::Newest
-        } else if self.version.is_command() || planted!(RelistFromAny) {
+        } else if self.version.is_command() {
             From::Any
         } else {
             From::Last
@@ -755,7 +755,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// When the silence of the current call has lasted too long.
     fn silence_deadline(&self, call: &Call) -> Option<Instant> {
-        if self.config.client_go || planted!(NoSilence) {
+        if self.config.client_go {
             return None;
         }
         match call.verb {
@@ -780,7 +780,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// coming to its end.
     fn stream_end(&self, call: &Call) -> Option<Instant> {
         let left = self.run.stream_limit.saturating_sub(self.run.streamed);
-        (!self.config.client_go && !planted!(EndlessStream)).then(|| call.sent + left)
+        (!self.config.client_go).then(|| call.sent + left)
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -808,7 +808,6 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn abandon(&mut self) {
         if let State::Calling(call) = &self.state
             && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })
-            && !planted!(TwoRequests)
         {
             self.cancel = Some(call.id);
         }

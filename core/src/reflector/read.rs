@@ -113,10 +113,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 } else if version.compare(&self.version) == Some(Ordering::Less) {
                     self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));
                 }
-                if !planted!(ListWithoutVersion) {
-                    self.version = version;
-                }
-                self.version_unavailable &= planted!(RefusalForEver);
+                self.version = version;
+                self.version_unavailable = false;
                 // The watch cache does not page: a server that paged a list from it has none.
                 self.paginated |=
                     self.run.from == From::Any && self.run.paged && self.run.limit > 0;
@@ -182,9 +180,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         // At no version the server first sends the present state, in no order.
                         call.initial &= call.verb == Verb::Stream || change == Change::Listed;
                         note(call, now);
-                        if change != Change::Modified || !planted!(UnnoticedChange) {
-                            move_on(&mut self.version, call, head.resource_version);
-                        }
+                        move_on(&mut self.version, call, head.resource_version);
                     }
                     return Some(frame);
                 }
@@ -200,16 +196,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         let in_stream = call.initial && call.verb == Verb::Stream;
                         let complete = in_stream && head.is_initial_events_end();
                         // A resource without a watch cache sends the end of a streaming list, and no bookmark after it.
-                        self.bookmarks_seen |= !in_stream || planted!(EndIsBookmark);
+                        self.bookmarks_seen |= !in_stream;
                         call.initial = in_stream && !complete;
                         let reached = ResourceVersion::from_json(head.resource_version);
                         if complete && reached.compare(&self.version) == Some(Ordering::Less) {
                             self.noticed =
                                 Some((ReportPhase::Stream, StoredProblem::VersionWentBack));
                         }
-                        if complete || !planted!(SkippedBookmark) {
-                            move_on(&mut self.version, call, head.resource_version);
-                        }
+                        move_on(&mut self.version, call, head.resource_version);
                         if complete {
                             self.version_unavailable = false;
                             return Some(Frame::Complete {
@@ -451,7 +445,7 @@ fn move_on<X: crate::storage::Text>(
     call: &Call,
     reached: JsonStr<'_>,
 ) {
-    if (!call.initial || planted!(InitialMovesVersion)) && !reached.is_empty() {
+    if !call.initial && !reached.is_empty() {
         *version = ResourceVersion::from_json(reached);
     }
 }

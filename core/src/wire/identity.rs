@@ -43,9 +43,6 @@ impl Identity {
     /// Kind and API version are empty unless `need_type` asks for them, as with [`ObjectHead::parse`].
     pub fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
         let rest = ObjectHead::parse(json, need_type);
-        if planted!(IdentityFromPrefix) {
-            return rest;
-        }
         let type_part = |part| {
             if need_type {
                 self.part(part)
@@ -57,16 +54,8 @@ impl Identity {
             kind: type_part(Part::Kind),
             api_version: type_part(Part::ApiVersion),
             name: self.part(Part::Name),
-            namespace: if planted!(CutNamespace) {
-                rest.namespace
-            } else {
-                self.part(Part::Namespace)
-            },
-            uid: if planted!(CutUid) {
-                rest.uid
-            } else {
-                self.part(Part::Uid)
-            },
+            namespace: self.part(Part::Namespace),
+            uid: self.part(Part::Uid),
             resource_version: self.part(Part::ResourceVersion),
             ..rest
         }

@@ -550,7 +550,7 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogE
                 Record::Version(Reached::new(version).at(*at).complete(*complete))
             }
             #[cfg(test)]
-            Op::Panic => panic!("planted"),
+            Op::Panic => panic!("on purpose"),
         };
         log.append(record)?;
     }

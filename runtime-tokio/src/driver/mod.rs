@@ -127,9 +127,6 @@ where
             }
         }
         inner.close();
-        if planted!(EndedTooEarly) {
-            inner.end();
-        }
         // Handlers deliver what is pending. What they cannot deliver in time they report as they are dropped.
         let _ = tokio::time::timeout(drain, async {
             loop {
@@ -359,10 +356,8 @@ struct EndOnDrop<V>(Arc<Inner<V>>);
 
 impl<V> Drop for EndOnDrop<V> {
     fn drop(&mut self) {
-        if !planted!(SilentDriverEnd) {
-            // A program that ends may drop it on purpose.
-            self.0.driver_failed("its future was dropped", Level::Warn);
-        }
+        // A program that ends may drop it on purpose.
+        self.0.driver_failed("its future was dropped", Level::Warn);
         self.0.end();
     }
 }

@@ -126,8 +126,7 @@ impl<'a, D: Decode> Request<'a, D> {
             && let Some(in_use) = slot.in_use.upgrade()
             && let Some(informer) = slot.informer.as_any().downcast_ref::<Informer<D::Value>>()
         {
-            let is_over = informer.is_over() && !planted!(EndedInformerShared);
-            if !is_over || inner.status().stopping {
+            if !informer.is_over() || inner.status().stopping {
                 return informer.clone().counted(in_use);
             }
             replaced = Some(in_use);

@@ -90,9 +90,7 @@ impl<V> Informer<V> {
     /// ```
     #[must_use]
     pub fn lister(&self) -> Lister<V> {
-        let in_use = self.in_use.clone();
-        let in_use = in_use.filter(|_| !planted!(UncountedLister));
-        Lister::new(Arc::clone(&self.inner), in_use)
+        Lister::new(Arc::clone(&self.inner), self.in_use.clone())
     }
 
     /// Waits until the cache has shown a complete list.

@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use informer_tests::sim::bugs::BUGS;
 use informer_tests::sim::runner::{explore, report};
-use informer_tests::sim::{Variant, replicas};
+use informer_tests::sim::{Variant, planted, replicas};
 
 const HELP: &str = "\
 simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs seeds
@@ -15,7 +16,7 @@ simulate --replicas --seed N                               runs one of these
 simulate --runtime [--seeds N] [--from N]                   runs seeds of the informer on tokio
 simulate --runtime --seed N                                runs one of these
 simulate --losses [--seeds N] [--from N]                   takes the power from journals, 50 times a seed
-simulate --planted [--bug NAME]                            hunts planted bugs; built with --cfg informer_planted
+simulate --planted [--bug NAME]                            hunts planted bugs, where there are any (docs/TESTING.md)
 
 V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does), small
 (room for two objects) or journal (a process that dies again and again, with a journal on a disk).
@@ -184,17 +185,17 @@ fn lose(seeds: core::ops::Range<u64>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-#[cfg(informer_planted)]
 fn hunt(threads: usize, bug: Option<&str>) -> ExitCode {
-    use informer_tests::sim::planted;
+    if BUGS.is_empty() {
+        say("no bug is planted here: run `cargo run -p informer-planted`\n");
+        return ExitCode::from(2);
+    }
+    if let Some(bug) = bug.filter(|bug| BUGS.iter().all(|known| known.name != *bug)) {
+        say(&format!("there is no tests/planted/{bug}.patch\n"));
+        return ExitCode::from(2);
+    }
     let hunts = planted::hunt(threads, bug, &|hunt| say(&planted::line(hunt)));
     ExitCode::from(u8::from(!planted::is_good(&hunts)))
-}
-
-#[cfg(not(informer_planted))]
-fn hunt(_threads: usize, _bug: Option<&str>) -> ExitCode {
-    say("no bug is planted here: build it with RUSTFLAGS=\"--cfg informer_planted\"\n");
-    ExitCode::from(2)
 }
 
 fn say(text: &str) {

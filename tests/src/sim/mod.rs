@@ -11,6 +11,7 @@
 )]
 
 pub mod audit;
+pub mod bugs;
 pub mod client;
 pub mod cluster;
 pub mod coverage;
@@ -20,7 +21,6 @@ pub mod faults;
 pub mod invariants;
 pub mod journaled;
 pub mod plan;
-#[cfg(informer_planted)]
 pub mod planted;
 pub mod replicas;
 pub mod run;

@@ -2,8 +2,7 @@
 
 use core::ops::Range;
 
-use informer_core::planted::{Bug, choose};
-
+use super::bugs::{BUGS, choose};
 use super::replicas;
 use super::runner::explore;
 #[cfg(feature = "runtime")]
@@ -12,6 +11,17 @@ use super::variant::Variant;
 
 /// Within so many seeds each bug has to be found, and without one none of these may fail.
 pub const SEEDS: Range<u64> = 0..2_000;
+
+/// A planted bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bug {
+    /// What it is called, as its patch is.
+    pub name: &'static str,
+    /// The function that it is in.
+    pub place: &'static str,
+    /// What is wrong.
+    pub what: &'static str,
+}
 
 /// What came of one bug.
 #[derive(Clone, Debug)]
@@ -28,11 +38,12 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
     // Without the feature `runtime` there is no simulation of the informer on tokio.
     let is_wanted = |bug: &Bug| {
         (cfg!(feature = "runtime") || !is_of_runtime(*bug))
-            && only.is_none_or(|only| format!("{bug:?}") == only)
+            && only.is_none_or(|only| bug.name == only)
     };
     let none = only.is_none().then_some(None);
-    let bugs = Bug::ALL.iter().copied().filter(is_wanted).map(Some);
+    let bugs = BUGS.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
+        let begin = || choose(bug.map(|bug| bug.name));
         // Without a bug all are hunted in.
         let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
         for (variant, is_in) in [
@@ -40,15 +51,15 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
             (Variant::Journal, is_of_journal),
         ] {
             if bug.is_none_or(is_in) {
-                of_one.extend(explore(variant, SEEDS, threads, 1, &|| choose(bug)).failed);
+                of_one.extend(explore(variant, SEEDS, threads, 1, &begin).failed);
             }
         }
         if bug.is_none_or(is_of_replicas) {
-            of_replicas = replicas::explore(SEEDS, threads, 1, &|| choose(bug)).failed;
+            of_replicas = replicas::explore(SEEDS, threads, 1, &begin).failed;
         }
         #[cfg(feature = "runtime")]
         if bug.is_none_or(is_of_runtime) {
-            choose(bug);
+            begin();
             of_one.extend(runtime::explore(SEEDS, 1).failed);
         }
         let hunt = Hunt {
@@ -88,15 +99,15 @@ fn is_of_engine(bug: Bug) -> bool {
 }
 
 fn is_in(bug: Bug, places: &[&str]) -> bool {
-    places.iter().any(|place| bug.place().starts_with(place))
+    places.iter().any(|place| bug.place.starts_with(place))
 }
 
 /// Writes a line of the table.
 #[must_use]
 pub fn line(hunt: &Hunt) -> String {
     let (name, place, what) = hunt.bug.map_or_else(
-        || ("(none)".to_owned(), "", "the engine as it is"),
-        |bug| (format!("{bug:?}"), bug.place(), bug.what()),
+        || ("(none)", "", "the engine as it is"),
+        |bug| (bug.name, bug.place, bug.what),
     );
     let found = match (hunt.bug, hunt.found) {
         (_, Some((seed, invariant))) => format!("seed {seed}: {invariant}"),

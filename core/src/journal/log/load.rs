@@ -37,7 +37,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             }
             let mut rest = self.dropped(end)?;
             // An area with nothing but its first record was begun, and lost nothing.
-            if rest.bytes > 0 && !planted!(SilentLoss) {
+            if rest.bytes > 0 {
                 rest.bytes += loaded.map_or(start.at, |_| 0);
                 lost(rest);
             }
@@ -218,7 +218,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         {
             let key = key.as_str();
             let was_given = kind == Kind::Put && self.index.is_live(key, at);
-            if was_given && !planted!(NothingTakenBack) {
+            if was_given {
                 take(Record::Delete { key });
             }
             at += size;

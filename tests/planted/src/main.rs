@@ -1,0 +1,151 @@
+//! Plants the bugs of `tests/planted` in a copy of the workspace, and has the simulation find them there.
+//!
+//! ```text
+//! cargo run -p informer-planted                    hunts all bugs
+//! cargo run -p informer-planted -- --bug NAME      hunts one
+//! ```
+//!
+//! The arguments are those of `simulate --planted`. See `docs/TESTING.md`.
+
+mod patch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs, io};
+
+use patch::Patch;
+
+/// The files of the workspace by their paths in it.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, String> {
+    let root = workspace();
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = std::path::absolute(target).map_err(|error| error.to_string())?;
+    let (target, copy) = (target.join("planted"), target.join("planted/source"));
+
+    let files = plant(&root)?;
+    write(&files, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "-p", "informer-tests", "--bin", "simulate"])
+        .arg("--manifest-path")
+        .arg(copy.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .args(["--", "--planted"])
+        .args(env::args_os().skip(1))
+        // Cargo reads `.cargo/config.toml` from the current folder, and its runner is in the workspace.
+        .current_dir(&root)
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    Ok(ExitCode::from(u8::from(!status.success())))
+}
+
+fn workspace() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    tests
+        .and_then(Path::parent)
+        .unwrap_or_else(|| Path::new(""))
+        .to_owned()
+}
+
+/// Returns the workspace with all bugs planted.
+fn plant(root: &Path) -> Result<Files, String> {
+    let mut files = Files::new();
+    read(root, Path::new(""), &mut files)
+        .map_err(|error| format!("{}: {error}", root.display()))?;
+    let patches = patches(&files)?;
+    patch::apply(&mut files, &patches)?;
+
+    let choice = files.get(Path::new("tests/planted/planted.rs")).cloned();
+    files.insert("core/src/planted.rs".into(), choice.unwrap_or_default());
+    let core = files.entry("core/src/lib.rs".into()).or_default();
+    core.extend_from_slice(b"\n#[doc(hidden)]\npub mod planted;\n");
+    files.insert("tests/src/sim/bugs.rs".into(), bugs(&patches).into_bytes());
+    Ok(files)
+}
+
+fn patches(files: &Files) -> Result<Vec<Patch>, String> {
+    files
+        .iter()
+        .filter(|(path, _)| {
+            path.starts_with("tests/planted") && path.extension().is_some_and(|end| end == "patch")
+        })
+        .map(|(path, text)| Patch::parse(path, &String::from_utf8_lossy(text)))
+        .collect()
+}
+
+/// Returns the module that names all bugs to the simulation.
+fn bugs(patches: &[Patch]) -> String {
+    let mut text = "//! The bugs that are planted in this copy.\n\nuse super::planted::Bug;\n\n\
+        pub use informer_core::planted::choose;\n\n/// All of them.\npub const BUGS: &[Bug] = &[\n"
+        .to_owned();
+    for Patch {
+        name, place, what, ..
+    } in patches
+    {
+        text += &format!("    Bug {{ name: {name:?}, place: {place:?}, what: {what:?} }},\n");
+    }
+    text + "];\n"
+}
+
+/// Reads what Cargo needs of a folder and those in it.
+fn read(root: &Path, folder: &Path, files: &mut Files) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with('.') || name == "target" || path == Path::new("fuzz")
+        {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            read(root, &path, files)?;
+        } else {
+            files.insert(path, fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder have these files and no others. A file that is right already keeps its time of modification, so that
+/// Cargo builds again only what has changed.
+fn write(files: &Files, folder: &Path) -> io::Result<()> {
+    let mut old = Files::new();
+    fs::create_dir_all(folder)?;
+    read(folder, Path::new(""), &mut old)?;
+    for (path, text) in files {
+        if old.get(path) != Some(text) {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            fs::write(path, text)?;
+        }
+    }
+    let (old, new): (BTreeSet<_>, BTreeSet<_>) = (old.keys().collect(), files.keys().collect());
+    old.difference(&new)
+        .try_for_each(|path| fs::remove_file(folder.join(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_patch_applies() {
+        if let Err(error) = plant(&workspace()) {
+            panic!("{error}");
+        }
+    }
+}
