@@ -35,6 +35,8 @@ enum Mark {
 struct Edit<'a> {
     lines: Range<usize>,
     by: Vec<&'a str>,
+    /// Whether none of the hunk's other lines precedes it, as with the start of a block that the hunk inserts.
+    is_first: bool,
     patch: &'a Patch,
 }
 
@@ -114,6 +116,7 @@ impl Hunk {
             if *mark != Mark::Add && !counts(line) {
                 continue;
             }
+            let is_first = place.len() == wanted.len();
             let (start, end) = match (mark, &mut place) {
                 (Mark::Add, _) => (next, next),
                 (_, place) => place.next().map_or((next, next), |n| (*n, n + 1)),
@@ -127,6 +130,7 @@ impl Hunk {
                 edits.push(Edit {
                     lines: start..end,
                     by: Vec::new(),
+                    is_first,
                     patch,
                 });
                 is_open = true;
@@ -170,7 +174,8 @@ pub(crate) fn apply(files: &mut Files, patches: &[Patch]) -> Result<(), String> 
         }
     }
     for (file, edits) in &mut edits {
-        edits.sort_by_key(|edit| (edit.lines.start, edit.lines.end));
+        // Between two lines, a block that ends comes before one that starts.
+        edits.sort_by_key(|edit| (edit.lines.start, edit.lines.end, edit.is_first));
         for pair in edits
             .windows(2)
             .filter(|pair| pair[0].lines.end > pair[1].lines.start)
@@ -219,26 +224,20 @@ fn edit(text: &str, edits: &[Edit<'_>]) -> String {
 /// Writes why a hunk does not apply, and where its lines are now if another file has them.
 fn explain(problems: &mut String, files: &Files, patch: &Patch, hunk: &Hunk, count: usize) {
     let file = hunk.file.display();
-    let _ = match count {
+    let why = match count {
         _ if !files.contains_key(&hunk.file) => {
-            writeln!(
-                problems,
-                "tests/planted/{}.patch does not apply: there is no {file}",
-                patch.name
-            )
+            format!("there is no {file}, which had these lines:")
         }
-        0 => writeln!(
-            problems,
-            "tests/planted/{}.patch does not apply: {file} has no such lines:",
-            patch.name
-        ),
-        _ => writeln!(
-            problems,
-            "tests/planted/{}.patch does not apply: {file} has these lines {count} times, so the hunk needs more of the \
-             lines around them:",
-            patch.name
+        0 => format!("{file} has no such lines:"),
+        _ => format!(
+            "{file} has these lines {count} times, so the hunk needs more of the lines around them:"
         ),
     };
+    let _ = writeln!(
+        problems,
+        "tests/planted/{}.patch does not apply: {why}",
+        patch.name
+    );
     for line in hunk.wanted() {
         let _ = writeln!(problems, "    {}", line.trim());
     }
@@ -295,6 +294,17 @@ mod tests {
             (
                 &[("X", "-b();\n+!;"), ("Y", " b();\n-c();\n+!;")],
                 SOURCE.replace("    b();\n    c();", &format!("{};\n{};", is("X"), is("Y"))),
+            ),
+            (
+                &[("X", "+if ! {\n c();\n+}"), ("Y", "+if ! {\n b();\n+}")],
+                SOURCE.replace(
+                    "    b();\n    c();",
+                    &format!(
+                        "if {} {{\n    b();\n}}\nif {} {{\n    c();\n}}",
+                        is("Y"),
+                        is("X")
+                    ),
+                ),
             ),
             (
                 &[("X", "-b();\n+!;"), ("Y", "+if ! {\n b();\n+}")],
