@@ -17,7 +17,8 @@ use informer_core::journal::{FileJournal, Identity, Journal as _, Reached, Recor
 use informer_core::{
     Decode, FailureKind, Get, Head, Prune, Raw, RawObject, Resource, Transport, TransportError,
 };
-use informer_tokio::{Informer, Journal, Json, Meta, Packed};
+use informer_tokio::journal::Journal;
+use informer_tokio::{Informer, Json, Meta, Packed};
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 

@@ -1,8 +1,10 @@
 //! Each Namespace that has a label `team` has a ConfigMap `team` with its value.
 
 use informer_hyper::TowerTransport;
-use informer_tokio::{Controller, Failure, Informer, Key, Lister};
-use informer_tokio::{Raw, RawJson, Resource, StopSignal, Task, boxed};
+use informer_tokio::controller::{Controller, Failure};
+use informer_tokio::controller::{StopSignal, Task};
+use informer_tokio::{Informer, Key, Lister};
+use informer_tokio::{Raw, RawJson, Resource, boxed};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, client::Body};

@@ -8,7 +8,9 @@ use core::time::Duration;
 use informer_examples::terminal::say;
 use informer_hyper::HyperTransport;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{BoxTransport, Factory, Handlers, boxed, kind};
+use informer_tokio::factory::Factory;
+use informer_tokio::transport::BoxTransport;
+use informer_tokio::{Handlers, boxed, kind};
 use serde::Deserialize;
 
 /// What this program wants to know of a Pod; nothing else is kept.
@@ -85,7 +87,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-fn say_all(error: &informer_tokio::NotSynced) {
+fn say_all(error: &informer_tokio::informer::NotSynced) {
     for missing in &error.missing {
         say(&format!("! {missing}"));
     }

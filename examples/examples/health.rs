@@ -4,7 +4,11 @@
 //! forbidden; another address is its argument.
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
-use informer_tokio::{Factory, HandlerOptions, Handlers, Page, RawJson, StopSignal, boxed};
+use informer_tokio::controller::StopSignal;
+use informer_tokio::factory::Factory;
+use informer_tokio::handler::HandlerOptions;
+use informer_tokio::page::Page;
+use informer_tokio::{Handlers, RawJson, boxed};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {

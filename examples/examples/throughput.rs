@@ -19,9 +19,11 @@ use informer_core::{Decode, json};
 use informer_examples::measure::{Change, STAMP, Tally, percentiles};
 use informer_examples::terminal::say;
 use informer_hyper::HyperTransport;
+use informer_tokio::decode::{PackedJson, Prune};
+use informer_tokio::handler::{EventHandler, HandlerOptions};
+use informer_tokio::informer::Initial;
 use informer_tokio::{
-    Entry, EventHandler, HandlerOptions, Handlers, Informer, Initial, Json, Meta, Metadata, Packed,
-    PackedJson, Prune, Raw, RawJson, Resource, Typed,
+    Entry, Handlers, Informer, Json, Meta, Metadata, Packed, Raw, RawJson, Resource, Typed,
 };
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::oneshot;

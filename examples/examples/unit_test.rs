@@ -1,6 +1,7 @@
 //! A test of one's own handler: no network, no real time.
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{Entry, EventHandler, Informer, Raw, RawJson, Resource};
+use informer_tokio::handler::EventHandler;
+use informer_tokio::{Entry, Informer, Raw, RawJson, Resource};
 
 struct Count(tokio::sync::watch::Sender<i32>);
 

@@ -1,12 +1,12 @@
 //! The Kubernetes informer on tokio: a cached, indexed copy of a resource that stays true, and handlers that hear of
 //! changes.
 //!
-//! A [`Builder`] gives two things: an [`Informer`], which is a handle to ask and to register with, and a [`Driver`],
+//! A [`Builder`](informer::Builder) gives two things: an [`Informer`], which is a handle to ask and to register with, and a
+//! [`Driver`](informer::Driver),
 //! which is the future that does the work. The driver is spawned by the user; it ends when it is stopped or dropped.
 //!
 //! ```no_run
-//! use informer_core::Resource;
-//! use informer_tokio::{Informer, Raw};
+//! use informer_tokio::{Informer, Raw, Resource};
 //! # async fn run(transport: informer_mock::MockTransport) -> Result<(), Box<dyn std::error::Error>> {
 //! let pods = Resource::parse("pods")?.namespace("prod");
 //! let (pods, driver) = Informer::builder(transport, pods, Raw).build();
@@ -44,71 +44,88 @@
 //! ```
 //!
 //! # Features
-//! None is on by default; each only adds.
+//! `zstd` is on by default. Each feature only adds.
 //! - `k8s-openapi`: every type of k8s-openapi is a [`Kind`] by itself.
 //! - `kube`: every type that `kube::CustomResource` derives is one too, and so is every type of k8s-openapi.
 //! - `metrics`: figures go to the `metrics` facade.
 //! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
+//! - `zstd`: [`Packed`], which stores objects compressed. It needs a C compiler.
 
 mod cache;
-mod controller;
+pub mod controller;
 mod driver;
-mod election;
-mod factory;
-mod handler;
-mod health;
-mod informer;
+pub mod election;
+pub mod factory;
+pub mod handler;
+pub mod health;
+pub mod informer;
 #[cfg(feature = "zstd")]
 mod packed;
 #[cfg(feature = "page")]
-mod page;
-#[cfg(feature = "signal")]
-mod signal;
+pub mod page;
 mod timer;
 
+#[doc(no_inline)]
+pub use informer_core::{Json, Meta, Metadata, Raw, RawJson, Resource, Typed};
+
 pub use cache::entry::{Entry, Key};
-pub use controller::queue::{Work, WorkQueue};
-pub use controller::{
-    Controller, ControllerHandle, ControllerMetrics, Failure, Next, Owned, OwnedObject, Owner,
-    Stopped, Task,
-};
-pub use driver::Driver;
-pub use driver::journal::Journal;
-pub use election::replica::{MembersClient, Replica, ReplicaWork};
-pub use election::{Election, Leadership, LeaseClient};
-pub use factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
-pub use factory::{Factory, FactoryBuilder, FactoryDriver, Request};
-pub use handler::filter::Filter;
-pub use handler::handlers::{AsyncEventHandler, AsyncHandlers, EventHandler, Handlers};
-pub use handler::options::HandlerOptions;
-pub use handler::registered::HandlerHandle;
-pub use handler::subscription::{Event, Subscription};
-pub use health::error::{Ended, Missing, NotSynced, StillUnsynced};
-pub use health::snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};
-pub use informer::Informer;
-pub use informer::builder::Builder;
+pub use handler::event::Event;
+pub use handler::handlers::Handlers;
+pub use handler::subscription::Subscription;
+pub use informer::handle::Informer;
 pub use informer::kind::Kind;
 pub use informer::lister::Lister;
-pub use informer::wait::{HasSynced, wait_for_sync};
 #[cfg(feature = "zstd")]
-pub use packed::{PackError, Packed, PackedJson};
-#[cfg(feature = "page")]
-pub use page::Page;
-#[cfg(feature = "signal")]
-pub use signal::StopSignal;
-pub use timer::TokioTimer;
+pub use packed::Packed;
 
-/// Makes `async fn` possible in a [`DynTransport`].
-#[doc(no_inline)]
-pub use async_trait::async_trait;
-#[doc(no_inline)]
-pub use informer_core::{
-    AuditConfig, Body, Decode, ElectionConfig, ElectionError, ExpectedState, FailureKind,
-    FieldSelector, Get, Head, IndexError, Initial, Json, LabelSelector, LeaseRecord, Level, Meta,
-    Metadata, OwnedResource, Problem, Prune, Raw, RawJson, RawObject, Report, Resource, Transport,
-    TransportError, Typed, View, Written,
-};
+/// What is stored of an object: decoders, and what entries can be asked for.
+pub mod decode {
+    #[doc(no_inline)]
+    pub use informer_core::json::JsonStr;
+    #[doc(no_inline)]
+    pub use informer_core::{Accept, Decode, Prune, RawObject, View};
+
+    #[cfg(feature = "zstd")]
+    pub use crate::packed::{PackError, PackedJson};
+}
+
+/// Journals, from which a cache is restored after a restart.
+pub mod journal {
+    pub use crate::driver::journal::Journal;
+}
+
+/// Work queues, as in client-go's `util/workqueue`.
+pub mod queue {
+    #[doc(no_inline)]
+    pub use informer_core::{
+        Exponential, FastSlow, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread, TokenBucket,
+    };
+
+    pub use crate::controller::queue::{Work, WorkQueue};
+}
+
+/// Selectors of labels and fields.
+pub mod selector {
+    #[doc(no_inline)]
+    pub use informer_core::{
+        FieldSelector, FieldSelectorError, LabelSelector, Labels, SelectorError,
+    };
+}
+
+/// Transports: what sends an informer's requests, and the clock that it waits by.
+pub mod transport {
+    /// Makes `async fn` possible in a [`DynTransport`].
+    #[doc(no_inline)]
+    pub use async_trait::async_trait;
+    #[doc(no_inline)]
+    pub use informer_core::{
+        Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError,
+    };
+
+    pub use crate::factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
+    pub use crate::timer::TokioTimer;
+}
 
 #[doc(hidden)]
 pub mod __private {

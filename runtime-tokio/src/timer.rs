@@ -11,7 +11,7 @@ use informer_core::{Instant, Timer};
 /// # async fn main() {
 /// use core::time::Duration;
 /// use informer_core::Timer;
-/// use informer_tokio::TokioTimer;
+/// use informer_tokio::transport::TokioTimer;
 ///
 /// let mut timer = TokioTimer::new();
 /// let start = timer.now();
@@ -26,13 +26,6 @@ pub struct TokioTimer {
 
 impl TokioTimer {
     /// Makes a clock whose epoch is now.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let timer = informer_tokio::TokioTimer::new();
-    /// # }
-    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -5,7 +5,8 @@ use core::time::Duration;
 use std::path::Path;
 
 use informer_mock::{Mock, ScriptedServer, TokioClock};
-use informer_tokio::{Entry, Event, Informer, Initial, Raw, RawJson, Resource};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Entry, Event, Informer, Raw, RawJson, Resource};
 use serde_json::{Map, Value, json};
 
 /// How the initial state is fetched.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use informer_mock::{Body, FailureKind, Get, Head, Transport, TransportError};
 use informer_tests::memory::Counting;
 use informer_tests::{next, say, shown};
-use informer_tokio::{Decode, Informer, Initial, Json, Meta, Raw, Resource};
+use informer_tokio::decode::Decode;
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Json, Meta, Raw, Resource};
 use serde::Deserialize;
 
 #[global_allocator]

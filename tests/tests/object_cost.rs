@@ -7,7 +7,10 @@ use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
-use informer_tokio::{Decode, Informer, Initial, Meta, Raw, Resource, State};
+use informer_tokio::decode::Decode;
+use informer_tokio::health::State;
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Meta, Raw, Resource};
 use tokio::time::timeout;
 
 #[global_allocator]

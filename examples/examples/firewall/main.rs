@@ -23,7 +23,10 @@ use cluster::{Cluster, Demo};
 use informer_core::Transport;
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
-use informer_tokio::{Handlers, Informer, StopSignal, Typed, WorkQueue, wait_for_sync};
+use informer_tokio::controller::StopSignal;
+use informer_tokio::informer::wait_for_sync;
+use informer_tokio::queue::WorkQueue;
+use informer_tokio::{Handlers, Informer, Typed};
 use policy::{Namespace, Pod, Policy};
 
 /// Renders NetworkPolicies for nftables.

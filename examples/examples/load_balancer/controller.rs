@@ -5,7 +5,9 @@ use std::io;
 
 use informer_core::Transport;
 use informer_examples::terminal::say;
-use informer_tokio::{Controller, Driver, Informer, Json, Lister, Task, Typed, kind};
+use informer_tokio::controller::{Controller, Task};
+use informer_tokio::informer::Driver;
+use informer_tokio::{Informer, Json, Lister, Typed, kind};
 use serde::Deserialize;
 
 use super::balancer::{Balancer, Route};

@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use cluster::Cluster;
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
-use informer_tokio::StopSignal;
+use informer_tokio::controller::StopSignal;
 
 /// Brings Services to a load balancer that is a file.
 #[derive(Parser)]

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use informer_mock::{FakeServer, Mock, TokioClock};
-use informer_tokio::ControllerHandle;
+use informer_tokio::controller::ControllerHandle;
 use tokio::time::sleep;
 
 use super::balancer::{Balancer, Route, Routes};

@@ -4,10 +4,10 @@ use core::future::Future;
 
 use informer_examples::terminal::say;
 use informer_hyper::TowerTransport;
-use informer_tokio::{
-    BoxTransport, Controller, Failure, Informer, Key, NotSynced, Raw, RawJson, Resource, Stopped,
-    Task, Typed, boxed, kind,
-};
+use informer_tokio::controller::{Controller, Failure, Stopped, Task};
+use informer_tokio::informer::NotSynced;
+use informer_tokio::transport::BoxTransport;
+use informer_tokio::{Informer, Key, Raw, RawJson, Resource, Typed, boxed, kind};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;

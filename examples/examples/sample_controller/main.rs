@@ -16,7 +16,7 @@ use clap::Parser;
 use cluster::{Cluster, Demo};
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
-use informer_tokio::StopSignal;
+use informer_tokio::controller::StopSignal;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use informer_core::{Decode, OwnedResource, View};
 use informer_examples::terminal::written;
-use informer_tokio::{Informer, Initial, Level, StopSignal};
+use informer_tokio::Informer;
+use informer_tokio::controller::StopSignal;
+use informer_tokio::health::Level;
+use informer_tokio::informer::Initial;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 

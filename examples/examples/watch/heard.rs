@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use informer_core::wire::ErrorClass;
 use informer_core::{FailureKind, Phase};
-use informer_tokio::{Level, Problem, Report};
+use informer_tokio::health::{Level, Problem, Report};
 
 /// A report.
 pub(crate) struct Heard {

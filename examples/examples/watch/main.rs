@@ -20,7 +20,8 @@ use clap::{Parser, ValueEnum};
 use cluster::{Choice, Cluster};
 use informer_core::{OwnedResource, ResourceError};
 use informer_examples::terminal;
-use informer_tokio::{Packed, Raw, StopSignal};
+use informer_tokio::controller::StopSignal;
+use informer_tokio::{Packed, Raw};
 
 const EXIT: &str = "\
 Exit status:

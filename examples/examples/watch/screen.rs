@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use informer_core::View;
 use informer_examples::terminal::Style;
-use informer_tokio::{Entry, Event, Health, Informer, Level};
+use informer_tokio::health::{Health, Level};
+use informer_tokio::{Entry, Event, Informer};
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 

@@ -25,40 +25,24 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// Makes a key of its text.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::Key::new("prod/web").as_str(), "prod/web");
-    /// ```
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self(key.into())
     }
 
     /// Returns the key as text.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::Key::new("node-1").as_str(), "node-1");
-    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the namespace; empty where there is none.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::Key::new("node-1").namespace(), "");
-    /// ```
     #[must_use]
     pub fn namespace(&self) -> &str {
         split_key(&self.0).0
     }
 
     /// Returns the name.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::Key::new("prod/web").name(), "web");
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         split_key(&self.0).1
@@ -173,72 +157,36 @@ impl<V> Entry<V> {
     }
 
     /// Returns the key.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{}", pod.key());
-    /// # }
-    /// ```
     #[must_use]
     pub const fn key(&self) -> &Key {
         &self.key
     }
 
     /// Returns the namespace; empty where there is none.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{}", pod.namespace());
-    /// # }
-    /// ```
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.key.namespace()
     }
 
     /// Returns the name.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{}", pod.name());
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.key.name()
     }
 
     /// Returns the resourceVersion.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{}", pod.resource_version());
-    /// # }
-    /// ```
     #[must_use]
     pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
         self.object.object().resource_version()
     }
 
     /// Returns the uid.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{}", pod.uid());
-    /// # }
-    /// ```
     #[must_use]
     pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
         self.object.object().uid()
     }
 
     /// Returns what the decoder kept.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{} bytes", pod.value().bytes().len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn value(&self) -> &V {
         self.object.value()
@@ -263,12 +211,6 @@ impl<V> Entry<V> {
 
 impl<V: View> Entry<V> {
     /// Returns the value of a label, where labels are kept.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("{:?}", pod.label("app"));
-    /// # }
-    /// ```
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
         let mut found = None;
@@ -279,12 +221,6 @@ impl<V: View> Entry<V> {
     }
 
     /// Returns the text at a path, where the object is kept as JSON, packed or not, and there is a text.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
-    /// println!("it runs on {:?}", pod.string_at(&["spec", "nodeName"]));
-    /// # }
-    /// ```
     #[must_use]
     pub fn string_at(&self, path: &[&str]) -> Option<String> {
         let mut found = None;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::cache::entry::{Key, Shared, Store};
 use crate::cache::shared::Inner;
 use crate::health::error::Ended;
-use crate::health::snapshot::{HandlerHealth, Health, State, Trouble};
+use crate::health::{HandlerHealth, Health, State, Trouble};
 
 /// How many stale keys are named.
 const STALE_KEYS: usize = 100;

@@ -6,4 +6,6 @@ pub(crate) mod index;
 pub(crate) mod listener;
 pub(crate) mod metrics;
 pub(crate) mod panics;
+pub(crate) mod reindex;
 pub(crate) mod shared;
+pub(crate) mod users;

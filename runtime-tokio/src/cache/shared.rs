@@ -16,7 +16,7 @@ use crate::cache::index::Indexes;
 use crate::cache::listener::Seat;
 use crate::cache::metrics::Figures;
 use crate::cache::panics::{Panic, catch};
-use crate::health::snapshot::Lag;
+use crate::health::Lag;
 use crate::health::source::{Noted, Source};
 
 /// Hears of every report.

@@ -14,7 +14,8 @@ use crate::controller::queue::WorkQueue;
 /// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
 ///
 /// ```
-/// use informer_tokio::{Controller, Informer, Key, RawJson};
+/// use informer_tokio::{Informer, Key, RawJson};
+/// use informer_tokio::controller::Controller;
 /// # fn example(pods: Informer<RawJson>) {
 /// let handle = Controller::new(&pods).handle();
 /// println!("{} at work", handle.metrics().running);
@@ -59,7 +60,7 @@ pub(super) const ORDER: Ordering = Ordering::Relaxed;
 /// Figures of a controller.
 ///
 /// ```
-/// # fn example(handle: informer_tokio::ControllerHandle) {
+/// # fn example(handle: informer_tokio::controller::ControllerHandle) {
 /// let metrics = handle.metrics();
 /// println!("{} went well, {} failed", metrics.succeeded, metrics.failed);
 /// # }
@@ -88,7 +89,7 @@ pub struct ControllerMetrics {
 /// How a controller ended.
 ///
 /// ```
-/// # fn example(stopped: informer_tokio::Stopped) {
+/// # fn example(stopped: informer_tokio::controller::Stopped) {
 /// if stopped.cut > 0 {
 ///     eprintln!("{} runs were cut", stopped.cut);
 /// }
@@ -122,12 +123,6 @@ impl Counts {
 
 impl ControllerHandle {
     /// Returns the controller's name.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// println!("{}: {} keys wait", handle.name(), handle.metrics().queue.depth);
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -135,34 +130,16 @@ impl ControllerHandle {
 
     /// Stops: no key is begun any more, and what is under way comes to its end. [`Controller::run`](super::Controller::run)
     /// returns then.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// handle.stop();
-    /// # }
-    /// ```
     pub fn stop(&self) {
         self.raise(Stop::Now);
     }
 
     /// Stops after all that waits was done; delayed keys do not wait, they are left.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// handle.drain();
-    /// # }
-    /// ```
     pub fn drain(&self) {
         self.raise(Stop::Drain);
     }
 
     /// Adds a key, whatever its objects do.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// handle.enqueue(informer_tokio::Key::new("prod/web"));
-    /// # }
-    /// ```
     pub fn enqueue(&self, key: Key) {
         if self.keep.lets_in(&key) {
             self.queue.add(key);
@@ -171,12 +148,6 @@ impl ControllerHandle {
 
     /// Adds the keys of all objects that there are: where [`Controller::only`](super::Controller::only) keeps others than
     /// it did.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// handle.enqueue_all();
-    /// # }
-    /// ```
     pub fn enqueue_all(&self) {
         for key in (self.keys)() {
             self.enqueue(key);
@@ -185,12 +156,6 @@ impl ControllerHandle {
 
     /// Looks at all keys anew: runs whose key [`Controller::only`](super::Controller::only) keeps no more are cut, which is a
     /// [`Failure::Cut`](super::Failure::Cut), and the keys of all objects that it keeps are added.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// handle.recheck();
-    /// # }
-    /// ```
     pub fn recheck(&self) {
         self.rechecks
             .send_modify(|count| *count = count.wrapping_add(1));
@@ -198,12 +163,6 @@ impl ControllerHandle {
     }
 
     /// Returns figures.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::ControllerHandle) {
-    /// println!("{} fail", handle.metrics().failed);
-    /// # }
-    /// ```
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
         self.counts.metrics(self.queue.metrics())

@@ -3,7 +3,7 @@
 #[cfg(feature = "metrics")]
 use informer_core::QueueMetrics;
 
-use super::ControllerMetrics;
+use super::handle::ControllerMetrics;
 
 /// The figures of one controller.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::cache::entry::{Entry, Key};
 /// Kubernetes documentation: "Owners and Dependents".
 ///
 /// ```
-/// use informer_tokio::Owner;
+/// use informer_tokio::controller::Owner;
 /// fn is_of_a_replica_set(owner: &Owner) -> bool {
 ///     owner.api_version == "apps/v1" && owner.kind == "ReplicaSet"
 /// }
@@ -27,13 +27,14 @@ pub struct Owner {
     pub uid: String,
 }
 
-/// What is kept of an object and knows the object's owner, for [`Controller::owns`](crate::Controller::owns).
+/// What is kept of an object and knows the object's owner, for [`Controller::owns`](crate::controller::Controller::owns).
 ///
 /// It is there for all forms of JSON and for metadata. A [`Typed`] object knows it where its type is an
 /// [`OwnedObject`].
 ///
 /// ```
-/// use informer_tokio::{Owned, RawJson};
+/// use informer_tokio::RawJson;
+/// use informer_tokio::controller::Owned;
 /// let pod = RawJson::new(br#"{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
 ///     "name":"web","uid":"u1","controller":true}]}}"#);
 /// assert_eq!(pod.controller().unwrap().name, "web");
@@ -42,7 +43,8 @@ pub trait Owned {
     /// Returns the owner that manages the object; `None` where there is none.
     ///
     /// ```
-    /// use informer_tokio::{Entry, Owned, RawJson};
+    /// use informer_tokio::{Entry, RawJson};
+    /// use informer_tokio::controller::Owned;
     /// fn show(pod: &Entry<RawJson>) {
     ///     println!("{pod} belongs to {:?}", pod.value().controller());
     /// }
@@ -53,7 +55,7 @@ pub trait Owned {
 /// A type of objects that knows the object's owner. With the feature `k8s-openapi` or `kube` theirs are.
 ///
 /// ```
-/// use informer_tokio::{OwnedObject, Owner};
+/// use informer_tokio::controller::{OwnedObject, Owner};
 /// use serde::Deserialize;
 ///
 /// #[derive(Deserialize)]

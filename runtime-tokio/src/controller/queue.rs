@@ -21,7 +21,7 @@ use crate::timer::TokioTimer;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_tokio::WorkQueue;
+/// use informer_tokio::queue::WorkQueue;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -85,10 +85,6 @@ impl<K> RateLimit<K> for Limit<K> {
 
 impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     /// Makes a queue with client-go's rate limit for controllers, see [`informer_core::WorkQueue::new`].
-    ///
-    /// ```
-    /// let queue = informer_tokio::WorkQueue::<String>::new();
-    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -102,7 +98,7 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     /// ```
     /// use core::time::Duration;
     /// use informer_core::Exponential;
-    /// use informer_tokio::WorkQueue;
+    /// use informer_tokio::queue::WorkQueue;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -140,7 +136,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// queue.add("web");
     /// assert_eq!(queue.waiting(), 1);
@@ -156,7 +152,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("event");
     /// queue.add_with_priority("urgent", 1);
     /// assert_eq!(queue.next().await.map(|work| *work), Some("urgent"));
@@ -173,7 +169,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add_after("web", Duration::from_secs(60));
     /// assert_eq!(queue.waiting(), 0);
     /// assert_eq!(queue.next().await.map(|work| *work), Some("web"));
@@ -190,7 +186,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add_rate_limited("web");
     /// assert_eq!(queue.requeues(&"web"), 1);
     /// # }
@@ -206,7 +202,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add_rate_limited("web");
     /// queue.forget(&"web");
     /// assert_eq!(queue.requeues(&"web"), 0);
@@ -217,16 +213,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Returns how often a key was added by the rate limit since it was forgotten.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
-    /// # queue.add("web");
-    /// assert_eq!(queue.requeues(&"web"), 0);
-    /// # }
-    /// ```
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
         self.lock().queue.requeues(key)
@@ -240,7 +226,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// let work = queue.next().await;
     /// assert_eq!(work.map(|work| *work), Some("web"));
@@ -281,7 +267,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add_after("web", Duration::from_secs(1));
     /// assert_eq!(queue.shut_down(), 1);
     /// # }
@@ -300,7 +286,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add_after("web", Duration::from_secs(1));
     /// assert_eq!(queue.shut_down_with_drain().await, 1);
     /// # }
@@ -329,7 +315,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// # queue.add("web");
     /// queue.shut_down();
     /// assert!(queue.is_shutting_down());
@@ -346,7 +332,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// assert_eq!(queue.metrics().depth, 1);
     /// # }
@@ -362,7 +348,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// assert_eq!(queue.waiting(), 1);
     /// # }
@@ -378,7 +364,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// let work = queue.next().await;
     /// assert!(!queue.is_empty(), "it is worked on");
@@ -478,7 +464,7 @@ impl<K> fmt::Debug for WorkQueue<K> {
 /// A key that is worked on. Where it is dropped it is done, be it well or not, and the rate limit keeps what it knows.
 ///
 /// ```
-/// # async fn example(queue: informer_tokio::WorkQueue<String>) {
+/// # async fn example(queue: informer_tokio::queue::WorkQueue<String>) {
 /// while let Some(work) = queue.next().await {
 ///     println!("{}", work.key());
 /// }
@@ -497,7 +483,7 @@ impl<K: Ord + Clone> Work<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// if let Some(work) = queue.next().await {
     ///     assert_eq!(*work.key(), "web");
@@ -515,7 +501,7 @@ impl<K: Ord + Clone> Work<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// if let Some(work) = queue.next().await {
     ///     work.finish();
@@ -533,7 +519,7 @@ impl<K: Ord + Clone> Work<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// if let Some(work) = queue.next().await {
     ///     work.retry();
@@ -551,7 +537,7 @@ impl<K: Ord + Clone> Work<K> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// # use core::time::Duration;
-    /// # let queue = informer_tokio::WorkQueue::new();
+    /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// if let Some(work) = queue.next().await {
     ///     work.requeue_after(Duration::from_secs(600));

@@ -15,16 +15,16 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use super::builder::{Controller, Intake, OnFailure, Registered};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Keep;
 use super::task::{Failure, Next, Task, Write, Writes};
-use super::{Controller, Intake, OnFailure, Registered};
 use crate::cache::entry::Key;
 use crate::controller::queue::{Work, WorkQueue};
-use crate::handler::options::HandlerOptions;
+use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
-use crate::informer::wait::{HasSynced, wait_until};
+use crate::informer::{HasSynced, wait_until};
 
 impl Controller {
     /// Runs: waits until all its informers are synced and then reconciles, until a
@@ -38,7 +38,8 @@ impl Controller {
     /// Where an informer ends before it is synced, or is not synced [in time](Self::sync_within).
     ///
     /// ```
-    /// # use informer_tokio::{Controller, Informer, Next, RawJson};
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::controller::{Controller, Next};
     /// # use core::time::Duration;
     /// # async fn example(certificates: Informer<RawJson>) {
     /// let controller = Controller::new(&certificates);

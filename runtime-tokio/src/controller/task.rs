@@ -16,7 +16,8 @@ use crate::informer::Informer;
 ///
 /// ```
 /// # async fn set_up(name: &str) -> Result<u64, std::io::Error> { Ok(7) }
-/// use informer_tokio::{Informer, Next, RawJson, Task};
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::controller::{Next, Task};
 ///
 /// async fn reconcile(task: Task, pods: Informer<RawJson>) -> Result<Next, std::io::Error> {
 ///     let Some(pod) = pods.lister().get_by_key(task.as_str()) else {
@@ -57,12 +58,6 @@ impl Task {
     }
 
     /// Returns the key.
-    ///
-    /// ```
-    /// # fn example(task: informer_tokio::Task) {
-    /// println!("{}", task.key());
-    /// # }
-    /// ```
     #[must_use]
     pub const fn key(&self) -> &Key {
         &self.key
@@ -71,7 +66,7 @@ impl Task {
     /// Returns how often this key has failed since it last went well.
     ///
     /// ```
-    /// # fn example(task: informer_tokio::Task) {
+    /// # fn example(task: informer_tokio::controller::Task) {
     /// if task.attempt() > 10 {
     ///     println!("{} does not want to", task.key());
     /// }
@@ -89,11 +84,12 @@ impl Task {
     /// This key is not reconciled again before that informer's cache shows the write, so that no run sees a state from
     /// before its own write and repeats it. Record it as soon as it is done: it counts even if the run fails after it.
     ///
-    /// The wait has an end: [`Controller::write_deadline`](crate::Controller::write_deadline).
+    /// The wait has an end: [`Controller::write_deadline`](crate::controller::Controller::write_deadline).
     ///
     /// ```
-    /// # fn example(task: informer_tokio::Task, deployments: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// use informer_tokio::{ExpectedState, Key};
+    /// # fn example(task: informer_tokio::controller::Task, deployments: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// use informer_tokio::Key;
+    /// use informer_tokio::informer::ExpectedState;
     /// task.wrote(&deployments, &Key::new("prod/web"), "4711");
     /// let uid = "0b5ba2b0-6f0f-4f0c-8b0a-2f1c9b7d1e55";
     /// task.wrote(&deployments, &Key::new("prod/old"), ExpectedState::gone(uid, "4000"));
@@ -139,7 +135,7 @@ impl fmt::Debug for Write {
 /// What is to become of a key that went well.
 ///
 /// ```
-/// use informer_tokio::Next;
+/// use informer_tokio::controller::Next;
 /// async fn reconcile(is_ready: bool) -> Result<Next, std::io::Error> {
 ///     Ok(if is_ready { Next::done() } else { Next::after(core::time::Duration::from_secs(10)) })
 /// }
@@ -151,20 +147,12 @@ pub struct Next {
 
 impl Next {
     /// Nothing more, until something happens.
-    ///
-    /// ```
-    /// let next = informer_tokio::Next::done();
-    /// ```
     #[must_use]
     pub const fn done() -> Self {
         Self { after: None }
     }
 
     /// It is to be reconciled again after this time, also where nothing happens.
-    ///
-    /// ```
-    /// let next = informer_tokio::Next::after(core::time::Duration::from_secs(600));
-    /// ```
     #[must_use]
     pub const fn after(time: Duration) -> Self {
         Self { after: Some(time) }
@@ -181,7 +169,7 @@ impl From<()> for Next {
 /// Why a key is not as it should be.
 ///
 /// ```
-/// use informer_tokio::Failure;
+/// use informer_tokio::controller::Failure;
 /// fn is_a_bug(failure: &Failure<'_>) -> bool {
 ///     matches!(failure, Failure::Panicked(_))
 /// }

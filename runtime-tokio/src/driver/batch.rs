@@ -7,8 +7,9 @@ use informer_core::{
 
 use crate::cache::entry::{Key, Shared as Object};
 use crate::cache::index::Indexes;
-use crate::cache::panics::{Guarded, catch};
+use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
+use crate::driver::guard::Guarded;
 
 /// Frames in the order in which they came.
 pub(crate) struct Batch<V> {

@@ -33,8 +33,9 @@ const RETRY_LIMIT: Duration = Duration::from_secs(300);
 /// second and then up to every five minutes; once it can be written, one list fills it, and `journal-recovered` is reported.
 ///
 /// ```
-/// use informer_tokio::{Informer, Journal, Raw, Resource};
-/// # async fn example(transport: informer_tokio::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
+/// use informer_tokio::{Informer, Raw, Resource};
+/// use informer_tokio::journal::Journal;
+/// # async fn example(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
 /// let journal = Journal::file("/var/lib/gateway/pods").cluster("edge-7");
 /// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw)
 ///     .journal(journal)
@@ -59,7 +60,7 @@ impl Journal {
     /// Keeps it in files of this path, with `.0` and `.1` behind it.
     ///
     /// ```
-    /// let journal = informer_tokio::Journal::file("/var/lib/gateway/pods");
+    /// let journal = informer_tokio::journal::Journal::file("/var/lib/gateway/pods");
     /// ```
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
@@ -73,7 +74,7 @@ impl Journal {
     /// address of the server will do. Left out, journals of all clusters are taken for the same.
     ///
     /// ```
-    /// let journal = informer_tokio::Journal::file("pods").cluster("https://10.0.2.2:6443");
+    /// let journal = informer_tokio::journal::Journal::file("pods").cluster("https://10.0.2.2:6443");
     /// ```
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
         self.cluster = name.into();
@@ -86,7 +87,7 @@ impl Journal {
     ///
     /// ```
     /// # use core::time::Duration;
-    /// let journal = informer_tokio::Journal::file("pods").sync_every(Duration::from_secs(60));
+    /// let journal = informer_tokio::journal::Journal::file("pods").sync_every(Duration::from_secs(60));
     /// ```
     pub const fn sync_every(mut self, period: Duration) -> Self {
         self.sync_every = period;

@@ -3,6 +3,7 @@
 mod allocator;
 mod audit;
 mod batch;
+mod guard;
 pub(crate) mod journal;
 mod pool;
 mod sink;
@@ -20,14 +21,15 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::cache::entry::Store;
+use crate::cache::panics::catch_async;
 use crate::cache::panics::message;
-use crate::cache::panics::{Guarded, catch_async};
 use crate::cache::shared::{Inner, METRICS};
 use crate::driver::audit::Audited;
 use crate::driver::journal::{Journal, SourceJournal, Writer};
 use crate::driver::pool::{Decoder, Pool};
 use crate::driver::sink::{CacheSink, Restored};
 use crate::timer::TokioTimer;
+use guard::Guarded;
 
 /// A handler's loop, on its way to the driver.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -45,7 +47,7 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
-/// # async fn example(transport: informer_tokio::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
 /// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw).build();
 /// let task = tokio::spawn(driver.run());
 /// pods.stop();
@@ -103,12 +105,6 @@ where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
     /// Does the work until the informer is stopped.
-    ///
-    /// ```
-    /// # async fn example(driver: informer_tokio::Driver<informer_tokio::BoxTransport, informer_tokio::Raw>) {
-    /// tokio::spawn(driver.run());
-    /// # }
-    /// ```
     pub async fn run(self) {
         let Self {
             inner: end,

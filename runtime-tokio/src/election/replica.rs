@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informer_core::{ElectionConfig, ElectionError, Instant, LeaseRecord, Members, Timer as _};
 use tokio::sync::watch;
 
+use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
 use crate::controller::ControllerHandle;
-use crate::election::{Election, Leadership, LeaseClient, within};
 use crate::timer::TokioTimer;
 
 /// Lists the Leases of all replicas.
 ///
 /// ```
-/// use informer_tokio::{LeaseRecord, MembersClient};
+/// use informer_tokio::election::{LeaseRecord, MembersClient};
 ///
 /// struct Leases(Vec<LeaseRecord>);
 ///
@@ -37,11 +37,13 @@ pub trait MembersClient: Send + 'static {
 /// One of several replicas that share keys: each key is one's, as far as the promise of a Lease goes, and those of one that
 /// dies are others' after the Lease's time. See [`Members`] for why.
 ///
-/// Each replica has a Lease of its own, named after it. With a [`Controller`](crate::Controller):
+/// Each replica has a Lease of its own, named after it. With a [`Controller`](crate::controller::Controller):
 ///
 /// ```
-/// use informer_tokio::{Controller, Informer, LeaseClient, MembersClient, RawJson, Replica};
-/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) -> Result<(), informer_tokio::ElectionError> {
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::controller::Controller;
+/// use informer_tokio::election::{LeaseClient, MembersClient, Replica};
+/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) -> Result<(), informer_tokio::election::ElectionError> {
 /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
 /// let own = replica.clone();
 /// let controller = Controller::new(&pods).only(move |key| own.owns(key));
@@ -63,12 +65,6 @@ pub struct Replica {
 }
 
 /// The work of a [`Replica`]: it renews its Lease and lists those of all.
-///
-/// ```
-/// # fn example<C: informer_tokio::LeaseClient, M: informer_tokio::MembersClient>(work: informer_tokio::ReplicaWork<C, M>) {
-/// tokio::spawn(work.run());
-/// # }
-/// ```
 #[must_use = "nothing happens before it runs"]
 pub struct ReplicaWork<C, M> {
     election: Election<C>,
@@ -93,14 +89,6 @@ impl Replica {
     ///
     /// # Errors
     /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could have a key.
-    ///
-    /// ```
-    /// use informer_tokio::{LeaseClient, MembersClient, Replica};
-    /// # fn example(lease: impl LeaseClient, all: impl MembersClient) -> Result<(), informer_tokio::ElectionError> {
-    /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn new<C: LeaseClient, M: MembersClient>(
         lease: C,
         all: M,
@@ -133,7 +121,7 @@ impl Replica {
     /// Tells whether a key is this replica's own, now.
     ///
     /// ```
-    /// # fn example(replica: informer_tokio::Replica) {
+    /// # fn example(replica: informer_tokio::election::Replica) {
     /// if replica.owns(&informer_tokio::Key::new("prod/web")) {
     ///     println!("it is ours");
     /// }
@@ -145,24 +133,12 @@ impl Replica {
     }
 
     /// Tells whether this replica may have keys at all.
-    ///
-    /// ```
-    /// # fn example(replica: informer_tokio::Replica) {
-    /// println!("{}", if replica.is_active() { "at work" } else { "not yet, or no more" });
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_active(&self) -> bool {
         lock(&self.members).is_active(self.timer.now())
     }
 
     /// Returns the names of the replicas that live, with the own one.
-    ///
-    /// ```
-    /// # fn example(replica: informer_tokio::Replica) {
-    /// println!("{}", replica.live().join(", "));
-    /// # }
-    /// ```
     #[must_use]
     pub fn live(&self) -> Vec<String> {
         let members = lock(&self.members);
@@ -172,7 +148,7 @@ impl Replica {
     /// Waits until keys change hands; false where the work has ended.
     ///
     /// ```
-    /// # async fn example(mut replica: informer_tokio::Replica) {
+    /// # async fn example(mut replica: informer_tokio::election::Replica) {
     /// while replica.changed().await {
     ///     println!("{} live", replica.live().len());
     /// }
@@ -184,10 +160,10 @@ impl Replica {
 
     /// Has a controller cut what is another's whenever keys change hands, and begin what is its own, for as long as the
     /// work of the replica runs. The controller keeps to [`owns`](Self::owns) by
-    /// [`Controller::only`](crate::Controller::only).
+    /// [`Controller::only`](crate::controller::Controller::only).
     ///
     /// ```
-    /// # async fn example(replica: informer_tokio::Replica, controller: informer_tokio::ControllerHandle) {
+    /// # async fn example(replica: informer_tokio::election::Replica, controller: informer_tokio::controller::ControllerHandle) {
     /// replica.share(&controller).await;
     /// # }
     /// ```
@@ -203,12 +179,6 @@ impl Replica {
     }
 
     /// Gives its Lease up, so that others need not wait. What it has begun has to be over: stop the controller before.
-    ///
-    /// ```
-    /// # async fn example(replica: informer_tokio::Replica) {
-    /// replica.resign().await;
-    /// # }
-    /// ```
     pub async fn resign(&self) {
         lock(&self.members).resign();
         self.leadership.resign().await;
@@ -217,12 +187,6 @@ impl Replica {
 
 impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
     /// Renews and lists until the replica resigns. Where it is dropped, the replica has no keys when its time is over.
-    ///
-    /// ```
-    /// # async fn example<C: informer_tokio::LeaseClient, M: informer_tokio::MembersClient>(work: informer_tokio::ReplicaWork<C, M>) {
-    /// work.run().await;
-    /// # }
-    /// ```
     pub async fn run(self) {
         let Self {
             election,

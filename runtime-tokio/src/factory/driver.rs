@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::Inner;
+use super::table::Inner;
 use crate::driver::Job;
 
 /// The future that does the work of every informer of a factory.
@@ -16,7 +16,7 @@ use crate::driver::Job;
 /// its own, which belongs to this future and never outlives it.
 ///
 /// ```
-/// # async fn example(builder: informer_tokio::FactoryBuilder) {
+/// # async fn example(builder: informer_tokio::factory::FactoryBuilder) {
 /// let (factory, driver) = builder.build();
 /// tokio::spawn(driver.run());
 /// # }
@@ -36,12 +36,6 @@ impl FactoryDriver {
     }
 
     /// Does the work until the factory is stopped.
-    ///
-    /// ```
-    /// # async fn example(driver: informer_tokio::FactoryDriver) {
-    /// tokio::spawn(driver.run());
-    /// # }
-    /// ```
     pub async fn run(self) {
         let Self {
             inner: end,

@@ -4,21 +4,86 @@ use core::any::TypeId;
 use core::fmt;
 use std::sync::Arc;
 
-use informer_core::{Decode, OwnedResource};
+use informer_core::{Decode, Json, Meta, OwnedResource, Raw, Resource, ResourceError, Typed};
 
-use super::{Factory, InUse, Slot, SlotKey};
-use crate::factory::transport::BoxTransport;
-use crate::informer::Informer;
-use crate::informer::builder::Builder;
+use super::informers::Factory;
+use super::table::{Slot, SlotKey};
+use super::transport::BoxTransport;
+use crate::cache::users::Users;
+use crate::informer::{Builder, Informer, Kind};
+
+impl Factory {
+    /// Returns the informer of all objects of a type: [`Factory::of`] without conditions.
+    ///
+    /// ```
+    /// # use informer_tokio::factory::Factory;
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// # fn example(factory: Factory) {
+    /// let pods = factory.informer::<Pod>();
+    /// # }
+    /// ```
+    pub fn informer<K>(&self) -> Informer<Typed<K>>
+    where
+        K: Kind + Send + Sync + 'static,
+        Json<K>: Decode<Value = Typed<K>>,
+    {
+        self.of::<K>().get()
+    }
+
+    /// Asks for an informer of a resource that has a type.
+    ///
+    /// ```
+    /// # use informer_tokio::factory::Factory;
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// # fn example(factory: Factory) {
+    /// let web = factory.of::<Pod>().namespace("prod").labels("app=web").get();
+    /// # }
+    /// ```
+    pub fn of<K>(&self) -> Request<'_, Json<K>>
+    where
+        K: Kind,
+        Json<K>: Decode<Value = Typed<K>>,
+    {
+        self.with(K::resource().as_ref(), Json::new())
+    }
+
+    /// Asks for an informer of a resource that is known only at run time, kept as bytes: `pods`, or
+    /// `widgets.v1.example.com`.
+    ///
+    /// # Errors
+    /// Fails where the text names no resource.
+    ///
+    /// ```
+    /// # use informer_tokio::factory::Factory;
+    /// # fn example(factory: Factory) -> Result<(), informer_core::ResourceError> {
+    /// let widgets = factory.raw("widgets.v1.example.com")?.get();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn raw(&self, resource: &str) -> Result<Request<'_, Raw>, ResourceError> {
+        Ok(self.with(Resource::parse(resource)?, Raw))
+    }
+
+    /// Asks for an informer of no more than metadata, of a resource that is known only at run time.
+    ///
+    /// # Errors
+    /// Fails where the text names no resource.
+    pub fn metadata(&self, resource: &str) -> Result<Request<'_, Meta>, ResourceError> {
+        Ok(self.with(Resource::parse(resource)?, Meta))
+    }
+
+    /// Asks for an informer of any resource with any decoder. Decoders of the same type and the same
+    /// [`Decode::fingerprint`] count as the same.
+    pub fn with<D: Decode>(&self, resource: Resource<'_>, decode: D) -> Request<'_, D> {
+        Request::new(self, resource.into(), decode)
+    }
+}
 
 /// Asks a [`Factory`] for an informer of a resource: in which namespaces, and with which selectors.
-///
-/// ```
-/// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-/// let mine = factory.raw("pods")?.fields("spec.nodeName=node-1").get();
-/// # Ok(())
-/// # }
-/// ```
 #[must_use = "`get` gives the informer"]
 pub struct Request<'a, D> {
     factory: &'a Factory,
@@ -38,13 +103,6 @@ impl<'a, D: Decode> Request<'a, D> {
     }
 
     /// Limits it to a namespace. Left out, or empty, it is all of them.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-    /// let pods = factory.raw("pods")?.namespace("prod").get();
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn namespace(self, namespace: &str) -> Self {
         self.namespaces([namespace])
     }
@@ -53,13 +111,6 @@ impl<'a, D: Decode> Request<'a, D> {
     ///
     /// # Panics
     /// Where the list is empty.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-    /// let pods = factory.raw("pods")?.namespaces(["prod", "staging"]).get();
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
@@ -72,26 +123,12 @@ impl<'a, D: Decode> Request<'a, D> {
     }
 
     /// Limits it to objects with these labels; the server selects.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-    /// let pods = factory.raw("pods")?.labels("app=web").get();
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn labels(mut self, selector: &str) -> Self {
         self.resource = self.resource.as_ref().labels(selector).into();
         self
     }
 
     /// Limits it to objects with these fields; the server selects.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-    /// let pods = factory.raw("pods")?.fields("spec.nodeName=node-1").get();
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
         self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
         self
@@ -100,13 +137,6 @@ impl<'a, D: Decode> Request<'a, D> {
     /// Returns the informer, which is built where nobody uses it yet or where it has ended.
     ///
     /// It runs while anything uses it: see [`Informer`]. A factory that was stopped gives one that has ended.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) -> Result<(), informer_core::ResourceError> {
-    /// let pods = factory.raw("pods")?.get();
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use = "the watch ends with the last user"]
     pub fn get(self) -> Informer<D::Value>
     where
@@ -135,16 +165,17 @@ impl<'a, D: Decode> Request<'a, D> {
         let (informer, driver) = self.builder().build();
         let number = table.next;
         table.next += 1;
-        let stop = {
+        let end = {
+            let (factory, key) = (Arc::downgrade(inner), key.clone());
             let informer = informer.clone();
-            Box::new(move || informer.stop())
+            move || {
+                informer.stop();
+                if let Some(factory) = factory.upgrade() {
+                    factory.table().remove(&key, number);
+                }
+            }
         };
-        let in_use = Arc::new(InUse {
-            factory: Arc::downgrade(inner),
-            key: key.clone(),
-            number,
-            stop,
-        });
+        let in_use = Arc::new(Users::new(end));
         let slot = Slot {
             number,
             informer: Box::new(informer.clone()),
@@ -165,35 +196,14 @@ impl<'a, D: Decode> Request<'a, D> {
     /// A builder with what was asked for, and what the factory gives to all.
     fn builder(self) -> Builder<BoxTransport, D> {
         let inner = &self.factory.inner;
-        let settings = inner.settings.clone();
         let name = name(&self.resource, &self.namespaces);
         let mut builder = Informer::builder(inner.transport(), self.resource.as_ref(), self.decode)
             .name(name.clone());
         if !self.namespaces.is_empty() {
             builder = builder.namespaces(self.namespaces);
         }
-        if let Some(period) = settings.resync {
-            builder = builder.resync(period);
-        }
-        if let Some(initial) = settings.initial {
-            builder = builder.initial(initial);
-        }
-        if let Some(size) = settings.page_size {
-            builder = builder.page_size(size);
-        }
-        if let Some(bytes) = settings.frame_limit {
-            builder = builder.frame_limit(bytes);
-        }
-        if let Some(backoff) = settings.backoff {
-            builder = builder.backoff(backoff);
-        }
-        if let Some(time) = settings.drain {
-            builder = builder.drain(time);
-        }
-        if settings.client_go {
-            builder = builder.client_go();
-        }
-        if let Some(hear) = settings.on_report {
+        builder.settings = inner.settings.clone();
+        if let Some(hear) = inner.on_report.clone() {
             builder = builder.on_report(move |report| hear(&name, report));
         }
         builder

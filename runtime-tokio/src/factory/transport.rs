@@ -10,13 +10,13 @@ use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
 /// Most programs do not write one: [`boxed!`](crate::boxed!) makes it of any transport. By hand:
 ///
 /// ```
-/// use informer_tokio::{BoxTransport, DynBody, DynTransport, Get, Head, Lost};
+/// use informer_tokio::transport::{BoxTransport, DynBody, DynTransport, Get, Head, Lost};
 ///
 /// #[derive(Clone)]
 /// struct Canned;
 /// struct Piece(Vec<u8>, bool);
 ///
-/// #[informer_tokio::async_trait]
+/// #[informer_tokio::transport::async_trait]
 /// impl DynTransport for Canned {
 ///     async fn send(&mut self, _get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
 ///         let list = br#"{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}"#;
@@ -27,7 +27,7 @@ use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
 ///     }
 /// }
 ///
-/// #[informer_tokio::async_trait]
+/// #[informer_tokio::transport::async_trait]
 /// impl DynBody for Piece {
 ///     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
 ///         // What is lent is kept here until the next call.
@@ -42,8 +42,8 @@ pub trait DynTransport: Send {
     /// Waits until a request can be sent; the default does not wait: [`Transport::ready`].
     ///
     /// ```
-    /// # async fn ask(mut transport: informer_tokio::BoxTransport) {
-    /// use informer_tokio::DynTransport;
+    /// # async fn ask(mut transport: informer_tokio::transport::BoxTransport) {
+    /// use informer_tokio::transport::DynTransport;
     /// // A login that waits for a person counts for no deadline here, as it would in `send`.
     /// DynTransport::ready(&mut transport).await;
     /// # }
@@ -56,8 +56,8 @@ pub trait DynTransport: Send {
     /// Fails where there is no response at all.
     ///
     /// ```
-    /// # async fn ask(mut transport: informer_tokio::BoxTransport) -> Result<(), informer_tokio::Lost> {
-    /// use informer_tokio::{DynTransport, Get};
+    /// # async fn ask(mut transport: informer_tokio::transport::BoxTransport) -> Result<(), informer_tokio::transport::Lost> {
+    /// use informer_tokio::transport::{DynTransport, Get};
     /// let (head, _body) = DynTransport::send(&mut transport, Get::new("/api/v1/pods?limit=1")).await?;
     /// println!("{}", head.status);
     /// # Ok(())
@@ -68,7 +68,7 @@ pub trait DynTransport: Send {
     /// Returns another handle on the same transport, for another informer or another namespace.
     ///
     /// ```
-    /// use informer_tokio::{BoxTransport, DynTransport};
+    /// use informer_tokio::transport::{BoxTransport, DynTransport};
     /// fn two(transport: &BoxTransport) -> Box<dyn DynTransport> {
     ///     transport.fork()
     /// }
@@ -79,7 +79,7 @@ pub trait DynTransport: Send {
 /// The body of a response as an object: what [`Body`] asks for. See [`DynTransport`] for an example.
 ///
 /// ```
-/// async fn length(mut body: Box<dyn informer_tokio::DynBody>) -> Result<usize, informer_tokio::Lost> {
+/// async fn length(mut body: Box<dyn informer_tokio::transport::DynBody>) -> Result<usize, informer_tokio::transport::Lost> {
 ///     let mut length = 0;
 ///     while let Some(chunk) = body.chunk().await? {
 ///         length += chunk.len();
@@ -95,7 +95,7 @@ pub trait DynBody: Send {
     /// Fails where the body ends before its end.
     ///
     /// ```
-    /// # async fn read(body: &mut dyn informer_tokio::DynBody) -> Result<(), informer_tokio::Lost> {
+    /// # async fn read(body: &mut dyn informer_tokio::transport::DynBody) -> Result<(), informer_tokio::transport::Lost> {
     /// let first = body.chunk().await?;
     /// println!("{:?}", first.map(<[u8]>::len));
     /// # Ok(())
@@ -107,7 +107,7 @@ pub trait DynBody: Send {
 /// Why a transport that is an object failed: what the transport's own error says.
 ///
 /// ```
-/// use informer_tokio::{FailureKind, Lost};
+/// use informer_tokio::transport::{FailureKind, Lost};
 /// let lost = Lost::new(FailureKind::Reset, "the modem hung up");
 /// assert_eq!(lost.to_string(), "the modem hung up");
 /// ```
@@ -123,11 +123,6 @@ informer_core::readable_errors!(Lost);
 
 impl Lost {
     /// Makes an error of its class and of a line for a person.
-    ///
-    /// ```
-    /// use informer_tokio::{FailureKind, Lost, TransportError};
-    /// assert_eq!(Lost::new(FailureKind::Dns, "no such host").kind(), FailureKind::Dns);
-    /// ```
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -140,7 +135,7 @@ impl Lost {
     /// Takes over what another transport's error says.
     ///
     /// ```
-    /// use informer_tokio::{FailureKind, Lost};
+    /// use informer_tokio::transport::{FailureKind, Lost};
     /// let lost = Lost::new(FailureKind::TimedOut, "nothing came");
     /// assert_eq!(Lost::of(&lost), lost);
     /// ```
@@ -165,10 +160,11 @@ impl TransportError for Lost {
 
 /// A transport whose type is not known before the program runs: one of several, or one that a plugin brings.
 ///
-/// It costs an allocation for each request and each chunk. A [`Factory`](crate::Factory) uses it.
+/// It costs an allocation for each request and each chunk. A [`Factory`](crate::factory::Factory) uses it.
 ///
 /// ```
-/// use informer_tokio::{BoxTransport, Informer, Raw, Resource, boxed};
+/// use informer_tokio::{Informer, Raw, Resource, boxed};
+/// use informer_tokio::transport::BoxTransport;
 /// # use informer_mock::{FakeServer, Mock, TokioClock};
 /// # fn http() -> informer_mock::MockTransport<FakeServer, TokioClock> { unreachable!() }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -186,7 +182,7 @@ impl BoxTransport {
     /// Boxes a transport that is one by hand. For any other one there is [`boxed!`](crate::boxed!).
     ///
     /// ```
-    /// use informer_tokio::{BoxTransport, DynTransport};
+    /// use informer_tokio::transport::{BoxTransport, DynTransport};
     /// fn choose(chosen: impl DynTransport + 'static) -> BoxTransport {
     ///     BoxTransport::new(chosen)
     /// }
@@ -241,7 +237,7 @@ impl DynTransport for BoxTransport {
 /// The body of a response of a [`BoxTransport`].
 ///
 /// ```
-/// use informer_tokio::{BoxBody, BoxTransport, Get, Lost, Transport};
+/// use informer_tokio::transport::{BoxBody, BoxTransport, Get, Lost, Transport};
 /// async fn ask(mut transport: BoxTransport) -> Result<BoxBody, Lost> {
 ///     Ok(Transport::send(&mut transport, Get::new("/api/v1/pods?limit=1")).await?.1)
 /// }
@@ -269,7 +265,7 @@ impl fmt::Debug for BoxBody {
 /// ```
 /// use informer_mock::{FakeServer, Mock, TokioClock};
 /// let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-/// let transport: informer_tokio::BoxTransport = informer_tokio::boxed!(mock.transport());
+/// let transport: informer_tokio::transport::BoxTransport = informer_tokio::boxed!(mock.transport());
 /// ```
 #[macro_export]
 macro_rules! boxed {
@@ -277,12 +273,18 @@ macro_rules! boxed {
         $crate::__private::erase(
             $transport,
             |transport| {
-                ::std::boxed::Box::pin(async move { $crate::Transport::ready(transport).await })
+                ::std::boxed::Box::pin(async move {
+                    $crate::transport::Transport::ready(transport).await
+                })
             },
             |transport, get| {
-                ::std::boxed::Box::pin(async move { $crate::Transport::send(transport, get).await })
+                ::std::boxed::Box::pin(async move {
+                    $crate::transport::Transport::send(transport, get).await
+                })
             },
-            |body| ::std::boxed::Box::pin(async move { $crate::Body::chunk(body).await }),
+            |body| {
+                ::std::boxed::Box::pin(async move { $crate::transport::Body::chunk(body).await })
+            },
         )
     };
 }

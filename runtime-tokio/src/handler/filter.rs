@@ -3,9 +3,9 @@
 use core::fmt;
 use std::collections::HashSet;
 
+use super::event::Event;
+use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use crate::cache::entry::{Entry, Key};
-use crate::handler::handlers::{AsyncEventHandler, EventHandler, deliver, deliver_async};
-use crate::handler::subscription::Event;
 
 /// A handler that hears only of objects that a predicate keeps, as client-go's `FilteringResourceEventHandler`.
 ///
@@ -31,7 +31,8 @@ impl<V, H> Filter<V, H> {
     /// Makes a handler, of whichever sort, that passes on what `keep` keeps.
     ///
     /// ```
-    /// use informer_tokio::{Entry, EventHandler, Filter, RawJson};
+    /// use informer_tokio::{Entry, RawJson};
+    /// use informer_tokio::handler::{EventHandler, Filter};
     /// fn in_prod(handler: impl EventHandler<RawJson>) -> impl EventHandler<RawJson> {
     ///     Filter::new(|pod: &Entry<RawJson>| pod.namespace() == "prod", handler)
     /// }

@@ -1,142 +1,10 @@
-//! Handlers: user code that is called with what happens.
+//! Handlers made of closures.
 
 use core::fmt;
 
+use super::event_handler::{AsyncEventHandler, EventHandler};
+use super::filter::Filter;
 use crate::cache::entry::Entry;
-use crate::handler::filter::Filter;
-use crate::handler::subscription::Event;
-
-/// Is called with what happens. Every method may be left out.
-///
-/// Calls to one handler come one after another, in order for each object. They should be quick; a slow handler gets
-/// what it missed coalesced by key and holds back nobody. One that blocks its thread is registered with
-/// [`HandlerOptions::blocking`](crate::HandlerOptions::blocking), one that awaits is an [`AsyncEventHandler`]. A panic is
-/// reported, and the handler goes on with the next call.
-///
-/// ```
-/// use informer_tokio::{Entry, EventHandler, Metadata};
-///
-/// struct Counter(usize);
-///
-/// impl EventHandler<Metadata> for Counter {
-///     fn on_add(&mut self, pod: &Entry<Metadata>, is_in_initial_list: bool) {
-///         self.0 += 1;
-///         println!("{pod} is number {}, found at the start: {is_in_initial_list}", self.0);
-///     }
-///     fn on_delete(&mut self, _pod: &Entry<Metadata>, _final_state_unknown: bool) {
-///         self.0 -= 1;
-///     }
-/// }
-/// ```
-pub trait EventHandler<V>: Send + 'static {
-    /// There is a new object.
-    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
-        let _ = (entry, is_in_initial_list);
-    }
-
-    /// An object changed. In a resync both are the same state: [`Entry::is_same_state`].
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
-        let _ = (old, new);
-    }
-
-    /// An object is gone. Where nobody saw it go, `entry` is its last known state.
-    fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
-        let _ = (entry, final_state_unknown);
-    }
-
-    /// The first state is complete, and all of it was told.
-    fn on_synced(&mut self) {}
-}
-
-/// A handler whose calls await: [`EventHandler`] with `async fn`. Every method may be left out.
-///
-/// The next call comes when the one before it is done, so that the order of each object is kept. While one waits,
-/// nobody else does. A panic is reported, and the handler goes on with the next call. Where the informer stops, a call
-/// under way has the time of [`Builder::drain`](crate::Builder::drain) to end.
-///
-/// ```
-/// use informer_tokio::{AsyncEventHandler, Entry, Metadata};
-///
-/// struct Firewall { rules: tokio::sync::mpsc::Sender<String> }
-///
-/// impl AsyncEventHandler<Metadata> for Firewall {
-///     async fn on_add(&mut self, pod: &Entry<Metadata>, _is_in_initial_list: bool) {
-///         let _ = self.rules.send(format!("allow {pod}")).await;
-///     }
-///     async fn on_delete(&mut self, pod: &Entry<Metadata>, _final_state_unknown: bool) {
-///         let _ = self.rules.send(format!("forget {pod}")).await;
-///     }
-/// }
-/// ```
-pub trait AsyncEventHandler<V>: Send + 'static {
-    /// There is a new object.
-    fn on_add(
-        &mut self,
-        entry: &Entry<V>,
-        is_in_initial_list: bool,
-    ) -> impl Future<Output = ()> + Send {
-        let _ = (entry, is_in_initial_list);
-        core::future::ready(())
-    }
-
-    /// An object changed. In a resync both are the same state: [`Entry::is_same_state`].
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) -> impl Future<Output = ()> + Send {
-        let _ = (old, new);
-        core::future::ready(())
-    }
-
-    /// An object is gone. Where nobody saw it go, `entry` is its last known state.
-    fn on_delete(
-        &mut self,
-        entry: &Entry<V>,
-        final_state_unknown: bool,
-    ) -> impl Future<Output = ()> + Send {
-        let _ = (entry, final_state_unknown);
-        core::future::ready(())
-    }
-
-    /// The first state is complete, and all of it was told.
-    fn on_synced(&mut self) -> impl Future<Output = ()> + Send {
-        core::future::ready(())
-    }
-}
-
-/// Calls the method that an event is for.
-pub(crate) fn deliver<V>(handler: &mut impl EventHandler<V>, event: &Event<V>) {
-    match event {
-        Event::Added {
-            entry,
-            is_in_initial_list,
-        } => handler.on_add(entry, *is_in_initial_list),
-        Event::Updated { old, new } => handler.on_update(old, new),
-        Event::Replayed { entry } => handler.on_update(entry, entry),
-        Event::Deleted {
-            entry,
-            final_state_unknown,
-        } => handler.on_delete(entry, *final_state_unknown),
-        Event::Synced => handler.on_synced(),
-    }
-}
-
-/// As [`deliver`], for a handler that awaits.
-pub(crate) async fn deliver_async<V: Send + Sync>(
-    handler: &mut impl AsyncEventHandler<V>,
-    event: &Event<V>,
-) {
-    match event {
-        Event::Added {
-            entry,
-            is_in_initial_list,
-        } => handler.on_add(entry, *is_in_initial_list).await,
-        Event::Updated { old, new } => handler.on_update(old, new).await,
-        Event::Replayed { entry } => handler.on_update(entry, entry).await,
-        Event::Deleted {
-            entry,
-            final_state_unknown,
-        } => handler.on_delete(entry, *final_state_unknown).await,
-        Event::Synced => handler.on_synced().await,
-    }
-}
 
 /// A handler made of closures.
 ///
@@ -163,10 +31,6 @@ type OnNone = Box<dyn FnMut() + Send>;
 
 impl<V> Handlers<V> {
     /// Makes a handler that does nothing.
-    ///
-    /// ```
-    /// let idle = informer_tokio::Handlers::<informer_tokio::RawJson>::new();
-    /// ```
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -177,11 +41,6 @@ impl<V> Handlers<V> {
     }
 
     /// Sets what is done with a new object, and whether it is in the initial list.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, RawJson};
-    /// let handler = Handlers::<RawJson>::new().on_add(|pod, initial| println!("+ {pod} {initial}"));
-    /// ```
     pub fn on_add(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
         self.add = Some(Box::new(f));
         self
@@ -201,22 +60,12 @@ impl<V> Handlers<V> {
     }
 
     /// Sets what is done with a deletion, and whether the final state is unknown.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, RawJson};
-    /// let handler = Handlers::<RawJson>::new().on_delete(|pod, unseen| println!("- {pod} {unseen}"));
-    /// ```
     pub fn on_delete(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
         self.delete = Some(Box::new(f));
         self
     }
 
     /// Sets what is done when all of the first state was told.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, RawJson};
-    /// let handler = Handlers::<RawJson>::new().on_synced(|| println!("from here on it is news"));
-    /// ```
     pub fn on_synced(mut self, f: impl FnMut() + Send + 'static) -> Self {
         self.synced = Some(Box::new(f));
         self
@@ -276,7 +125,8 @@ impl<V: 'static> EventHandler<V> for Handlers<V> {
 /// A handler made of closures that give futures. They get entries of their own, which are cheap to clone.
 ///
 /// ```
-/// use informer_tokio::{AsyncHandlers, RawJson};
+/// use informer_tokio::RawJson;
+/// use informer_tokio::handler::AsyncHandlers;
 /// # async fn ring(who: &str) {}
 ///
 /// let handler = AsyncHandlers::<RawJson>::new()
@@ -296,10 +146,6 @@ type AsyncOnTwo<V> = Box<dyn FnMut(Entry<V>, Entry<V>) -> Called + Send>;
 
 impl<V> AsyncHandlers<V> {
     /// Makes a handler that does nothing.
-    ///
-    /// ```
-    /// let idle = informer_tokio::AsyncHandlers::<informer_tokio::RawJson>::new();
-    /// ```
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -311,7 +157,8 @@ impl<V> AsyncHandlers<V> {
     /// Sets what is done with a new object, and whether it is in the initial list.
     ///
     /// ```
-    /// # use informer_tokio::{AsyncHandlers, RawJson};
+    /// # use informer_tokio::RawJson;
+    /// # use informer_tokio::handler::AsyncHandlers;
     /// let handler = AsyncHandlers::<RawJson>::new().on_add(|pod, _| async move {
     ///     tokio::time::sleep(core::time::Duration::from_secs(1)).await;
     ///     println!("+ {pod}, a second ago");
@@ -328,7 +175,8 @@ impl<V> AsyncHandlers<V> {
     /// Sets what is done with a change: the old state and the new one.
     ///
     /// ```
-    /// # use informer_tokio::{AsyncHandlers, RawJson};
+    /// # use informer_tokio::RawJson;
+    /// # use informer_tokio::handler::AsyncHandlers;
     /// let handler = AsyncHandlers::<RawJson>::new()
     ///     .on_update(|old, pod| async move { println!("{old} was, {pod} is") });
     /// ```
@@ -346,7 +194,8 @@ impl<V> AsyncHandlers<V> {
     /// Sets what is done with a deletion, and whether the final state is unknown.
     ///
     /// ```
-    /// # use informer_tokio::{AsyncHandlers, RawJson};
+    /// # use informer_tokio::RawJson;
+    /// # use informer_tokio::handler::AsyncHandlers;
     /// let handler = AsyncHandlers::<RawJson>::new()
     ///     .on_delete(|pod, unseen| async move { println!("- {pod} {unseen}") });
     /// ```
@@ -361,7 +210,8 @@ impl<V> AsyncHandlers<V> {
     /// Has it called only with what `keep` keeps: see [`Filter`].
     ///
     /// ```
-    /// # use informer_tokio::{AsyncHandlers, RawJson};
+    /// # use informer_tokio::RawJson;
+    /// # use informer_tokio::handler::AsyncHandlers;
     /// let in_prod = AsyncHandlers::<RawJson>::new()
     ///     .on_add(|pod, _| async move { println!("+ {pod}") })
     ///     .filter(|pod| pod.namespace() == "prod");

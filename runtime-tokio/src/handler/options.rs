@@ -3,13 +3,6 @@
 use core::time::Duration;
 
 /// What a handler or a subscription wants.
-///
-/// ```
-/// use core::time::Duration;
-/// use informer_tokio::HandlerOptions;
-///
-/// let options = HandlerOptions::default().name("load-balancer").resync(Duration::from_secs(600));
-/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandlerOptions {
@@ -39,10 +32,6 @@ impl Default for HandlerOptions {
 
 impl HandlerOptions {
     /// Sets its name in reports and in the informer's health.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::HandlerOptions::default().name("dns").name, "dns");
-    /// ```
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -50,11 +39,6 @@ impl HandlerOptions {
     }
 
     /// Sets how often every object is replayed to it; zero is never. Less than a second is raised to a second.
-    ///
-    /// ```
-    /// # use core::time::Duration;
-    /// let hourly = informer_tokio::HandlerOptions::default().resync(Duration::from_secs(3600));
-    /// ```
     #[must_use]
     pub const fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(Some(period));
@@ -62,10 +46,6 @@ impl HandlerOptions {
     }
 
     /// Sets how many notifications may wait before they are coalesced by key. The default is 4,096.
-    ///
-    /// ```
-    /// let patient = informer_tokio::HandlerOptions::default().backlog(100_000);
-    /// ```
     #[must_use]
     pub const fn backlog(mut self, limit: usize) -> Self {
         self.backlog = limit;
@@ -75,7 +55,7 @@ impl HandlerOptions {
     /// Sets whether objects that a relist brought again unchanged are told.
     ///
     /// ```
-    /// let as_client_go = informer_tokio::HandlerOptions::default().unchanged(true);
+    /// let as_client_go = informer_tokio::handler::HandlerOptions::default().unchanged(true);
     /// ```
     #[must_use]
     pub const fn unchanged(mut self, tell: bool) -> Self {
@@ -85,10 +65,6 @@ impl HandlerOptions {
 
     /// Says that its calls block their thread: they are made on tokio's threads for blocking work, and hold up none of
     /// those that run everything else. It has no meaning for a handler that awaits, nor for a subscription.
-    ///
-    /// ```
-    /// let writes_to_disk = informer_tokio::HandlerOptions::default().blocking(true);
-    /// ```
     #[must_use]
     pub const fn blocking(mut self, blocks: bool) -> Self {
         self.blocking = blocks;

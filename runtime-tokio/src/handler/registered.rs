@@ -6,23 +6,23 @@ use std::sync::Arc;
 use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId, Phase, Problem, Report};
 use tokio::sync::watch;
 
+use super::event::Event;
+use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
+use super::options::HandlerOptions;
 use crate::cache::entry::{Key, Shared};
 use crate::cache::listener::Seat;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, METRICS};
+use crate::cache::users::Users;
 use crate::driver::Job;
-use crate::factory::InUse;
-use crate::handler::handlers::{AsyncEventHandler, EventHandler, deliver, deliver_async};
-use crate::handler::options::HandlerOptions;
-use crate::handler::subscription::Event;
+use crate::health::Lag;
 use crate::health::error::Ended;
-use crate::health::snapshot::Lag;
 
 /// A registered handler. Dropping the handle leaves the handler registered.
 ///
 /// ```
 /// use informer_tokio::{Handlers, Informer, RawJson};
-/// # async fn example(pods: Informer<RawJson>) -> Result<(), informer_tokio::Ended> {
+/// # async fn example(pods: Informer<RawJson>) -> Result<(), informer_tokio::informer::Ended> {
 /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
 /// handle.synced().await?; // It has been called with everything there is.
 /// handle.remove();
@@ -48,12 +48,6 @@ struct Progress {
 impl<V> HandlerHandle<V> {
     /// Removes the handler. A call that is under way ends; what still waits for it is dropped, and reported. Removing
     /// it again does nothing.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
-    /// handle.remove();
-    /// # }
-    /// ```
     pub fn remove(&self) {
         let count = self.inner.leave(self.id);
         report_undelivered(&self.inner, &self.seat.name, count);
@@ -65,7 +59,7 @@ impl<V> HandlerHandle<V> {
     /// within the handler.
     ///
     /// ```
-    /// # async fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// # async fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
     /// handle.remove();
     /// handle.removed().await;
     /// # }
@@ -80,24 +74,12 @@ impl<V> HandlerHandle<V> {
     }
 
     /// Returns the handler's name.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
-    /// println!("{}: {:?}", handle.name(), handle.lag());
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.seat.name
     }
 
     /// Tells whether the handler has been called with the whole first state.
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
-    /// println!("{}", if handle.is_synced() { "it knows all" } else { "not yet" });
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.progress.borrow().synced
@@ -107,13 +89,6 @@ impl<V> HandlerHandle<V> {
     ///
     /// # Errors
     /// Fails where it is removed, or the driver ends, before that.
-    ///
-    /// ```
-    /// # async fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) -> Result<(), informer_tokio::Ended> {
-    /// handle.synced().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn synced(&self) -> Result<(), Ended> {
         match self
             .progress
@@ -129,7 +104,7 @@ impl<V> HandlerHandle<V> {
     /// Returns how far the handler is behind.
     ///
     /// ```
-    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+    /// # fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
     /// if handle.lag().behind > core::time::Duration::from_secs(60) {
     ///     println!("{} has been late for a minute", handle.name());
     /// }
@@ -145,12 +120,6 @@ impl<V> HandlerHandle<V> {
     }
 
     /// Returns how many notifications wait for the handler: [`Lag::pending`].
-    ///
-    /// ```
-    /// # fn example(handle: informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
-    /// println!("{} wait", handle.pending());
-    /// # }
-    /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
         self.lag().pending
@@ -168,7 +137,7 @@ impl<V> fmt::Debug for HandlerHandle<V> {
 
 /// Registers a handler; returns its handle, and its loop for the driver to run.
 pub(crate) fn register<V: Send + Sync + 'static>(
-    (inner, in_use): (Arc<Inner<V>>, Option<Arc<InUse>>),
+    (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl EventHandler<V>,
@@ -184,7 +153,7 @@ pub(crate) fn register<V: Send + Sync + 'static>(
 
 /// As [`register`], for a handler that awaits.
 pub(crate) fn register_async<V: Send + Sync + 'static>(
-    (inner, in_use): (Arc<Inner<V>>, Option<Arc<InUse>>),
+    (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
     config: ListenerConfig,
     options: &HandlerOptions,
     handler: impl AsyncEventHandler<V>,
@@ -195,7 +164,7 @@ pub(crate) fn register_async<V: Send + Sync + 'static>(
 
 fn join<V>(
     inner: Arc<Inner<V>>,
-    in_use: Option<Arc<InUse>>,
+    in_use: Option<Arc<Users>>,
     config: ListenerConfig,
     options: &HandlerOptions,
 ) -> (HandlerHandle<V>, Running<V>) {
@@ -248,7 +217,7 @@ struct Running<V> {
     progress: Arc<watch::Sender<Progress>>,
     events: Vec<CoreEvent<Key, Shared<V>>>,
     /// A handler counts as a user of a shared informer until it is removed, whatever becomes of its handle.
-    _in_use: Option<Arc<InUse>>,
+    _in_use: Option<Arc<Users>>,
 }
 
 /// Stops a batch of calls on another thread where the task that waits for it is dropped.

@@ -3,13 +3,13 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::health::snapshot::Trouble;
+use crate::health::Trouble;
 
 /// The driver has ended, so nothing more will come.
 ///
 /// ```
 /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-/// if let Err(informer_tokio::Ended { .. }) = pods.synced().await {
+/// if let Err(informer_tokio::informer::Ended { .. }) = pods.synced().await {
 ///     println!("nobody spawned the driver, or it was dropped");
 /// }
 /// # }
@@ -25,7 +25,7 @@ informer_core::readable_errors!(Ended);
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_tokio::StillUnsynced;
+/// use informer_tokio::informer::StillUnsynced;
 /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
 /// match pods.synced_within(Duration::from_secs(30)).await {
 ///     Ok(()) => println!("all there"),
@@ -59,7 +59,7 @@ informer_core::readable_errors!(StillUnsynced);
 /// Something that is not synced, and why.
 ///
 /// ```
-/// # async fn example(factory: informer_tokio::Factory) {
+/// # async fn example(factory: informer_tokio::factory::Factory) {
 /// if let Err(error) = factory.synced_within(core::time::Duration::from_secs(30)).await {
 ///     for missing in &error.missing {
 ///         println!("{}: {}", missing.name, missing.reason);
@@ -89,7 +89,7 @@ impl fmt::Display for Missing {
 /// See [`Missing`] for an example.
 ///
 /// ```
-/// # fn example(error: informer_tokio::NotSynced) {
+/// # fn example(error: informer_tokio::informer::NotSynced) {
 /// println!("{error}"); // not synced after 30s: pods.v1: list: the server answered 403 …; nodes.v1: …
 /// # }
 /// ```

@@ -1,6 +1,10 @@
-//! The state of an informer: what its sources report, and what users read of it.
+//! The state of an informer, for people and probes: what it does, what went wrong, and what to do about it.
 
 mod advice;
 pub(crate) mod error;
-pub(crate) mod snapshot;
+mod snapshot;
 pub(crate) mod source;
+
+pub use informer_core::{DriftKind, Level, Phase, Problem, Report};
+
+pub use snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};

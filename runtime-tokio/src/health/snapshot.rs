@@ -60,7 +60,7 @@ pub struct Health {
     /// For how long the watch that is under way has been open; of several the youngest.
     #[serde(serialize_with = "opt_seconds", rename = "watch_age_seconds")]
     pub watch_age: Option<Duration>,
-    /// How many [audits](crate::AuditConfig) have come to their end.
+    /// How many [audits](crate::informer::AuditConfig) have come to their end.
     pub audits: u64,
     /// How long ago the last one did; of several sources the one for which that is longest ago. `None` where one of them
     /// had none yet.
@@ -116,11 +116,6 @@ impl Health {
 }
 
 /// What an informer, or one source of it, is about.
-///
-/// ```
-/// use informer_tokio::State;
-/// assert_eq!(State::Watching.to_string(), "watching");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -145,10 +140,6 @@ pub enum State {
 
 impl State {
     /// Returns the state as a word that does not change between versions.
-    ///
-    /// ```
-    /// assert_eq!(informer_tokio::State::NotStarted.as_str(), "not-started");
-    /// ```
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -184,7 +175,7 @@ impl fmt::Display for State {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Trouble {
-    /// Its class: a word that does not change between versions, as in [`Report::class`](crate::Report::class).
+    /// Its class: a word that does not change between versions, as in [`Report::class`](crate::health::Report::class).
     pub class: &'static str,
     /// What was being done: `list`, `watch`, `streaming list`, `cache` or `handler`.
     pub phase: &'static str,
@@ -290,7 +281,7 @@ pub struct HandlerHealth {
 /// How far a handler or a subscription is behind.
 ///
 /// ```
-/// # fn show(handle: &informer_tokio::HandlerHandle<informer_tokio::RawJson>) {
+/// # fn show(handle: &informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
 /// let lag = handle.lag();
 /// println!("{} wait, the oldest for {:?}; {} were merged", lag.pending, lag.behind, lag.merged);
 /// # }

@@ -7,7 +7,7 @@ use informer_core::{Activity, Level, OwnedResource, Phase, Report};
 use tokio::time::Instant;
 
 use super::advice;
-use crate::health::snapshot::{SourceHealth, State, Trouble};
+use crate::health::{SourceHealth, State, Trouble};
 
 /// What one source, the list and watch of a namespace, is about.
 #[derive(Debug)]

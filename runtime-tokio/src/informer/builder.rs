@@ -6,8 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    AuditConfig, BackoffConfig, CacheConfig, Decode, Initial, Json, Meta, OwnedResource,
-    ReflectorConfig, Report, Resource, Shard, Transport, Typed,
+    AuditConfig, CacheConfig, Decode, Json, Meta, OwnedResource, ReflectorConfig, Report, Resource,
+    Shard, Transport, Typed,
 };
 use tokio::sync::mpsc;
 
@@ -16,7 +16,7 @@ use crate::cache::shared::{Inner, OnReport, OnVersion};
 use crate::driver::journal::Journal;
 use crate::driver::{Audits, Driver, Transports, Work};
 use crate::informer::Informer;
-use crate::informer::kind::Kind;
+use crate::informer::Kind;
 
 /// Collects what an informer should be.
 ///
@@ -46,28 +46,84 @@ pub struct Builder<T, D: Decode> {
     audit: Option<AuditConfig>,
     /// Makes transports of one, where more than one is needed.
     copy: Option<fn(&T) -> T>,
-    config: ReflectorConfig,
+    pub(crate) settings: Settings,
     name: Option<String>,
     seed: Option<u64>,
-    resync: Option<Duration>,
     indexes: Vec<(String, IndexFn<D::Value>)>,
     on_report: Option<OnReport>,
     on_version: Option<OnVersion>,
-    drain: Duration,
     decoders: Option<usize>,
     journal: Option<Journal>,
 }
 
+/// What a builder and a factory set for an informer alike.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) config: ReflectorConfig,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) drain: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config: ReflectorConfig::default(),
+            resync: None,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The methods of a builder that has [`Settings`].
+macro_rules! settings_methods {
+    () => {
+        /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
+        pub const fn initial(mut self, initial: ::informer_core::Initial) -> Self {
+            self.settings.config.initial = initial;
+            self
+        }
+
+        /// Sets how many objects a page of a list has.
+        pub const fn page_size(mut self, size: u32) -> Self {
+            self.settings.config.page_size = Some(size);
+            self
+        }
+
+        /// Sets how often every object is replayed to handlers that do not say otherwise. A resync asks no API server.
+        pub const fn resync(mut self, period: ::core::time::Duration) -> Self {
+            self.settings.resync = Some(period);
+            self
+        }
+
+        /// Sets how many bytes one object may have; a larger one is reported and skipped. The default is 16 MiB.
+        pub const fn frame_limit(mut self, bytes: usize) -> Self {
+            self.settings.config.frame_limit = bytes;
+            self
+        }
+
+        /// Sets how the delays between attempts grow.
+        pub const fn backoff(mut self, backoff: ::informer_core::BackoffConfig) -> Self {
+            self.settings.config.backoff = backoff;
+            self
+        }
+
+        /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
+        pub const fn client_go(mut self) -> Self {
+            self.settings.config.client_go = true;
+            self
+        }
+
+        /// Sets how long handlers get to deliver what is pending when the informer stops. The default is 10 seconds.
+        pub const fn drain(mut self, time: ::core::time::Duration) -> Self {
+            self.settings.drain = time;
+            self
+        }
+    };
+}
+pub(crate) use settings_methods;
+
 impl Informer<()> {
     /// Starts an informer of any resource, with a decoder that says what is kept of each object.
-    ///
-    /// ```
-    /// use informer_tokio::{Informer, Raw, Resource};
-    /// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::ResourceError> {
-    /// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw).build();
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn builder<T, D: Decode>(transport: T, resource: Resource<'_>, decode: D) -> Builder<T, D> {
         Builder {
             transport,
@@ -77,14 +133,12 @@ impl Informer<()> {
             shards: Vec::new(),
             audit: None,
             copy: None,
-            config: ReflectorConfig::default(),
+            settings: Settings::default(),
             name: None,
             seed: None,
-            resync: None,
             indexes: Vec::new(),
             on_report: None,
             on_version: None,
-            drain: Duration::from_secs(10),
             decoders: None,
             journal: None,
         }
@@ -128,13 +182,6 @@ impl<K: Kind> Informer<K> {
 
 impl<T, D: Decode> Builder<T, D> {
     /// Limits it to a namespace. Left out, or empty, it is all of them.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.namespace("prod");
-    /// # }
-    /// ```
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
@@ -146,13 +193,6 @@ impl<T, D: Decode> Builder<T, D> {
     ///
     /// # Panics
     /// Where the list is empty: that is more likely a mistake than the wish for nothing, or for everything.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, BoxTransport, Raw};
-    /// # fn example(builder: Builder<BoxTransport, Raw>) {
-    /// builder.namespaces(["prod", "staging"]);
-    /// # }
-    /// ```
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
     where
         T: Clone,
@@ -182,7 +222,9 @@ impl<T, D: Decode> Builder<T, D> {
     /// Where there are none: that is more likely a mistake than the wish for nothing, or for everything.
     ///
     /// ```
-    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// # use informer_tokio::Raw;
+    /// # use informer_tokio::informer::Builder;
+    /// # use informer_tokio::transport::BoxTransport;
     /// use informer_core::{Shard, ShardBy};
     /// # fn example(builder: Builder<BoxTransport, Raw>) {
     /// builder.shards((0..4).filter_map(|index| Shard::of(ShardBy::Uid, index, 4)));
@@ -204,15 +246,6 @@ impl<T, D: Decode> Builder<T, D> {
     /// differs for good: an object whose deletion a faulty server never told of, say. Each difference is a report of the
     /// class `drift`, and handlers hear of what the repair changes. Left out, it does not, and such an object stays: see
     /// `docs/AUDIT.md`.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_tokio::AuditConfig;
-    /// # use informer_tokio::{Builder, BoxTransport, Raw};
-    /// # fn example(builder: Builder<BoxTransport, Raw>) {
-    /// builder.audit(AuditConfig::new(Duration::from_secs(3600)));
-    /// # }
-    /// ```
     pub fn audit(mut self, config: AuditConfig) -> Self
     where
         T: Clone,
@@ -223,23 +256,18 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Limits it to objects with these labels; the server selects.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.labels("app=web,tier in (front,back)");
-    /// # }
-    /// ```
     pub fn labels(mut self, selector: &str) -> Self {
         self.resource = self.resource.as_ref().labels(selector).into();
         self
     }
 
-    /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::FieldSelector); the server
+    /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::selector::FieldSelector); the server
     /// selects.
     ///
     /// ```
-    /// # use informer_tokio::{Builder, FieldSelector, Raw};
+    /// # use informer_tokio::Raw;
+    /// # use informer_tokio::informer::Builder;
+    /// # use informer_tokio::selector::FieldSelector;
     /// # fn example<T>(builder: Builder<T, Raw>, node: &str) {
     /// let builder = builder.fields("status.phase!=Failed");
     /// builder.fields(FieldSelector::new().is("spec.nodeName", node));
@@ -251,93 +279,14 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Names it in logs and reports. Left out, it is named by its resource.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.name("pods of the node");
-    /// # }
-    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.initial(informer_tokio::Initial::List);
-    /// # }
-    /// ```
-    pub const fn initial(mut self, initial: Initial) -> Self {
-        self.config.initial = initial;
-        self
-    }
-
-    /// Sets how many objects a page of a list has.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.page_size(1000);
-    /// # }
-    /// ```
-    pub const fn page_size(mut self, size: u32) -> Self {
-        self.config.page_size = Some(size);
-        self
-    }
-
-    /// Sets how often every object is replayed to handlers that do not say otherwise. A resync asks no API server.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.resync(core::time::Duration::from_secs(600));
-    /// # }
-    /// ```
-    pub const fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
-        self
-    }
-
-    /// Sets how many bytes one object may have; a larger one is reported and skipped. The default is 16 MiB.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.frame_limit(1024 * 1024);
-    /// # }
-    /// ```
-    pub const fn frame_limit(mut self, bytes: usize) -> Self {
-        self.config.frame_limit = bytes;
-        self
-    }
-
-    /// Sets how the delays between attempts grow.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// let mut slow = informer_core::BackoffConfig::default();
-    /// slow.cap = core::time::Duration::from_secs(600);
-    /// builder.backoff(slow);
-    /// # }
-    /// ```
-    pub const fn backoff(mut self, backoff: BackoffConfig) -> Self {
-        self.config.backoff = backoff;
-        self
-    }
+    settings_methods!();
 
     /// Sets the seed of what is random in it: jitter and the time for which watches are asked.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.seed(1);
-    /// # }
-    /// ```
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -349,41 +298,8 @@ impl<T, D: Decode> Builder<T, D> {
     ///
     /// They are threads of the runtime for blocking work, taken while there is something to do; the order of what is
     /// told does not depend on them. A decoder says by [`Decode::is_costly`] whether it is worth it.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.decoders(0);
-    /// # }
-    /// ```
     pub const fn decoders(mut self, threads: usize) -> Self {
         self.decoders = Some(threads);
-        self
-    }
-
-    /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.client_go();
-    /// # }
-    /// ```
-    pub const fn client_go(mut self) -> Self {
-        self.config.client_go = true;
-        self
-    }
-
-    /// Sets how long handlers get to deliver what is pending when the informer stops. The default is 10 seconds.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.drain(core::time::Duration::from_secs(60));
-    /// # }
-    /// ```
-    pub const fn drain(mut self, time: Duration) -> Self {
-        self.drain = time;
         self
     }
 
@@ -393,14 +309,6 @@ impl<T, D: Decode> Builder<T, D> {
     ///
     /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be used is done without:
     /// both are reported, with the classes `journal-refused` and `journal`.
-    ///
-    /// ```
-    /// use informer_tokio::Journal;
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.journal(Journal::file("/var/lib/gateway/pods").cluster("edge-7"));
-    /// # }
-    /// ```
     pub fn journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
@@ -412,7 +320,8 @@ impl<T, D: Decode> Builder<T, D> {
     /// Where the name is taken already; `namespace` always is.
     ///
     /// ```
-    /// use informer_tokio::{Builder, Json};
+    /// use informer_tokio::Json;
+    /// use informer_tokio::informer::Builder;
     /// #[derive(serde::Deserialize)]
     /// struct Pod { node: Option<String> }
     /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
@@ -441,7 +350,8 @@ impl<T, D: Decode> Builder<T, D> {
     /// Where the name is taken already; `namespace` always is.
     ///
     /// ```
-    /// use informer_tokio::{Builder, Json};
+    /// use informer_tokio::Json;
+    /// use informer_tokio::informer::Builder;
     /// #[derive(serde::Deserialize)]
     /// struct Pod { node: Option<String> }
     /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
@@ -464,26 +374,12 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Has `hear` called with every report: what failed, what was skipped, and what will be tried next.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.on_report(|report| println!("{report}"));
-    /// # }
-    /// ```
     pub fn on_report(mut self, hear: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
         self.on_report = Some(Arc::new(hear));
         self
     }
 
     /// Has `hear` called with every resourceVersion that is reached, bookmarks included, after the cache shows it.
-    ///
-    /// ```
-    /// # use informer_tokio::{Builder, Raw};
-    /// # fn example<T>(builder: Builder<T, Raw>) {
-    /// builder.on_version(|version| println!("at {version}"));
-    /// # }
-    /// ```
     pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_version = Some(Arc::new(hear));
         self
@@ -492,7 +388,9 @@ impl<T, D: Decode> Builder<T, D> {
     /// Makes the handle and the driver. Nothing happens before the driver runs.
     ///
     /// ```
-    /// # use informer_tokio::{Builder, BoxTransport, Raw};
+    /// # use informer_tokio::Raw;
+    /// # use informer_tokio::informer::Builder;
+    /// # use informer_tokio::transport::BoxTransport;
     /// # async fn example(builder: Builder<BoxTransport, Raw>) {
     /// let (pods, driver) = builder.build();
     /// tokio::spawn(driver.run());
@@ -503,7 +401,8 @@ impl<T, D: Decode> Builder<T, D> {
     where
         T: Transport,
     {
-        let mut config = if self.config.client_go {
+        let settings = self.settings;
+        let mut config = if settings.config.client_go {
             CacheConfig::client_go()
         } else {
             CacheConfig::default()
@@ -540,7 +439,12 @@ impl<T, D: Decode> Builder<T, D> {
         inner.set_indexes(indexes);
         let inner = Arc::new(inner);
         let (jobs, queue) = mpsc::unbounded_channel();
-        let informer = Informer::new(Arc::clone(&inner), jobs, self.resync, self.config.client_go);
+        let informer = Informer::new(
+            Arc::clone(&inner),
+            jobs,
+            settings.resync,
+            settings.config.client_go,
+        );
         // There is a copy where more than one is needed: whatever asks for more sets it.
         let copies = |count: usize| (0..count).filter_map(|_| Some(self.copy?(&self.transport)));
         let audits = self.audit.map(|config| Audits {
@@ -554,9 +458,9 @@ impl<T, D: Decode> Builder<T, D> {
             transports,
             decode: self.decode,
             decoders: self.decoders,
-            config: self.config,
+            config: settings.config,
             seed,
-            drain: self.drain,
+            drain: settings.drain,
             journal: self.journal,
         };
         let driver = Driver::new(inner, work, queue);

@@ -9,7 +9,8 @@ use informer_core::OwnedResource;
 /// [`kind!`](crate::kind!) is the one line that is needed, or, by hand:
 ///
 /// ```
-/// use informer_tokio::{Kind, OwnedResource, Resource};
+/// use informer_tokio::{Kind, Resource};
+/// use informer_tokio::informer::OwnedResource;
 ///
 /// struct Widget;
 /// impl Kind for Widget {
@@ -64,7 +65,7 @@ macro_rules! kind {
     };
     ($type:ty, $api_version:expr, $plural:expr, $kind:expr $(,)?) => {
         impl $crate::Kind for $type {
-            fn resource() -> $crate::OwnedResource {
+            fn resource() -> $crate::informer::OwnedResource {
                 let api_version: &str = $api_version;
                 let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
                 $crate::Resource::new(group, version, $plural)

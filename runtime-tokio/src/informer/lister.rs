@@ -7,7 +7,7 @@ use informer_core::{IndexError, LabelSelector, View};
 
 use crate::cache::entry::{Entry, labels_of};
 use crate::cache::shared::Inner;
-use crate::factory::InUse;
+use crate::cache::users::Users;
 
 /// Reads the cache of an informer: it never asks the API server, and never waits for the network or for a parse.
 ///
@@ -20,20 +20,14 @@ use crate::factory::InUse;
 /// }
 /// # }
 /// ```
-pub struct Lister<V>(Arc<Inner<V>>, Option<Arc<InUse>>);
+pub struct Lister<V>(Arc<Inner<V>>, Option<Arc<Users>>);
 
 impl<V> Lister<V> {
-    pub(crate) const fn new(inner: Arc<Inner<V>>, in_use: Option<Arc<InUse>>) -> Self {
+    pub(crate) const fn new(inner: Arc<Inner<V>>, in_use: Option<Arc<Users>>) -> Self {
         Self(inner, in_use)
     }
 
     /// Returns an object by namespace and name; the namespace is empty for a resource without namespaces.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// let web = pods.get("prod", "web");
-    /// # }
-    /// ```
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<V>> {
         if namespace.is_empty() {
@@ -43,12 +37,6 @@ impl<V> Lister<V> {
     }
 
     /// Returns an object by its key: `namespace/name`, or `name`.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// let web = pods.get_by_key("prod/web");
-    /// # }
-    /// ```
     #[must_use]
     pub fn get_by_key(&self, key: &str) -> Option<Entry<V>> {
         let cache = self.0.cache();
@@ -57,12 +45,6 @@ impl<V> Lister<V> {
     }
 
     /// Returns all objects, in no particular order.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// println!("{}", pods.list().len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn list(&self) -> Vec<Entry<V>> {
         let cache = self.0.cache();
@@ -76,12 +58,6 @@ impl<V> Lister<V> {
     }
 
     /// Returns the objects of a namespace, in no particular order.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// println!("{}", pods.list_in("prod").len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Entry<V>> {
         // The index by namespace is always there.
@@ -93,13 +69,6 @@ impl<V> Lister<V> {
     ///
     /// # Errors
     /// An index that does not exist is an error; a value that nobody has is not.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) -> Result<(), informer_tokio::IndexError> {
-    /// let on_n1 = pods.by_index("node", "n1")?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<V>>, IndexError> {
         let cache = self.0.cache();
         let found = cache.by_index(name, value)?;
@@ -109,12 +78,6 @@ impl<V> Lister<V> {
     }
 
     /// Returns the values that objects have in an index, once each, in no particular order.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// println!("{:?}", pods.index_values("node"));
-    /// # }
-    /// ```
     #[must_use]
     pub fn index_values(&self, name: &str) -> Vec<String> {
         let mut values = Vec::new();
@@ -125,24 +88,12 @@ impl<V> Lister<V> {
     }
 
     /// Returns how many objects there are.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// println!("{}", pods.len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.cache().len()
     }
 
     /// Tells whether there are none.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
-    /// println!("{}", if pods.is_empty() { "none" } else { "some" });
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -154,7 +105,8 @@ impl<V: View> Lister<V> {
     /// an object has none.
     ///
     /// ```
-    /// use informer_tokio::{LabelSelector, Lister, RawJson};
+    /// use informer_tokio::{Lister, RawJson};
+    /// use informer_tokio::selector::LabelSelector;
     /// # fn find(pods: Lister<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
     /// let web = pods.select(&LabelSelector::parse("app=web,tier in (front,back)")?);
     /// # Ok(())
@@ -166,13 +118,6 @@ impl<V: View> Lister<V> {
     }
 
     /// Returns the objects of a namespace whose labels match a selector, in no particular order.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let web = pods.select_in("prod", &informer_tokio::LabelSelector::parse("app=web")?);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn select_in(&self, namespace: &str, selector: &LabelSelector) -> Vec<Entry<V>> {
         matching(self.list_in(namespace), selector)

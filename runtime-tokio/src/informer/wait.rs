@@ -6,15 +6,16 @@ use core::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::Instant;
 
-use crate::handler::registered::HandlerHandle;
+use crate::handler::HandlerHandle;
+use crate::health::Trouble;
 use crate::health::error::{Ended, Missing, NotSynced};
-use crate::health::snapshot::Trouble;
 use crate::informer::Informer;
 
 /// Something that is synced sooner or later: an informer, or a handler that has been called with all there is.
 ///
 /// ```
-/// use informer_tokio::{HasSynced, Informer, RawJson};
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::informer::HasSynced;
 /// fn waits_for(pods: &Informer<RawJson>) -> Vec<&dyn HasSynced> {
 ///     vec![pods]
 /// }
@@ -77,8 +78,9 @@ impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_tokio::{Informer, RawJson, wait_for_sync};
-/// # async fn example(pods: Informer<RawJson>, nodes: Informer<RawJson>) -> Result<(), informer_tokio::NotSynced> {
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::informer::wait_for_sync;
+/// # async fn example(pods: Informer<RawJson>, nodes: Informer<RawJson>) -> Result<(), informer_tokio::informer::NotSynced> {
 /// wait_for_sync(Duration::from_secs(30), [&pods as _, &nodes as _]).await?;
 /// # Ok(())
 /// # }

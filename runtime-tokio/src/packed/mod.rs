@@ -25,13 +25,14 @@ const KEPT_BYTES: usize = 128 << 10;
 /// often looked for is faster. A clone has the same dictionary.
 ///
 /// ```
-/// use informer_tokio::{Decode, Packed, RawObject};
+/// use informer_tokio::Packed;
+/// use informer_tokio::decode::{Decode, RawObject};
 ///
 /// let json = br#"{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
 /// let kept = Packed::new().decode(&RawObject::parse(json))?;
 /// assert_eq!(kept.unpack()?.bytes(), json);
 /// assert_eq!(kept.string_at(&["spec", "nodeName"])?.as_deref(), Some("n1"));
-/// # Ok::<(), informer_tokio::PackError>(())
+/// # Ok::<(), informer_tokio::decode::PackError>(())
 /// ```
 #[derive(Clone)]
 pub struct Packed {
@@ -53,20 +54,12 @@ struct Dictionary {
 
 impl Packed {
     /// Makes a decoder that packs at level 1.
-    ///
-    /// ```
-    /// let decoder = informer_tokio::Packed::new();
-    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_level(1)
     }
 
     /// Makes a decoder that packs at another level of zstd, from 1 to 22: higher ones take much more time for little.
-    ///
-    /// ```
-    /// let decoder = informer_tokio::Packed::with_level(3);
-    /// ```
     #[must_use]
     pub fn with_level(level: i32) -> Self {
         Self {
@@ -82,7 +75,8 @@ impl Packed {
     /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
     ///
     /// ```
-    /// use informer_tokio::{Packed, Prune};
+    /// use informer_tokio::Packed;
+    /// use informer_tokio::decode::Prune;
     /// let decoder = Packed::new().prune(Prune::NOISE);
     /// ```
     #[must_use]
@@ -108,7 +102,7 @@ impl fmt::Debug for Packed {
 /// Why an object could not be packed or unpacked.
 ///
 /// ```
-/// use informer_tokio::{PackError, PackedJson};
+/// use informer_tokio::decode::{PackError, PackedJson};
 /// fn replicas(deployment: &PackedJson) -> Result<u64, PackError> {
 ///     let whole: serde_json::Value = deployment.decode()?;
 ///     Ok(whole["spec"]["replicas"].as_u64().unwrap_or(1))
@@ -265,7 +259,8 @@ impl Dictionary {
 /// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
 ///
 /// ```
-/// use informer_tokio::{Entry, PackedJson};
+/// use informer_tokio::Entry;
+/// use informer_tokio::decode::PackedJson;
 /// fn show(pod: &Entry<PackedJson>) {
 ///     println!("{} runs on {:?}", pod.key(), pod.string_at(&["spec", "nodeName"]));
 /// }
@@ -279,12 +274,6 @@ pub struct PackedJson {
 
 impl PackedJson {
     /// Returns how many bytes it takes, without its part of the dictionary.
-    ///
-    /// ```
-    /// # fn example(pod: &informer_tokio::PackedJson) {
-    /// println!("{} bytes", pod.packed_len());
-    /// # }
-    /// ```
     #[must_use]
     pub const fn packed_len(&self) -> usize {
         self.packed.len()
@@ -294,13 +283,6 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
-    ///
-    /// ```
-    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
-    /// println!("{}", String::from_utf8_lossy(pod.unpack()?.bytes()));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn unpack(&self) -> Result<RawJson, PackError> {
         self.read(RawJson::new)
     }
@@ -309,13 +291,6 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
-    ///
-    /// ```
-    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
-    /// println!("{} bytes of JSON", pod.read(<[u8]>::len)?);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
         // `read` may unpack another object, with another opener.
         OPENERS.lend(|opener| {
@@ -339,13 +314,6 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where what was packed is damaged.
-    ///
-    /// ```
-    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
-    /// println!("it is {:?}", pod.string_at(&["status", "phase"])?);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
         self.read(|whole| {
             let text = json::value_at(whole, path).and_then(json::as_str);
@@ -357,13 +325,6 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails where the object is not of the type, or what was packed is damaged.
-    ///
-    /// ```
-    /// # fn example(pod: &informer_tokio::PackedJson) -> Result<(), informer_tokio::PackError> {
-    /// let pod: serde_json::Value = pod.decode()?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, PackError> {
         Ok(self.read(|json| serde_json::from_slice(json))??)
     }

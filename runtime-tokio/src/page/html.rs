@@ -4,7 +4,7 @@ use core::fmt::{self, Write as _};
 use core::time::Duration;
 
 use crate::controller::ControllerMetrics;
-use crate::health::snapshot::{Health, Trouble};
+use crate::health::{Health, Trouble};
 
 const STYLE: &str = "
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }

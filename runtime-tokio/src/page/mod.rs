@@ -13,7 +13,7 @@ use axum::routing::get;
 
 use crate::controller::{ControllerHandle, ControllerMetrics};
 use crate::factory::Factory;
-use crate::health::snapshot::Health;
+use crate::health::Health;
 use crate::informer::Informer;
 
 /// A small HTTP page on how informers are. It is a router for axum, to be served by itself or nested in another one.
@@ -30,7 +30,9 @@ use crate::informer::Informer;
 /// business.
 ///
 /// ```no_run
-/// use informer_tokio::{Factory, Informer, Page, RawJson};
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::factory::Factory;
+/// use informer_tokio::page::Page;
 /// # async fn example(pods: Informer<RawJson>, factory: Factory) -> std::io::Result<()> {
 /// let page = Page::new("my-controller").informer(&pods).factory(&factory);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
@@ -48,10 +50,6 @@ type Source = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
 
 impl Page {
     /// Makes a page of nothing, with a title.
-    ///
-    /// ```
-    /// let page = informer_tokio::Page::new("my-controller");
-    /// ```
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -61,24 +59,12 @@ impl Page {
     }
 
     /// Adds an informer.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// let page = informer_tokio::Page::new("my-controller").informer(&pods);
-    /// # }
-    /// ```
     pub fn informer<V: Send + Sync + 'static>(self, informer: &Informer<V>) -> Self {
         let informer = informer.clone();
         self.add(move || vec![informer.health()])
     }
 
     /// Adds a factory: all informers that it has whenever the page is asked for.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::Factory) {
-    /// let page = informer_tokio::Page::new("my-controller").factory(&factory);
-    /// # }
-    /// ```
     pub fn factory(self, factory: &Factory) -> Self {
         let factory = factory.clone();
         self.add(move || factory.health())
@@ -87,7 +73,9 @@ impl Page {
     /// Adds a controller: for `/` and `/metrics`.
     ///
     /// ```
-    /// # use informer_tokio::{Controller, Informer, Page, RawJson};
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::controller::Controller;
+    /// # use informer_tokio::page::Page;
     /// # fn example(pods: Informer<RawJson>) {
     /// let controller = Controller::new(&pods);
     /// let page = Page::new("my-controller").informer(&pods).controller(&controller.handle());
@@ -106,7 +94,7 @@ impl Page {
     /// Returns the page as a router.
     ///
     /// ```
-    /// let app: axum::Router = axum::Router::new().nest("/informers", informer_tokio::Page::new("mine").router());
+    /// let app: axum::Router = axum::Router::new().nest("/informers", informer_tokio::page::Page::new("mine").router());
     /// ```
     pub fn router(self) -> Router {
         let page = Arc::new(self);

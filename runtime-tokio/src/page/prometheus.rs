@@ -3,7 +3,7 @@
 use core::fmt::{self, Write as _};
 
 use crate::controller::ControllerMetrics;
-use crate::health::snapshot::{Health, State};
+use crate::health::{Health, State};
 
 /// A figure that each informer has.
 struct Figure {
@@ -169,7 +169,7 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
 
 #[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
 fn handlers(out: &mut String, all: &[Health]) -> fmt::Result {
-    type Of = fn(&crate::health::snapshot::HandlerHealth) -> f64;
+    type Of = fn(&crate::health::HandlerHealth) -> f64;
     let figures: [(&str, &str, &str, Of); 5] = [
         (
             "informer_handler_pending",

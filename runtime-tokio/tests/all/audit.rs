@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::RawObject;
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
-use informer_tokio::{
-    AuditConfig, Builder, Decode, Entry, Handlers, Informer, Initial, Raw, RawJson, Resource, View,
-};
+use informer_tokio::decode::{Decode, View};
+use informer_tokio::informer::{AuditConfig, Builder, Initial};
+use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson, Resource};
 use serde_json::Value;
 use tokio::time::sleep;
 

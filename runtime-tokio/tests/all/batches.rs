@@ -3,7 +3,9 @@
 use core::future::pending;
 
 use informer_core::{FailureKind, TransportError};
-use informer_tokio::{Body, Event, Get, Head, Informer, Initial, Raw, Resource, Transport};
+use informer_tokio::informer::Initial;
+use informer_tokio::transport::{Body, Get, Head, Transport};
+use informer_tokio::{Event, Informer, Raw, Resource};
 
 /// Answers the first request with a body of one piece, which ends or goes on for ever.
 pub(crate) struct OnePiece {

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{Decode, Exponential};
 use informer_mock::{DeleteAnswer, FakeServer, Fault, Mock, TokioClock, Verb, Write, json};
-use informer_tokio::{
-    Controller, ControllerHandle, ExpectedState, Failure, Informer, Initial, Json, Key, Meta, Next,
-    Owned, OwnedObject, Owner, Packed, Raw, RawJson, Resource, Stopped, Task,
+use informer_tokio::controller::{
+    Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,
 };
+use informer_tokio::informer::{ExpectedState, Initial};
+use informer_tokio::{Informer, Json, Key, Meta, Packed, Raw, RawJson, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -5,7 +5,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
-use informer_tokio::{Decode, Event, Informer, Initial, RawObject, Resource, View};
+use informer_tokio::decode::{Decode, RawObject, View};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Event, Informer, Resource};
 use serde_json::Value;
 
 use crate::batches::OnePiece;

@@ -4,7 +4,9 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_tokio::{Election, ElectionConfig, Leadership, LeaseClient, LeaseRecord, Written};
+use informer_tokio::election::{
+    Election, ElectionConfig, Leadership, LeaseClient, LeaseRecord, Written,
+};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures_util::FutureExt as _;
 use informer_core::{Accept, Resource};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::{
-    AsyncHandlers, Decode, Entry, Event, Get, HandlerOptions, Handlers, Head, Informer, Raw,
-    RawJson, RawObject, Report, Subscription, Transport,
-};
+use informer_tokio::decode::{Decode, RawObject};
+use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
+use informer_tokio::health::Report;
+use informer_tokio::transport::{Get, Head, Transport};
+use informer_tokio::{Entry, Event, Handlers, Informer, Raw, RawJson, Subscription};
 use tokio::time::sleep;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");

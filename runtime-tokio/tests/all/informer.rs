@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{Initial, Resource};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::{
-    Event, HandlerOptions, Handlers, IndexError, Informer, Json, LabelSelector, Meta, Raw, RawJson,
-    Subscription, kind,
-};
+use informer_tokio::handler::HandlerOptions;
+use informer_tokio::informer::IndexError;
+use informer_tokio::selector::LabelSelector;
+use informer_tokio::{Event, Handlers, Informer, Json, Meta, Raw, RawJson, Subscription, kind};
 use serde::Deserialize;
 use tokio::task::JoinHandle;
 

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 use informer_core::{FailureKind, RawObject};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, json};
-use informer_tokio::{
-    Builder, Decode, Entry, Event, Informer, Journal, Json, Meta, Prune, Raw, Resource,
-    Subscription, View,
-};
+use informer_tokio::decode::{Decode, Prune, View};
+use informer_tokio::informer::Builder;
+use informer_tokio::journal::Journal;
+use informer_tokio::{Entry, Event, Informer, Json, Meta, Raw, Resource, Subscription};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, OnceLock, mpsc};
 
-use informer_tokio::{
-    EventHandler, HandlerOptions, Informer, Initial, Lister, Raw, RawJson, RawObject, Resource,
-    View,
-};
+use informer_tokio::decode::{RawObject, View};
+use informer_tokio::handler::{EventHandler, HandlerOptions};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Lister, Raw, RawJson, Resource};
 
 use crate::batches::{OnePiece, event};
 
@@ -172,7 +172,7 @@ async fn watch_long_work() {
         most = most.max(after - before);
         if after > 0 && after < OBJECTS {
             let asked = pods.lister().by_index("any", "x").err();
-            assert_eq!(asked, Some(informer_tokio::IndexError::Building));
+            assert_eq!(asked, Some(informer_tokio::informer::IndexError::Building));
         }
     }
     adding.await.unwrap().unwrap();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Exponential, Instant, RateLimit};
-use informer_tokio::WorkQueue;
+use informer_tokio::queue::WorkQueue;
 use tokio::time::{Instant as Time, advance, sleep, timeout};
 
 fn secs(seconds: u64) -> Duration {

@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::{FakeServer, Mock, MutationError, TokioClock, json};
-use informer_tokio::{
-    Controller, ControllerHandle, Informer, Key, LeaseClient, LeaseRecord, Lister, MembersClient,
-    Raw, RawJson, Replica, Resource, Task, Written,
-};
+use informer_tokio::controller::{Controller, ControllerHandle, Task};
+use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Replica, Written};
+use informer_tokio::{Informer, Key, Lister, Raw, RawJson, Resource};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

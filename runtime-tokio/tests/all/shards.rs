@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use informer_core::{Shard, ShardBy};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::{AuditConfig, Informer, Initial, Raw, RawJson, Resource};
+use informer_tokio::informer::{AuditConfig, Initial};
+use informer_tokio::{Informer, Raw, RawJson, Resource};
 use tokio::time::{sleep, timeout};
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{Controller, Factory, Handlers, Next, RawJson, boxed};
+use informer_tokio::controller::{Controller, Next};
+use informer_tokio::factory::Factory;
+use informer_tokio::{Handlers, RawJson, boxed};
 use tokio::time::sleep;
 
 fn start(mock: &Mock<FakeServer, TokioClock>) -> Factory {

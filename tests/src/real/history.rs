@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informer_tokio::{Entry, EventHandler, RawJson};
+use informer_tokio::handler::EventHandler;
+use informer_tokio::{Entry, RawJson};
 
 use super::Versions;
 

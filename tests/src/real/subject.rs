@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::{Decode, Raw, Transport};
-use informer_tokio::{Builder, Informer, RawJson};
+use informer_tokio::informer::Builder;
+use informer_tokio::{Informer, RawJson};
 use tokio::task::JoinHandle;
 
 use super::history::{compare, state_of};
@@ -40,7 +41,7 @@ impl Subject {
     where
         T: Transport<Body: Send> + Send + 'static,
         Recorded<T>: Transport,
-        informer_tokio::Driver<Recorded<T>, Raw>: Run,
+        informer_tokio::informer::Driver<Recorded<T>, Raw>: Run,
         Raw: Decode<Value = RawJson>,
     {
         let log = transport.log();
@@ -171,7 +172,7 @@ pub trait Run {
     fn spawn(self) -> JoinHandle<()>;
 }
 
-impl Run for informer_tokio::Driver<Recorded<informer_hyper::HyperTransport>, Raw> {
+impl Run for informer_tokio::informer::Driver<Recorded<informer_hyper::HyperTransport>, Raw> {
     fn spawn(self) -> JoinHandle<()> {
         tokio::spawn(self.run())
     }

@@ -8,9 +8,10 @@ use informer_core::{BackoffConfig, Initial};
 use informer_hyper::HyperTransport;
 use informer_mock::{Body as _, FakeServer, Fault, Get, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};
-use informer_tokio::{
-    Decode, Driver, Informer, Json, Meta, Raw, Resource, Subscription, Transport,
-};
+use informer_tokio::decode::Decode;
+use informer_tokio::informer::Driver;
+use informer_tokio::transport::Transport;
+use informer_tokio::{Informer, Json, Meta, Raw, Resource, Subscription};
 use serde::Deserialize;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");

@@ -12,9 +12,9 @@ use informer_core::{
 };
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};
-use informer_tokio::{
-    Entry, Event, Handlers, Informer, Initial, Key, Raw, RawJson, Subscription, View,
-};
+use informer_tokio::decode::View;
+use informer_tokio::informer::Initial;
+use informer_tokio::{Entry, Event, Handlers, Informer, Key, Raw, RawJson, Subscription};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 

@@ -8,7 +8,9 @@ use informer_core::journal::FileMedium;
 use informer_core::{FieldSelector, KeyError, LabelSelector, Resource};
 use informer_hyper::HyperTransport;
 use informer_mock::{FakeServer, Mock, ScriptedServer, TokioClock, json};
-use informer_tokio::{FailureKind, Informer, Lost, Raw, boxed, wait_for_sync};
+use informer_tokio::informer::wait_for_sync;
+use informer_tokio::transport::{FailureKind, Lost};
+use informer_tokio::{Informer, Raw, boxed};
 
 type Case = (&'static str, Box<dyn Error>);
 

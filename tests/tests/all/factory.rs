@@ -5,9 +5,10 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::{
-    Ended, Factory, FactoryDriver, Handlers, Informer, Raw, Resource, State, boxed,
-};
+use informer_tokio::factory::{Factory, FactoryDriver};
+use informer_tokio::health::State;
+use informer_tokio::informer::Ended;
+use informer_tokio::{Handlers, Informer, Raw, Resource, boxed};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use tokio::time::{sleep, timeout};
 
@@ -335,14 +336,15 @@ async fn a_stop_delivers_what_is_pending_and_ends_all() {
     let pods = factory.informer::<Pod>();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&heard);
-    let slow =
-        informer_tokio::AsyncHandlers::<informer_tokio::Typed<Pod>>::new().on_add(move |pod, _| {
+    let slow = informer_tokio::handler::AsyncHandlers::<informer_tokio::Typed<Pod>>::new().on_add(
+        move |pod, _| {
             let note = Arc::clone(&note);
             async move {
                 sleep(secs(1)).await;
                 note.lock().unwrap().push(pod.name().to_owned());
             }
-        });
+        },
+    );
     pods.add_async_handler(slow);
     factory.synced().await.unwrap();
     factory.shutdown().await;

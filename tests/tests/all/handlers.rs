@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{
-    AsyncEventHandler, AsyncHandlers, Driver, Entry, EventHandler, Filter, HandlerOptions,
-    Handlers, Informer, Raw, RawJson, wait_for_sync,
+use informer_tokio::handler::{
+    AsyncEventHandler, AsyncHandlers, EventHandler, Filter, HandlerOptions,
 };
+use informer_tokio::informer::{Driver, wait_for_sync};
+use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson};
 use tokio::time::{Instant, sleep, timeout};
 
 type Server = Mock<FakeServer, TokioClock>;
@@ -211,7 +212,7 @@ async fn calls_that_await_come_one_after_another() {
     assert_eq!(take(&slow.heard), "++a");
     sleep(secs(21)).await;
     assert_eq!(take(&slow.heard), "~a -a");
-    assert_eq!(handle.lag(), informer_tokio::Lag::default());
+    assert_eq!(handle.lag(), informer_tokio::health::Lag::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -427,8 +428,10 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
     let (pods, driver) = informer(&mock);
     let task = tokio::spawn(driver.run());
     let alive = Arc::new(AtomicUsize::new(0));
-    let mut present: Vec<(informer_tokio::HandlerHandle<RawJson>, Arc<Mutex<Follower>>)> =
-        Vec::new();
+    let mut present: Vec<(
+        informer_tokio::handler::HandlerHandle<RawJson>,
+        Arc<Mutex<Follower>>,
+    )> = Vec::new();
     let mut gone = Vec::new();
     let (mut added, mut at_once) = (0, 0);
     let stop_at = 600 + dice(300);
@@ -632,7 +635,7 @@ fn recorder_of(recorder: &Recorder) -> Heard {
 
 struct Stuck {
     most: usize,
-    lag: informer_tokio::Lag,
+    lag: informer_tokio::health::Lag,
     heard: String,
     before: String,
 }

@@ -10,10 +10,12 @@ use informer_core::Resource;
 use informer_mock::{
     Backend, FailureKind, FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json,
 };
-use informer_tokio::{
-    AuditConfig, Controller, HandlerOptions, Handlers, Informer, Initial, Json, Page, Raw, RawJson,
-    State, StillUnsynced,
-};
+use informer_tokio::controller::Controller;
+use informer_tokio::handler::HandlerOptions;
+use informer_tokio::health::State;
+use informer_tokio::informer::{AuditConfig, Initial, StillUnsynced};
+use informer_tokio::page::Page;
+use informer_tokio::{Handlers, Informer, Json, Raw, RawJson};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::sleep;

@@ -9,9 +9,10 @@ use informer_mock::{
     TokioClock, Verb, json,
 };
 use informer_tests::{next, shown};
-use informer_tokio::{
-    Builder, Decode, HandlerOptions, Informer, Initial, Raw, RawJson, Subscription, kind,
-};
+use informer_tokio::decode::Decode;
+use informer_tokio::handler::HandlerOptions;
+use informer_tokio::informer::{Builder, Initial};
+use informer_tokio::{Informer, Raw, RawJson, Subscription, kind};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};

@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tests::say;
-use informer_tokio::{Informer, Initial, Raw, Resource};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Raw, Resource};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -9,7 +9,8 @@ use informer_mock::{
     FailureKind, FakeServer, Fault, Mock, MockTransport, ScriptedServer, TokioClock, Verb, json,
 };
 use informer_tests::{next, shown};
-use informer_tokio::{Builder, Informer, Raw, RawJson};
+use informer_tokio::informer::Builder;
+use informer_tokio::{Informer, Raw, RawJson};
 use serde_json::Value;
 use tokio::time::sleep;
 

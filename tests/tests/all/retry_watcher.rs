@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};
-use informer_tokio::{Informer, Initial, Raw, RawJson, Subscription};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Raw, RawJson, Subscription};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use informer_core::{Initial, Resource, Shard, ShardBy};
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{Driver, Informer, Raw, RawJson};
+use informer_tokio::informer::Driver;
+use informer_tokio::{Informer, Raw, RawJson};
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 

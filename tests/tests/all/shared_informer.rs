@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{Initial, RawObject, Resource};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
-use informer_tokio::{
-    Driver, Entry, EventHandler, HandlerHandle, HandlerOptions, Handlers, Informer, Raw, RawJson,
-    StillUnsynced, View,
-};
+use informer_tokio::decode::View;
+use informer_tokio::handler::{EventHandler, HandlerHandle, HandlerOptions};
+use informer_tokio::informer::{Driver, StillUnsynced};
+use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};

@@ -5,9 +5,10 @@ use core::time::Duration;
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
-use informer_tokio::{
-    BoxTransport, Event, FieldSelector, Informer, Initial, Kind, Meta, Raw, boxed, kind,
-};
+use informer_tokio::informer::Initial;
+use informer_tokio::selector::FieldSelector;
+use informer_tokio::transport::BoxTransport;
+use informer_tokio::{Event, Informer, Kind, Meta, Raw, boxed, kind};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::CustomResource;
@@ -62,7 +63,7 @@ struct Image {
 
 #[test]
 fn each_sort_of_type_knows_its_resource() {
-    let of = |resource: informer_tokio::OwnedResource| {
+    let of = |resource: informer_tokio::informer::OwnedResource| {
         let resource = resource.as_ref();
         format!("{resource} {}", resource.kind.unwrap_or_default())
     };

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use informer_tests::proxy::{Cut, FaultProxy};
 use informer_tests::real::{Asked, Outcome, Subject, ensure};
-use informer_tokio::Initial;
+use informer_tokio::informer::Initial;
 
 use crate::Context;
 

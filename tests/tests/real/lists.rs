@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use informer_tests::real::{Outcome, Subject, ensure};
-use informer_tokio::Initial;
+use informer_tokio::informer::Initial;
 
 use crate::Context;
 

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Method;
 use informer_tests::real::{Error, Identity, Outcome, Table, ensure, until};
-use informer_tokio::{
-    Controller, ControllerHandle, ElectionConfig, Informer, Key, LeaseClient, LeaseRecord,
-    MembersClient, Raw, Replica, Written,
+use informer_tokio::controller::{Controller, ControllerHandle};
+use informer_tokio::election::{
+    ElectionConfig, LeaseClient, LeaseRecord, MembersClient, Replica, Written,
 };
+use informer_tokio::{Informer, Key, Raw};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

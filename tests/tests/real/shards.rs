@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use http::Method;
 use informer_core::{Shard, ShardBy};
 use informer_tests::real::{Cluster, Outcome, Protocol, Table, ensure, until};
-use informer_tokio::{Entry, Informer, Initial, Raw, RawJson};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Entry, Informer, Raw, RawJson};
 
 use crate::Context;
 

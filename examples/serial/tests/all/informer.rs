@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::{Informer, Initial, Raw, Resource};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Raw, Resource};
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::support::{Bench, Random};

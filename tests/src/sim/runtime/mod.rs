@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::{
-    Event, Factory, HandlerHandle, HandlerOptions, Informer, Lister, RawJson, boxed,
-};
+use informer_tokio::factory::Factory;
+use informer_tokio::handler::{HandlerHandle, HandlerOptions};
+use informer_tokio::{Event, Informer, Lister, RawJson, boxed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -8,7 +8,8 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{Decode, Get, Head, Raw, RawJson, RawObject, Report, Transport};
-use informer_tokio::{AsyncEventHandler, Entry, EventHandler};
+use informer_tokio::Entry;
+use informer_tokio::handler::{AsyncEventHandler, EventHandler};
 
 use super::super::entropy::Entropy;
 

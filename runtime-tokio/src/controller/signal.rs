@@ -14,7 +14,8 @@ use tokio::signal::windows::{CtrlC, ctrl_c};
 /// signals no longer end the process by themselves, also after it is dropped.
 ///
 /// ```
-/// use informer_tokio::{Controller, Informer, Next, RawJson, StopSignal};
+/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::controller::{Controller, Next, StopSignal};
 ///
 /// # async fn watch(pods: Informer<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut signal = StopSignal::new()?;
@@ -62,7 +63,7 @@ impl StopSignal {
     ///
     /// ```
     /// # async fn watch(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> std::io::Result<()> {
-    /// let mut signal = informer_tokio::StopSignal::new()?;
+    /// let mut signal = informer_tokio::controller::StopSignal::new()?;
     /// signal.recv().await;
     /// pods.stop();
     /// tokio::select! {

@@ -1,0 +1,115 @@
+//! Decoders and transports, called so that a panic in one is a failure of the one call.
+
+use core::fmt;
+
+use informer_core::{
+    Accept, Body, Decode, FailureKind, Get, Head, RawObject, Transport, TransportError,
+};
+
+use crate::cache::panics::{Panic, catch, catch_async, message};
+
+/// A decoder or a transport whose panics are failures of the one call.
+#[derive(Clone)]
+pub(crate) struct Guarded<T>(pub(crate) T);
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) enum Failed<E> {
+    Error(E),
+    Panicked { what: &'static str, message: String },
+}
+
+impl<E> Failed<E> {
+    fn of<R>(what: &'static str, called: Result<Result<R, E>, Panic>) -> Result<R, Self> {
+        match called {
+            Ok(result) => result.map_err(Self::Error),
+            Err(panic) => {
+                let message = message(&*panic).to_owned();
+                Err(Self::Panicked { what, message })
+            }
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Failed<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panicked { what, message } => write!(f, "the {what} panicked: {message}"),
+        }
+    }
+}
+
+/// An object on which the decoder panics is one that it cannot decode.
+impl<D: Decode> Decode for Guarded<&D> {
+    type Value = D::Value;
+    type Error = Failed<D::Error>;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<D::Value, Self::Error> {
+        Failed::of("decoder", catch(|| self.0.decode(raw)))
+    }
+
+    fn restore(&self, raw: &RawObject<'_>) -> Result<D::Value, Self::Error> {
+        Failed::of("decoder", catch(|| self.0.restore(raw)))
+    }
+
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        self.0.persist(raw, keep);
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.0.fingerprint()
+    }
+
+    fn is_costly(&self) -> bool {
+        self.0.is_costly()
+    }
+
+    fn accept(&self) -> Accept {
+        self.0.accept()
+    }
+
+    fn skips_managed_fields(&self) -> bool {
+        self.0.skips_managed_fields()
+    }
+}
+
+/// A request on which the transport panics is one that failed.
+impl<T: Transport> Transport for Guarded<T> {
+    type Body = Guarded<T::Body>;
+    type Error = Failed<T::Error>;
+
+    async fn ready(&mut self) {
+        // The request that follows fails by itself.
+        let _ = catch_async(self.0.ready()).await;
+    }
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), Self::Error> {
+        let sent = Failed::of("transport", catch_async(self.0.send(get)).await);
+        sent.map(|(head, body)| (head, Guarded(body)))
+    }
+}
+
+impl<B: Body> Body for Guarded<B> {
+    type Error = Failed<B::Error>;
+
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Self::Error> {
+        Failed::of("transport", catch_async(self.0.chunk()).await)
+    }
+}
+
+impl<E: TransportError> TransportError for Failed<E> {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Error(error) => error.kind(),
+            Self::Panicked { .. } => FailureKind::Other,
+        }
+    }
+
+    fn connection_was_used(&self) -> bool {
+        match self {
+            Self::Error(error) => error.connection_was_used(),
+            Self::Panicked { .. } => false,
+        }
+    }
+}

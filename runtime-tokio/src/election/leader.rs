@@ -1,0 +1,350 @@
+//! Leader election by a Lease.
+
+use core::fmt;
+use core::future::Future;
+use core::time::Duration;
+
+use informer_core::{
+    ElectionConfig, ElectionError, ElectionStep, Elector, Instant, LeaseRecord, RequestId, Timer,
+    Written,
+};
+use tokio::sync::watch;
+
+use crate::timer::TokioTimer;
+
+/// Reads and writes the one Lease that an election is about, by whatever client the program has.
+///
+/// A call that takes longer than `renew_deadline` is given up by dropping its future. An answer that arrives after that
+/// must not be returned from a later call.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use informer_core::{LeaseRecord, Written};
+/// use informer_tokio::election::LeaseClient;
+///
+/// /// A Lease in memory, for a program that is alone.
+/// #[derive(Default)]
+/// struct Alone(Option<LeaseRecord>, u64);
+///
+/// impl LeaseClient for Alone {
+///     type Error = Infallible;
+///
+///     async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Infallible> {
+///         Ok(self.0.clone().map(|record| (record, self.1.to_string())))
+///     }
+///
+///     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Infallible> {
+///         self.update(record, "", true).await
+///     }
+///
+///     async fn update(&mut self, record: &LeaseRecord, _: &str, _: bool) -> Result<Written, Infallible> {
+///         self.0 = Some(record.clone());
+///         self.1 += 1;
+///         Ok(Written::Done(self.1.to_string()))
+///     }
+/// }
+/// ```
+pub trait LeaseClient: Send + 'static {
+    /// What can go wrong.
+    type Error: fmt::Display + Send;
+
+    /// Reads the Lease and its resourceVersion; `None` where there is none.
+    fn read(
+        &mut self,
+    ) -> impl Future<Output = Result<Option<(LeaseRecord, String)>, Self::Error>> + Send;
+
+    /// Creates the Lease with `acquireTime` and `renewTime` now. Where there is one, that is a conflict and no error.
+    fn create(
+        &mut self,
+        record: &LeaseRecord,
+    ) -> impl Future<Output = Result<Written, Self::Error>> + Send;
+
+    /// Updates the Lease where it still has this resourceVersion, with `renewTime` now, and `acquireTime` as well where
+    /// `acquire` says so. Where it has another one, or is gone, that is a conflict and no error.
+    fn update(
+        &mut self,
+        record: &LeaseRecord,
+        resource_version: &str,
+        acquire: bool,
+    ) -> impl Future<Output = Result<Written, Self::Error>> + Send;
+}
+
+/// Takes part in an election: the future of [`run`](Self::run) does the work and is spawned by the user, a
+/// [`Leadership`] says how it stands.
+///
+/// ```no_run
+/// use informer_tokio::election::{Election, ElectionConfig, LeaseClient};
+///
+/// # async fn example(client: impl LeaseClient) -> Result<(), informer_tokio::election::ElectionError> {
+/// let (leadership, election) = Election::new(client, "web-controller-7d9f-x2x4v", ElectionConfig::default())?;
+/// tokio::spawn(election.run());
+/// loop {
+///     leadership.acquired().await;
+///     // What is within ends where the leadership does.
+///     leadership.while_leading(async { /* run the controllers */ }).await;
+/// }
+/// # }
+/// ```
+pub struct Election<C> {
+    client: C,
+    elector: Elector,
+    config: ElectionConfig,
+    state: watch::Sender<State>,
+    resign: watch::Receiver<bool>,
+    timer: TokioTimer,
+}
+
+/// How an election stands. Clones are the same.
+///
+/// ```
+/// # async fn example(leadership: informer_tokio::election::Leadership) {
+/// leadership.acquired().await;
+/// println!("this one leads");
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    state: watch::Receiver<State>,
+    resign: watch::Sender<bool>,
+    timer: TokioTimer,
+}
+
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct State {
+    /// Until when this replica leads, whatever happens.
+    until: Option<Instant>,
+    holder: Option<String>,
+    has_ended: bool,
+}
+
+impl<C: LeaseClient> Election<C> {
+    /// Creates an election under an identity that no other replica has, such as the name of the Pod.
+    ///
+    /// # Errors
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could lead.
+    pub fn new(
+        client: C,
+        identity: impl Into<String>,
+        config: ElectionConfig,
+    ) -> Result<(Leadership, Self), ElectionError> {
+        let elector = Elector::new(identity, config)?;
+        let (state, state_seen) = watch::channel(State::default());
+        let (resign, resign_seen) = watch::channel(false);
+        let timer = TokioTimer::new();
+        let leadership = Leadership {
+            state: state_seen,
+            resign,
+            timer,
+        };
+        let election = Self {
+            client,
+            elector,
+            config,
+            state,
+            resign: resign_seen,
+            timer,
+        };
+        Ok((leadership, election))
+    }
+
+    /// Does the work, until it has [resigned](Leadership::resign). Where it is dropped, this replica leads no more, and
+    /// the others have to wait for the Lease to run out.
+    pub async fn run(mut self) {
+        let mut timer = self.timer;
+        let mut is_wanted = true;
+        loop {
+            if !is_wanted || *self.resign.borrow_and_update() {
+                self.elector.release();
+            }
+            let now = timer.now();
+            let step = self.elector.poll(now);
+            self.publish(now);
+            if self.elector.is_released() {
+                break;
+            }
+            let patience = self.config.renew_deadline;
+            match step {
+                ElectionStep::Wait(until) => tokio::select! {
+                    () = timer.sleep_until(until) => {}
+                    // An error is that nobody wants to know any more.
+                    changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
+                },
+                ElectionStep::Read(id) => match within(patience, self.client.read()).await {
+                    Ok(lease) => self.elector.handle_read(timer.now(), id, lease),
+                    Err(error) => {
+                        tracing::warn!(%error, "the Lease could not be read");
+                        self.elector.handle_read_failed(timer.now(), id);
+                    }
+                },
+                ElectionStep::Create { id, record } => {
+                    let written = within(patience, self.client.create(&record)).await;
+                    self.written(id, written);
+                }
+                ElectionStep::Update {
+                    id,
+                    record,
+                    resource_version,
+                    acquire,
+                } => {
+                    let update = self.client.update(&record, &resource_version, acquire);
+                    let written = within(patience, update).await;
+                    self.written(id, written);
+                }
+            }
+        }
+        self.state.send_modify(|state| {
+            state.until = None;
+            state.has_ended = true;
+        });
+    }
+
+    fn written(&mut self, id: RequestId, written: Result<Written, String>) {
+        let written = written.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the Lease could not be written");
+            Written::Failed
+        });
+        if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
+            tracing::warn!(
+                "the Lease was changed or deleted by another client; not leading until a read confirms it"
+            );
+        }
+        self.elector.handle_written(self.timer.now(), id, written);
+    }
+
+    fn publish(&self, now: Instant) {
+        let leads = self.elector.is_leader(now);
+        let state = State {
+            until: self.elector.leads_until().filter(|_| leads),
+            holder: self.elector.holder().map(ToOwned::to_owned),
+            has_ended: false,
+        };
+        self.state.send_if_modified(|before| {
+            let is_news = *before != state;
+            if is_news {
+                *before = state;
+            }
+            is_news
+        });
+    }
+}
+
+impl<C> fmt::Debug for Election<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Election")
+            .field("elector", &self.elector)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Leadership {
+    /// For how long from now this replica leads for sure, as of what was last told.
+    pub(crate) fn leads_for(&mut self) -> Option<Duration> {
+        let until = self.state.borrow_and_update().until?;
+        (!*self.resign.borrow()).then(|| until.saturating_duration_since(self.timer.now()))
+    }
+
+    /// Waits until there is something to tell; false where the election has ended.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.state.changed().await.is_ok()
+    }
+
+    /// Tells whether this replica is the leader now.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        let until = self.state.borrow().until;
+        !*self.resign.borrow() && until.is_some_and(|until| self.timer.now() < until)
+    }
+
+    /// Returns who was seen to hold the Lease.
+    #[must_use]
+    pub fn holder(&self) -> Option<String> {
+        self.state.borrow().holder.clone()
+    }
+
+    /// Waits until this replica is the leader. Returns false where it never will be, since the election has ended.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::election::Leadership) {
+    /// if leadership.acquired().await {
+    ///     println!("we lead");
+    /// }
+    /// # }
+    /// ```
+    pub async fn acquired(&self) -> bool {
+        let mut state = self.state.clone();
+        loop {
+            if self.is_leader() {
+                return true;
+            }
+            if state.borrow_and_update().has_ended || state.changed().await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until this replica is not the leader, at the time at which its leadership is over at the latest.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::election::Leadership) {
+    /// leadership.lost().await;
+    /// println!("we do not lead any more");
+    /// # }
+    /// ```
+    pub async fn lost(&self) {
+        let (mut state, mut resign) = (self.state.clone(), self.resign.subscribe());
+        let mut timer = self.timer;
+        loop {
+            state.mark_unchanged();
+            resign.mark_unchanged();
+            let Some(until) = state.borrow().until.filter(|_| self.is_leader()) else {
+                return;
+            };
+            tokio::select! {
+                () = timer.sleep_until(until) => {}
+                changed = state.changed() => if changed.is_err() {
+                    // The work was dropped: nothing will be renewed any more, and the Lease is still there.
+                    timer.sleep_until(until).await;
+                },
+                _ = resign.changed() => {}
+            }
+        }
+    }
+
+    /// Does something for as long as this replica is the leader: it is dropped at the time at which the leadership is
+    /// over at the latest. `None` where it did not come to its end, or this replica is not the leader.
+    ///
+    /// ```
+    /// # async fn example(leadership: informer_tokio::election::Leadership) {
+    /// let worked = leadership.while_leading(async { "done" }).await;
+    /// println!("{}", worked.unwrap_or("we lead no more"));
+    /// # }
+    /// ```
+    pub async fn while_leading<F: Future>(&self, work: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            () = self.lost() => None,
+            output = work => Some(output),
+        }
+    }
+
+    /// Gives the leadership up and takes no part any more, so that another one need not wait. What was done as the
+    /// leader has to be over.
+    pub async fn resign(&self) {
+        self.resign.send_replace(true);
+        let mut state = self.state.clone();
+        // An error is that the work was dropped.
+        let _ = state.wait_for(|state| state.has_ended).await;
+    }
+}
+
+/// Gives up what takes too long.
+pub(crate) async fn within<T, E: fmt::Display>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(patience, call).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {patience:?}")),
+    }
+}

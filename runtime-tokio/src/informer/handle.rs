@@ -1,0 +1,608 @@
+//! The handle of an informer.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use informer_core::{ExpectedState, IndexError, ListenerConfig, ResourceVersion};
+use tokio::sync::mpsc;
+
+use crate::cache::entry::{Entry, Key};
+use crate::cache::reindex::Building;
+use crate::cache::shared::Inner;
+use crate::cache::users::Users;
+use crate::driver::Job;
+use crate::handler::Gate;
+use crate::handler::HandlerOptions;
+use crate::handler::Subscription;
+use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::handler::{HandlerHandle, register, register_async};
+use crate::health::error::{Ended, StillUnsynced};
+use crate::health::{Health, Trouble};
+use crate::informer::Lister;
+
+/// A handle on an informer: asks its cache, registers handlers, stops it. It is cheap to clone.
+///
+/// An informer that a [`Factory`](crate::factory::Factory) shares counts its users: this handle and its clones, listers,
+/// subscriptions, registered handlers until they are removed, and controllers. Its watch ends when the last of them is
+/// gone. One that was [built](crate::informer::Builder::build) by itself runs until it is stopped.
+///
+/// `V` is what the decoder keeps of an object: `Typed<Pod>`, [`RawJson`](crate::RawJson),
+/// [`Metadata`](crate::Metadata).
+///
+/// ```
+/// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+/// pods.synced().await?;
+/// println!("{} has {} objects", pods.name(), pods.lister().len());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Informer<V> {
+    inner: Arc<Inner<V>>,
+    jobs: mpsc::UnboundedSender<Job>,
+    resync: Option<Duration>,
+    client_go: bool,
+    /// Counts the users of an informer that a factory shares.
+    in_use: Option<Arc<Users>>,
+}
+
+impl<V> Informer<V> {
+    pub(crate) const fn new(
+        inner: Arc<Inner<V>>,
+        jobs: mpsc::UnboundedSender<Job>,
+        resync: Option<Duration>,
+        client_go: bool,
+    ) -> Self {
+        Self {
+            inner,
+            jobs,
+            resync,
+            client_go,
+            in_use: None,
+        }
+    }
+
+    /// Counts this handle, its clones and what comes from them as users of a shared informer.
+    pub(crate) fn counted(self, in_use: Arc<Users>) -> Self {
+        Self {
+            in_use: Some(in_use),
+            ..self
+        }
+    }
+
+    /// Returns whether it will not be kept up to date any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let status = *self.inner.status.borrow();
+        status.stopping || status.closed
+    }
+
+    /// Returns a lister, which reads the cache and never asks the API server.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{}", pods.lister().len());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn lister(&self) -> Lister<V> {
+        Lister::new(Arc::clone(&self.inner), self.in_use.clone())
+    }
+
+    /// Waits until the cache has shown a complete list.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+    /// pods.synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn synced(&self) -> Result<(), Ended> {
+        let mut status = self.inner.status.subscribe();
+        match status
+            .wait_for(|status| status.synced || status.closed)
+            .await
+        {
+            Ok(status) if status.synced => Ok(()),
+            Ok(_) | Err(_) => Err(Ended),
+        }
+    }
+
+    /// Waits until there is something to serve: what a [`Journal`](crate::journal::Journal) had, which may be
+    /// [stale](Self::stale_since), or a complete list.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+    /// pods.served().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn served(&self) -> Result<(), Ended> {
+        let mut status = self.inner.status.subscribe();
+        match status
+            .wait_for(|status| status.served || status.closed)
+            .await
+        {
+            Ok(status) if status.served => Ok(()),
+            Ok(_) | Err(_) => Err(Ended),
+        }
+    }
+
+    /// Returns since when the cache may be stale: it was restored from a [`Journal`](crate::journal::Journal), and the server has not
+    /// said since that it goes on from there. It is the time at which a version was last written, 1970 where no clock was
+    /// right; of several sources the earliest. `None` where there is no journal, where it was empty, and from the first
+    /// event, bookmark or complete list on.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// if let Some(since) = pods.stale_since() {
+    ///     println!("no server has confirmed this since {since:?}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stale_since(&self) -> Option<std::time::SystemTime> {
+        self.inner.stale_since()
+    }
+
+    /// Waits until the cache has shown a complete list, but no longer than `limit`.
+    ///
+    /// # Errors
+    /// Fails where the time is over, and says what was last reported; or where the driver ends.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::StillUnsynced> {
+    /// pods.synced_within(core::time::Duration::from_secs(30)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn synced_within(&self, limit: Duration) -> Result<(), StillUnsynced> {
+        match tokio::time::timeout(limit, self.synced()).await {
+            Ok(synced) => Ok(synced?),
+            Err(_) => {
+                let (reason, troubles) = self.why();
+                Err(StillUnsynced::TimedOut {
+                    resource: self.inner.name.clone(),
+                    waited: limit,
+                    reason,
+                    troubles,
+                })
+            }
+        }
+    }
+
+    /// Waits until the cache shows at least this resourceVersion, as after a write of one's own, whose answer names it.
+    ///
+    /// Versions that are decimal numbers are in order (KEP-5504). One that is not is waited for until it is reached
+    /// itself, which may never be, so give such a wait a limit.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+    /// let written = "4711"; // metadata.resourceVersion of what the API server answered
+    /// pods.wait_until(written).await?;
+    /// let mine = pods.lister().get("prod", "web");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_until(&self, version: &str) -> Result<(), Ended> {
+        self.wait_for_sources(version, |_| true).await
+    }
+
+    /// As [`Informer::wait_until`], for an object of this namespace: of an informer of several namespaces only that one
+    /// is waited for. A namespace that is not among them is waited for in vain.
+    ///
+    /// # Errors
+    /// Fails where the driver ends before that.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+    /// pods.wait_until_in("prod", "4711").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_until_in(&self, namespace: &str, version: &str) -> Result<(), Ended> {
+        let namespaces = self.inner.each_source(|_, source| {
+            let of = source.resource.as_ref().namespace.unwrap_or_default();
+            of.is_empty() || of == namespace
+        });
+        if !namespaces.contains(&true) {
+            let mut status = self.inner.status.subscribe();
+            let _ = status.wait_for(|status| status.closed).await;
+            return Err(Ended);
+        }
+        self.wait_for_sources(version, |source| namespaces[source])
+            .await
+    }
+
+    /// Waits until the cache shows a write: the object at this version or a later one, or all that happened up to then.
+    /// That is earlier than [`wait_until`](Self::wait_until) if the cache has several sources, since the others know
+    /// nothing of the write.
+    ///
+    /// The version is the one in the server's answer. A deletion is awaited by uid, as an [`ExpectedState`]: up to
+    /// Kubernetes 1.37 the answer has the version that the object had before, which the cache shows already.
+    ///
+    /// # Errors
+    /// Fails if the driver has ended, or ends before the write is shown.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>, answer: &[u8]) -> Result<(), informer_tokio::informer::Ended> {
+    /// use informer_tokio::informer::ExpectedState;
+    ///
+    /// pods.wait_for_write("prod/web", "4711").await?;
+    /// // After a DELETE; the answer is an object or a Status.
+    /// if let Some(deleted) = ExpectedState::after_delete(answer) {
+    ///     pods.wait_for_write("prod/old", deleted).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait_for_write(
+        &self,
+        key: &str,
+        expected: impl Into<ExpectedState<Key>>,
+    ) -> Result<(), Ended> {
+        let expected = expected.into();
+        let namespace = informer_core::split_key(key).0;
+        let counts = self.inner.each_source(|_, source| {
+            let of = source.resource.as_ref().namespace.unwrap_or_default();
+            of.is_empty() || of == namespace
+        });
+        let mut reached = self.inner.reached.subscribe();
+        let mut status = self.inner.status.subscribe();
+        loop {
+            let is_shown = {
+                // The sink sends versions while it holds the cache, so only one is borrowed at a time.
+                let shown = reached.borrow_and_update().clone();
+                let shown = shown.iter().zip(&counts);
+                let shown = shown.filter(|(_, counts)| **counts).map(|(shown, _)| shown);
+                let object = self.inner.cache().get(key).cloned();
+                let object = object
+                    .as_ref()
+                    .map(|object| (object.uid(), object.version()));
+                expected.is_shown(shown, object)
+            };
+            if is_shown {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                changed = reached.changed() => changed.map_err(|_| Ended)?,
+                _ = status.wait_for(|status| status.closed) => return Err(Ended),
+            }
+        }
+    }
+
+    async fn wait_for_sources(
+        &self,
+        version: &str,
+        counts: impl Fn(usize) -> bool,
+    ) -> Result<(), Ended> {
+        let wanted = ResourceVersion::<Key>::new(version);
+        let mut reached = self.inner.reached.subscribe();
+        let shown = reached.wait_for(|shown| {
+            let mut sources = shown.iter().enumerate();
+            sources.all(|(source, shown)| {
+                !counts(source)
+                    || shown
+                        .compare(&wanted)
+                        .is_some_and(core::cmp::Ordering::is_ge)
+            })
+        });
+        let mut status = self.inner.status.subscribe();
+        tokio::select! {
+            biased;
+            shown = shown => shown.map(drop).map_err(|_| Ended),
+            _ = status.wait_for(|status| status.closed) => Err(Ended),
+        }
+    }
+
+    /// Returns the resourceVersion that the cache shows; empty where it has none yet. Of several namespaces it is the
+    /// oldest one.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("the cache is at {}", pods.resource_version());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn resource_version(&self) -> String {
+        self.inner.resource_version()
+    }
+
+    /// Tells whether the cache has shown a complete list.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{}", if pods.is_synced() { "ready" } else { "not yet" });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.inner.is_synced()
+    }
+
+    /// Returns how the informer is: whether it is synced, and if not, why.
+    ///
+    /// It looks at every object for those that are stale, so it is for people and probes, not for a hot loop.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{:?}", pods.health());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    /// Why it is not synced: what each source that is not has to say.
+    pub(crate) fn resource(&self) -> informer_core::Resource<'_> {
+        self.inner.resource.as_ref()
+    }
+
+    pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
+        self.inner.why()
+    }
+
+    /// Returns the informer's name: the one it was given, or its resource.
+    ///
+    /// ```
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// println!("{} has {} objects", pods.name(), pods.lister().len());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Stops the informer. Handlers get what is pending, and then the driver ends.
+    ///
+    /// A [`Factory`](crate::factory::Factory)'s informer is stopped for all of its users. Whoever asks the factory again gets a new
+    /// one.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// pods.stop();
+    /// pods.ended().await;
+    /// # }
+    /// ```
+    pub fn stop(&self) {
+        self.inner.stop();
+    }
+
+    /// Waits until the driver has ended and every handler has received what was pending.
+    ///
+    /// Each call has returned then, or panicked, which is reported. The wait takes at most the time of
+    /// [`Builder::drain`](crate::informer::Builder::drain) after the stop: a handler that is slower is dropped, and its remaining
+    /// notifications are reported as undelivered. A call of a [blocking](crate::handler::HandlerOptions::blocking) handler cannot
+    /// be interrupted; it runs to its end, but no other follows.
+    ///
+    /// A [`Subscription`] is not waited for: it keeps what is pending for its reader, and ends after that. Where the
+    /// driver's future was dropped, handlers end without what is pending, which is reported.
+    ///
+    /// A handler must not await this itself: it would wait for its own end until the time of `drain` is over.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// pods.stop();
+    /// pods.ended().await;
+    /// # }
+    /// ```
+    pub async fn ended(&self) {
+        let mut status = self.inner.status.subscribe();
+        // The sender is in `inner`, so this ends with the status and with nothing else.
+        let _ = status.wait_for(|status| status.ended).await;
+    }
+
+    fn listener_config(&self, options: &HandlerOptions) -> ListenerConfig {
+        let resync = options
+            .resync
+            .unwrap_or(self.resync)
+            .filter(|period| !period.is_zero());
+        let config = ListenerConfig::default().resync(resync);
+        if self.client_go {
+            // client-go's listeners keep everything, and hear of unchanged objects while there is no resync.
+            config.backlog(usize::MAX).unchanged(resync.is_none())
+        } else {
+            config.backlog(options.backlog).unchanged(options.unchanged)
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> Informer<V> {
+    /// Adds an index. The objects that are in the cache already are indexed piece by piece, and are in it when this
+    /// returns; until then it cannot be asked. It is completed even if the future is dropped before.
+    ///
+    /// # Errors
+    /// A name that is taken adds nothing. [`IndexError::Building`] if the runtime shuts down meanwhile.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::IndexError> {
+    /// pods.add_index("node", |pod, value| {
+    ///     let node = pod.at(&["spec", "nodeName"]).and_then(informer_core::json::as_str);
+    ///     node.iter().for_each(|node| value(&node.to_string()));
+    /// })
+    /// .await?;
+    /// let on_n1 = pods.lister().by_index("node", "n1")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn add_index(
+        &self,
+        name: &str,
+        values: impl Fn(&V, &mut dyn FnMut(&str)) + Send + Sync + 'static,
+    ) -> Result<(), IndexError> {
+        let building = Building::begin(&self.inner, name, Arc::new(values))?.run();
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime
+                .spawn(building)
+                .await
+                .map_err(|_| IndexError::Building),
+            Err(_) => {
+                building.await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns a stream of what happens, which starts with the present state.
+    ///
+    /// ```
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// let mut events = pods.subscribe();
+    /// while let Some(event) = events.recv().await {
+    ///     println!("{event:?}");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription<V> {
+        self.subscribe_with(&HandlerOptions::default().name("subscription"))
+    }
+
+    /// As [`Informer::subscribe`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::handler::HandlerOptions;
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let events = pods.subscribe_with(&HandlerOptions::default().name("ui").backlog(100));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
+        Subscription::new(
+            (Arc::clone(&self.inner), self.in_use.clone()),
+            self.listener_config(options),
+            &options.name,
+            None,
+        )
+    }
+
+    /// As [`Informer::subscribe_with`], of those objects that `keep` keeps: one that begins to match is added, one that
+    /// ceases to is deleted. See [`Filter`](crate::handler::Filter).
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::handler::HandlerOptions;
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let options = HandlerOptions::default().name("prod");
+    /// let events = pods.subscribe_where(&options, |pod| pod.namespace() == "prod");
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn subscribe_where(
+        &self,
+        options: &HandlerOptions,
+        keep: impl FnMut(&Entry<V>) -> bool + Send + 'static,
+    ) -> Subscription<V> {
+        Subscription::new(
+            (Arc::clone(&self.inner), self.in_use.clone()),
+            self.listener_config(options),
+            &options.name,
+            Some(Gate::new(keep)),
+        )
+    }
+
+    /// Adds a handler, before the driver runs or at any time after. It first hears of everything that is there.
+    ///
+    /// ```
+    /// # use informer_tokio::{Handlers, Informer, RawJson};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
+    /// # }
+    /// ```
+    pub fn add_handler(&self, handler: impl EventHandler<V>) -> HandlerHandle<V> {
+        self.add_handler_with(&HandlerOptions::default(), handler)
+    }
+
+    /// As [`Informer::add_handler`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{Handlers, Informer, RawJson};
+    /// # use informer_tokio::handler::HandlerOptions;
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let options = HandlerOptions::default().name("dns").resync(core::time::Duration::from_secs(600));
+    /// pods.add_handler_with(&options, Handlers::new().on_add(|pod, _| println!("+ {pod}")));
+    /// # }
+    /// ```
+    pub fn add_handler_with(
+        &self,
+        options: &HandlerOptions,
+        handler: impl EventHandler<V>,
+    ) -> HandlerHandle<V> {
+        let config = self.listener_config(options);
+        let shared = (Arc::clone(&self.inner), self.in_use.clone());
+        let (handle, job) = register(shared, config, options, handler);
+        // Where the driver has ended there is nobody to run it, and the handle says so.
+        let _ = self.jobs.send(job);
+        handle
+    }
+
+    /// Adds a handler whose calls await. See [`Informer::add_handler`].
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::handler::AsyncHandlers;
+    /// # fn example(pods: Informer<RawJson>) {
+    /// pods.add_async_handler(AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") }));
+    /// # }
+    /// ```
+    pub fn add_async_handler(&self, handler: impl AsyncEventHandler<V>) -> HandlerHandle<V> {
+        self.add_async_handler_with(&HandlerOptions::default(), handler)
+    }
+
+    /// As [`Informer::add_async_handler`], with a name, a resync period or a backlog of its own.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
+    /// # fn example(pods: Informer<RawJson>) {
+    /// let handler = AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") });
+    /// pods.add_async_handler_with(&HandlerOptions::default().backlog(100), handler);
+    /// # }
+    /// ```
+    pub fn add_async_handler_with(
+        &self,
+        options: &HandlerOptions,
+        handler: impl AsyncEventHandler<V>,
+    ) -> HandlerHandle<V> {
+        let config = self.listener_config(options);
+        let shared = (Arc::clone(&self.inner), self.in_use.clone());
+        let (handle, job) = register_async(shared, config, options, handler);
+        // Where the driver has ended there is nobody to run it, and the handle says so.
+        let _ = self.jobs.send(job);
+        handle
+    }
+}
+
+impl<V> Clone for Informer<V> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            jobs: self.jobs.clone(),
+            resync: self.resync,
+            client_go: self.client_go,
+            in_use: self.in_use.clone(),
+        }
+    }
+}
+
+impl<V> fmt::Debug for Informer<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let users = self.in_use.as_ref().map(Arc::strong_count);
+        f.debug_struct("Informer")
+            .field("name", &self.inner.name)
+            .field("users", &users)
+            .finish_non_exhaustive()
+    }
+}
