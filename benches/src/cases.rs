@@ -7,7 +7,7 @@ use core::hint::black_box;
 use informer_core::json::{Scanner, value_at};
 use informer_core::{
     Cache, CacheConfig, Change, Decode, DeltaFifo, Heap, Json, Meta, Object, Prune, Raw, RawObject,
-    ResourceVersion, Uid,
+    ResourceVersion, Step, Uid,
 };
 use serde::Deserialize;
 
@@ -193,15 +193,23 @@ pub fn case_fifo(input: &Input) {
 fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
     let mut cache = Cache::new(CacheConfig::default(), 1, 7);
     let index = cache.declare_index("node").unwrap_or_default();
-    cache.begin(0);
+    cache.apply(0, Step::Begin, &mut ()).ok();
     for round in 0..2_u64 {
         for (number, key) in input.keys.iter().enumerate() {
             let version = ResourceVersion::new(&format!("{}", round * 1000 + number as u64 + 1));
             let object = Object::new(Uid::new(key), version, round);
             let values = vec![(index, format!("n{}", number % 10).into())];
-            black_box(cache.upsert(0, Change::Listed, key, object, values)).ok();
+            let step = Step::Object {
+                change: Change::Listed,
+                key,
+                object: Some(object),
+                values,
+            };
+            black_box(cache.apply(0, step, &mut ())).ok();
         }
-        cache.complete(0, ResourceVersion::new("9"));
+        cache
+            .apply(0, Step::Complete(ResourceVersion::new("9")), &mut ())
+            .ok();
         while let Some(notification) = cache.pop() {
             black_box(&notification);
         }

@@ -5,11 +5,11 @@
 use core::hint::black_box;
 use std::path::Path;
 
-use informer_core::journal::{FileJournal, Recorder};
+use informer_core::journal::{FileJournal, Recording};
 use informer_core::{
     Cache, CacheConfig, Change, Decode, End, Event, Head, Heap, Informer, Initial, Inline, Instant,
     ListenerConfig, Listeners, Notification, Object, Output, Raw, RawObject, ReflectorConfig,
-    RequestId, Resource, ResourceVersion, Storage, Uid, json,
+    RequestId, Resource, ResourceVersion, Step, Storage, Uid, json,
 };
 use tokio::runtime::Builder;
 
@@ -143,14 +143,16 @@ pub fn case_listeners_8(input: &Input) {
 #[inline(never)]
 pub fn case_resync(input: &Input) {
     let mut cache: Cache<Object<u64, Box<str>>, Heap> = Cache::new(CacheConfig::default(), 1, SEED);
-    cache.begin(0);
+    cache.apply(0, Step::Begin, &mut ()).ok();
     for key in input.keys() {
         let object = Object::new(Uid::new(key), ResourceVersion::new("1"), 0);
         cache
-            .upsert(0, Change::Listed, key, object, Vec::new())
+            .apply(0, Step::object(Change::Listed, key, object), &mut ())
             .ok();
     }
-    cache.complete(0, ResourceVersion::new("9"));
+    cache
+        .apply(0, Step::Complete(ResourceVersion::new("9")), &mut ())
+        .ok();
     for _ in 0..10 {
         cache.resync();
         while let Some(notification) = cache.pop() {
@@ -192,7 +194,9 @@ trait Core {
     fn drain(&mut self);
 }
 
-impl<D: Decode, S: Storage<Text: PartialEq>> Core for Informer<Resource<'static>, D, S> {
+impl<D: Decode, S: Storage<Text: PartialEq>, J: Recording> Core
+    for Informer<Resource<'static>, D, S, J>
+{
     fn begin(&mut self, now: Instant) -> RequestId {
         loop {
             match self.poll_output(now) {
@@ -220,15 +224,12 @@ impl<D: Decode, S: Storage<Text: PartialEq>> Core for Informer<Resource<'static>
 
 fn record(script: &Script, path: &Path) {
     let journal = FileJournal::open(path).expect("a journal in a folder for temporary files");
-    let mut recorder = Recorder::new(journal);
-    let mut informer: Informer<_, _, Heap> =
-        Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
-    informer.restore(&mut recorder, "bench", &mut |report| panic!("{report}"));
+    let informer: Informer<_, _, Heap> = Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
+    let mut informer = informer.with_journal(journal);
+    informer.restore("bench", &mut |report| panic!("{report}"));
     feed(script, &mut informer, |now, id, chunk, informer| {
-        let taken =
-            informer.handle_data_recorded(now, id, chunk, &mut recorder, Some(1), &mut |report| {
-                panic!("{report}")
-            });
+        informer.recorder().set_time(Some(1));
+        let taken = informer.handle_data(now, id, chunk, &mut |report| panic!("{report}"));
         assert_eq!(taken, chunk.len(), "growing storage takes everything");
     });
 }
@@ -243,10 +244,9 @@ pub fn case_record(input: &Input) {
 #[inline(never)]
 pub fn case_restart(input: &Input) {
     let journal = FileJournal::open(input.work.path("restart")).expect("the journal is there");
-    let mut recorder = Recorder::new(journal);
-    let mut informer: Informer<_, _, Heap> =
-        Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
-    let restored = informer.restore(&mut recorder, "bench", &mut |report| panic!("{report}"));
+    let informer: Informer<_, _, Heap> = Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
+    let mut informer = informer.with_journal(journal);
+    let restored = informer.restore("bench", &mut |report| panic!("{report}"));
     assert!(restored.is_some(), "the journal has all Pods");
     informer.drain();
 }

@@ -6,14 +6,14 @@ mod walk;
 
 use core::fmt;
 
-use walk::{Walk, WalkKind};
+use walk::{End, Walk, WalkKind};
 
 use crate::delta::{Delta, DeltaKind, Last, Payload};
 use crate::discard::Discarded;
 use crate::fifo::{Mode, Queue};
 use crate::indexer::{Held, IndexError, Store, Values};
 use crate::key::KeyError;
-use crate::object::Cached;
+use crate::object::{Cached, Object};
 use crate::reflector::Change;
 use crate::storage::{DeltaList, Few, Postings, SlotId, Storage, derive};
 use crate::table::{NoSlot, Table};
@@ -56,26 +56,26 @@ impl CacheConfig {
     }
 }
 
-/// A local copy of a resource: takes deltas, keeps the state, and tells what changed.
+/// A local copy of a resource: takes steps, keeps the state, and notifies of changes.
 ///
-/// What comes in is queued as deltas; [`Cache::pop`] applies one and lends what is to be told. Before the first
-/// complete list objects enter silently, and are told when it is complete. A relist tells changes as they come, and
-/// deletions at its end.
+/// [`Cache::apply`] is the one way in: it queues objects as deltas. [`Cache::pop`] applies a delta to the state and lends the
+/// notification. Before the first complete list objects enter silently, and are notified when it is complete. A relist
+/// notifies of changes as they arrive, and of deletions at its end.
 ///
 /// A cache has one or more sources: the list and watch of a namespace, or of a shard. What one source does not name is
 /// gone only where that source brought it, and the cache is synced when all its sources are.
 ///
 /// ```
-/// use informer_core::{Cache, CacheConfig, Change, Heap, Notification, Object, ResourceVersion, Uid};
+/// use informer_core::{Cache, CacheConfig, Change, Heap, Notification, Object, ResourceVersion, Step, Uid};
 ///
 /// type Pod = Object<&'static str, Box<str>>;
 /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
-/// pods.begin(0);
+/// pods.apply(0, Step::Begin, &mut ())?;
 /// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "running");
-/// pods.upsert(0, Change::Listed, "prod/web", pod, Vec::new())?;
-/// assert!(pods.pop().is_none(), "nothing is told before the list is complete");
+/// pods.apply(0, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
+/// assert!(pods.pop().is_none(), "handlers are notified when the list is complete");
 ///
-/// pods.complete(0, ResourceVersion::new("7"));
+/// pods.apply(0, Step::Complete(ResourceVersion::new("7")), &mut ())?;
 /// assert!(matches!(pods.pop(), Some(Notification::Added { is_in_initial_list: true, .. })));
 /// assert!(matches!(pods.pop(), Some(Notification::Synced)));
 /// assert!(pods.is_synced());
@@ -172,6 +172,9 @@ pub enum Notification<'a, T, X> {
     Synced,
 }
 
+/// A notification of a cache of [`Object`]s.
+pub type ObjectNotification<'a, V, X> = Notification<'a, Object<V, X>, X>;
+
 struct Incoming<T, S: Storage> {
     object: T,
     source: u16,
@@ -245,7 +248,8 @@ enum Tell {
     Synced,
 }
 
-enum Step {
+/// What came of one delta, or of one object of a walk.
+enum Turn {
     Tell(Tell),
     Again,
     Nothing,
@@ -314,7 +318,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Begins a complete picture of a source; one that is begun again before it is complete is the same picture.
-    pub fn begin(&mut self, source: u16) {
+    pub(crate) fn begin(&mut self, source: u16) {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;
         if let Some(source) = self.source_mut(source) {
@@ -334,7 +338,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// # Errors
     /// An object for which there is no room is rejected, and the cache is then incomplete until a list fits. An object of
     /// an unknown source is rejected.
-    pub fn upsert(
+    pub(crate) fn upsert(
         &mut self,
         source: u16,
         change: Change,
@@ -390,7 +394,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Queues the deletion of an object that a watch brought; `object` is the one in the event, where it could be
     /// decoded. What the cache does not have, or has from another source, is ignored.
-    pub fn delete(&mut self, source: u16, key: &str, object: Option<T>) {
+    pub(crate) fn delete(&mut self, source: u16, key: &str, object: Option<T>) {
         let found = self.table.find(key);
         let Some(id) = found.filter(|&id| self.owner(id) == Some(source)) else {
             object
@@ -411,7 +415,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Keeps the older state of an object whose new state could not be used, and marks it as stale.
-    pub fn keep(&mut self, source: u16, key: &str) {
+    pub(crate) fn keep(&mut self, source: u16, key: &str) {
         let epoch = self.source(source).map(|source| source.epoch);
         let (Some(epoch), Some(id)) = (epoch, self.table.find(key)) else {
             return;
@@ -431,7 +435,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Completes the picture of a source that began: what it did not name is gone.
-    pub fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+    pub(crate) fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let Some(state) = self.source_mut(source) else {
             return;
         };
@@ -443,8 +447,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source,
             epoch,
             relist,
-            version,
-            restored: false,
+            end: End::Complete(version),
         };
         self.begin_sweep(Walk::new(kind));
     }
@@ -452,7 +455,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Completes the picture of a source that began, as [`Cache::complete`] does, where it comes from a persisted cache: it
     /// is told as the first state and served, but nothing is synced by it before the server has shown a complete list, or
     /// has [confirmed](Cache::confirm) that it goes on from there.
-    pub fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+    pub(crate) fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let Some(state) = self.source_mut(source) else {
             return;
         };
@@ -463,14 +466,28 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             source,
             epoch,
             relist,
-            version,
-            restored: true,
+            end: End::Restored(version),
+        };
+        self.begin_sweep(Walk::new(kind));
+    }
+
+    /// Removes what a source has brought since it began, none of which was notified. Its list is still under way.
+    pub(crate) fn forget(&mut self, source: u16) {
+        self.begin(source);
+        let Some(state) = self.source(source) else {
+            return;
+        };
+        let kind = WalkKind::Sweep {
+            source,
+            epoch: state.epoch,
+            relist: state.relist,
+            end: End::Forgotten,
         };
         self.begin_sweep(Walk::new(kind));
     }
 
     /// Takes note that the server goes on from the version that was restored: an event or a bookmark has come.
-    pub fn confirm(&mut self, source: u16) {
+    pub(crate) fn confirm(&mut self, source: u16) {
         if let Some(source) = self.source_mut(source) {
             source.restored = false;
         }
@@ -483,8 +500,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Tells whether this is the state of an object that a source has brought and that the cache shows.
-    #[must_use]
-    pub fn holds(&self, source: u16, key: &str, object: &T) -> bool {
+    pub(crate) fn holds(&self, source: u16, key: &str, object: &T) -> bool {
         let Some(slot) = self.table.find(key).and_then(|id| self.table.get(id)) else {
             return false;
         };
@@ -499,7 +515,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the keys that a source has brought and that its list, which is under way, has not named: what is gone where
     /// that is complete.
-    pub fn unnamed(&self, source: u16) -> impl Iterator<Item = &S::Text> {
+    pub(crate) fn unnamed(&self, source: u16) -> impl Iterator<Item = &S::Text> {
         let epoch = self.source(source).map_or(0, |source| source.epoch);
         let is_of_source = move |id| {
             self.table
@@ -521,7 +537,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Takes note of the version that a source has reached when all that was queued is applied.
-    pub fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+    pub(crate) fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let idle = self.is_idle();
         if let Some(source) = self.source_mut(source) {
             if idle {
@@ -573,10 +589,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             Some(tell) => tell,
             None => loop {
                 *budget = budget.checked_sub(1)?;
-                match self.step() {
-                    Step::Tell(tell) => break tell,
-                    Step::Again => {}
-                    Step::Nothing => return None,
+                match self.turn() {
+                    Turn::Tell(tell) => break tell,
+                    Turn::Again => {}
+                    Turn::Nothing => return None,
                 }
             },
         };
@@ -764,12 +780,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// [`IndexError::Building`].
     ///
     /// ```
-    /// use informer_core::{Cache, CacheConfig, Change, Heap, Object, ResourceVersion, Uid};
+    /// use informer_core::{Cache, CacheConfig, Change, Heap, Object, ResourceVersion, Step, Uid};
     ///
     /// type Pod = Object<&'static str, Box<str>>;
     /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
     /// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "n1");
-    /// pods.upsert(0, Change::Listed, "prod/web", pod, Vec::new())?;
+    /// pods.apply(0, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
     ///
     /// let node = pods.begin_index("node")?;
     /// let mut piece = Vec::new();
@@ -886,21 +902,21 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// One step: a delta of the queue, or, where that is empty, one slot of a walk.
-    fn step(&mut self) -> Step {
+    fn turn(&mut self) -> Turn {
         if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
             // Merged deltas can come to nothing.
-            let step = deltas
+            let turn = deltas
                 .pop_oldest()
-                .map_or(Step::Again, |delta| self.apply(id, delta));
+                .map_or(Turn::Again, |delta| self.apply_delta(id, delta));
             self.put_back(id, deltas);
-            return step;
+            return turn;
         }
         self.arrive();
         self.walk()
     }
 
     /// Applies one delta.
-    fn apply(&mut self, id: SlotId, delta: Delta<Incoming<T, S>>) -> Step {
+    fn apply_delta(&mut self, id: SlotId, delta: Delta<Incoming<T, S>>) -> Turn {
         match (delta.kind, delta.payload) {
             (DeltaKind::Deleted, Payload::Object(incoming)) => {
                 self.apply_deletion(id, Some(incoming.object), false)
@@ -912,11 +928,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             (kind, Payload::Object(incoming)) => {
                 self.apply_upsert(id, incoming, kind == DeltaKind::Replaced)
             }
-            (_, Payload::Stored | Payload::Tombstone(_)) => Step::Again,
+            (_, Payload::Stored | Payload::Tombstone(_)) => Turn::Again,
         }
     }
 
-    fn apply_upsert(&mut self, id: SlotId, incoming: Incoming<T, S>, listed: bool) -> Step {
+    fn apply_upsert(&mut self, id: SlotId, incoming: Incoming<T, S>, listed: bool) -> Turn {
         let Incoming {
             object,
             source,
@@ -926,7 +942,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let shows = self.shows(source);
         let changed = self.source(source).map_or(0, |source| source.relist);
         let Some(slot) = self.table.get_mut(id) else {
-            return Step::Again;
+            return Turn::Again;
         };
         let was_told = slot.object.as_ref().is_some_and(|held| held.told);
         if let Some(held) = &mut slot.object
@@ -947,11 +963,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             }
             self.discarded.put(object);
             return if !was_told && shows {
-                Step::Tell(Tell::Added { id, initial: false })
+                Turn::Tell(Tell::Added { id, initial: false })
             } else if replays {
-                Step::Tell(Tell::Replayed { id, pass: None })
+                Turn::Tell(Tell::Replayed { id, pass: None })
             } else {
-                Step::Again
+                Turn::Again
             };
         }
         self.bytes += object.bytes();
@@ -974,14 +990,14 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             None => {}
         }
         if shows {
-            Step::Tell(Tell::Added { id, initial: false })
+            Turn::Tell(Tell::Added { id, initial: false })
         } else {
-            Step::Again
+            Turn::Again
         }
     }
 
     /// An object that was told is now another one, or in another state.
-    fn tell_change(&mut self, id: SlotId, old: T) -> Step {
+    fn tell_change(&mut self, id: SlotId, old: T) -> Turn {
         let recreated = self
             .table
             .get(id)
@@ -991,16 +1007,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if recreated && self.config.tell_recreated {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
             self.follows = Some(Tell::Added { id, initial: false });
-            return Step::Tell(Tell::Deleted { unknown: true });
+            return Turn::Tell(Tell::Deleted { unknown: true });
         }
-        Step::Tell(Tell::Updated { id })
+        Turn::Tell(Tell::Updated { id })
     }
 
     /// Removes an object; `last` is its last state, where that is better known than what is stored.
-    fn apply_deletion(&mut self, id: SlotId, last: Option<T>, unknown: bool) -> Step {
+    fn apply_deletion(&mut self, id: SlotId, last: Option<T>, unknown: bool) -> Turn {
         let Some(held) = self.store.remove(&mut self.table, id) else {
             last.into_iter().for_each(|last| self.discarded.put(last));
-            return Step::Again;
+            return Turn::Again;
         };
         self.stale -= usize::from(held.stale);
         self.bytes = self.bytes.saturating_sub(held.object.bytes());
@@ -1025,9 +1041,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.stash(shown);
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
         if held.told {
-            Step::Tell(Tell::Deleted { unknown })
+            Turn::Tell(Tell::Deleted { unknown })
         } else {
-            Step::Again
+            Turn::Again
         }
     }
 

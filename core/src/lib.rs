@@ -102,6 +102,7 @@ mod resource;
 mod rng;
 mod selector;
 mod shard;
+mod step;
 pub mod storage;
 mod table;
 mod time;
@@ -114,7 +115,7 @@ pub use audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict};
 pub use backoff::{Backoff, BackoffConfig};
 #[cfg(feature = "alloc")]
 pub use cache::DiscardedObjects;
-pub use cache::{Cache, CacheConfig, Notification};
+pub use cache::{Cache, CacheConfig, Notification, ObjectNotification};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
 #[cfg(feature = "serde_json")]
 pub use decode::{Json, Typed};
@@ -131,7 +132,7 @@ pub use election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRe
 pub use expected::ExpectedState;
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
-pub use informer::{Informer, Told, decode_object, decode_raw, restore_raw, take_frame};
+pub use informer::Informer;
 #[cfg(feature = "alloc")]
 pub use json::Prune;
 pub use key::{KeyError, KeyFn, Keyed, split_key};
@@ -160,6 +161,7 @@ pub use selector::{
     Values,
 };
 pub use shard::{Shard, ShardBy, rendezvous};
+pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Inline, Storage};

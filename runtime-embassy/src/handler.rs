@@ -1,20 +1,20 @@
 //! Who hears of changes.
 
-use informer_core::{Report, Told};
+use informer_core::{ObjectNotification, Report};
 
-/// Hears what a [`Runner`](crate::Runner) tells: of objects, and of trouble. A closure over [`Told`] is one.
+/// Hears what a [`Runner`](crate::Runner) tells: of objects, and of trouble. A closure over [`ObjectNotification`] is one.
 ///
 /// It is called on the runner's task and must not take long; what it is lent is the cache's own, so a [`Lister`] cannot be
 /// asked from within it.
 ///
 /// ```
-/// use informer_embassy::{Handler, Notification, Report, Storage, Told};
+/// use informer_embassy::{Handler, Notification, Report, Storage, ObjectNotification};
 ///
 /// #[derive(Default)]
 /// struct Count { objects: u32, problems: u32 }
 ///
 /// impl<V, X> Handler<V, X> for Count {
-///     fn told(&mut self, told: Told<'_, V, X>) {
+///     fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
 ///         self.objects += u32::from(matches!(told, Notification::Added { .. }));
 ///     }
 ///     fn report(&mut self, _report: Report<'_>) {
@@ -26,7 +26,7 @@ use informer_core::{Report, Told};
 /// [`Lister`]: crate::Lister
 pub trait Handler<V, X> {
     /// Hears of an object, or that the cache is synced.
-    fn told(&mut self, told: Told<'_, V, X>);
+    fn notify(&mut self, told: ObjectNotification<'_, V, X>);
 
     /// Hears of trouble: of a failed request, of an object that does not fit.
     fn report(&mut self, report: Report<'_>) {
@@ -34,15 +34,15 @@ pub trait Handler<V, X> {
     }
 }
 
-impl<V, X, F: FnMut(Told<'_, V, X>)> Handler<V, X> for F {
-    fn told(&mut self, told: Told<'_, V, X>) {
+impl<V, X, F: FnMut(ObjectNotification<'_, V, X>)> Handler<V, X> for F {
+    fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
         self(told);
     }
 }
 
 /// A handler, and one for reports.
-impl<V, X, F: FnMut(Told<'_, V, X>), G: FnMut(Report<'_>)> Handler<V, X> for (F, G) {
-    fn told(&mut self, told: Told<'_, V, X>) {
+impl<V, X, F: FnMut(ObjectNotification<'_, V, X>), G: FnMut(Report<'_>)> Handler<V, X> for (F, G) {
+    fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
         self.0(told);
     }
 

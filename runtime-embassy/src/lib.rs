@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use informer_embassy::{
-//!     Connection, Inline, Link, Notification, RawObject, Resource, Resources, Storage, Told, config, json,
+//!     Connection, Inline, Link, Notification, RawObject, Resource, Resources, Storage, ObjectNotification, config, json,
 //! };
 //!
 //! /// At most 32 objects, keys of 80 bytes, objects of 2 KiB as they come. Nothing grows, ever.
@@ -28,7 +28,7 @@
 //!     let pods = Resource::new("", "v1", "pods").fields("spec.nodeName=gateway-7");
 //!     let (lister, runner) = informer_embassy::new(&mut resources, pods, is_running, config(), 1);
 //!     let _ask = lister; // It is `Copy`: any task of the same executor may have one.
-//!     runner.run(transport, |told: Told<'_, bool, <Memory as Storage>::Text>| {
+//!     runner.run(transport, |told: ObjectNotification<'_, bool, <Memory as Storage>::Text>| {
 //!         if let Notification::Added { key, object, .. } = told {
 //!             let _to_show = (key.as_ref(), *object.value());
 //!         }
@@ -78,8 +78,9 @@ pub use embedded_io_async::ErrorKind;
 pub use handler::Handler;
 pub use http::{Connection, HttpBody, HttpError, HttpProblem, HttpTransport};
 pub use informer_core::{
-    Command, Decode, Initial, Inline, Notification, Object, RawObject, ReflectorConfig, Report,
-    Resource, ResourceVersion, Storage, Target, Timer, Told, Transport, journal, json,
+    Command, Decode, Initial, Inline, Notification, Object, ObjectNotification, RawObject,
+    ReflectorConfig, Report, Resource, ResourceVersion, Storage, Target, Timer, Transport, journal,
+    json,
 };
 #[cfg(feature = "serde-json-core")]
 pub use informer_core::{JsonCore, JsonCoreError, JsonCoreProblem};

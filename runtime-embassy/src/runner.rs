@@ -5,10 +5,10 @@ use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
+use informer_core::journal::{Identity, Journal, Recorder, Recording};
 use informer_core::{
     Command, Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
-    Storage, Target, Timer, Transport, drive, take_frame,
+    Step, Storage, Target, Timer, Transport, drive, take_frame,
 };
 
 use crate::handler::Handler;
@@ -67,7 +67,7 @@ where
         transport: T,
         handler: H,
     ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H> {
-        self.run_recorded(timer, transport, handler, None::<Recorder<Nowhere>>)
+        self.run_recorded(timer, transport, handler, ())
     }
 
     /// As [`Runner::run_on`] (on embassy's time with [`EmbassyTimer`]), and keeps the cache in a journal: what that has is in the
@@ -125,15 +125,15 @@ where
                 self.reflector.with_version(restored.version)
             };
         }
-        self.run_recorded(timer, transport, handler, Some(recorder))
+        self.run_recorded(timer, transport, handler, recorder)
     }
 
-    fn run_recorded<C: Timer, T: Transport, H: Handler<D::Value, S::Text>, J: Journal>(
+    fn run_recorded<C: Timer, T: Transport, H: Handler<D::Value, S::Text>, J: Recording>(
         self,
         mut timer: C,
         mut transport: T,
         handler: H,
-        recorder: Option<Recorder<J>>,
+        recorder: J,
     ) -> impl Future<Output = ()> + use<'a, R, D, S, C, T, H, J> {
         let mut reflector = self.reflector;
         let mut sink = CacheSink {
@@ -158,37 +158,9 @@ impl<R, D: Decode, S: Storage> fmt::Debug for Runner<'_, R, D, S> {
     }
 }
 
-/// No journal: there is none of this type.
-enum Nowhere {}
-
-impl Journal for Nowhere {
-    type Error = core::convert::Infallible;
-
-    fn load(
-        &mut self,
-        _identity: &Identity,
-        _take: &mut dyn FnMut(Record<'_>),
-        _lost: &mut dyn FnMut(Lost),
-    ) -> Result<Loaded, Self::Error> {
-        match *self {}
-    }
-    fn append(&mut self, _record: Record<'_>) -> Result<(), Self::Error> {
-        match *self {}
-    }
-    fn sync(&mut self) -> Result<(), Self::Error> {
-        match *self {}
-    }
-    fn compact(&mut self) -> Result<(), Self::Error> {
-        match *self {}
-    }
-    fn restart(&mut self) -> Result<(), Self::Error> {
-        match *self {}
-    }
-}
-
 /// Applies what the reflector brings, and tells the handler.
 struct CacheSink<'a, D: Decode, S: Storage, H, J> {
-    recorder: Option<Recorder<J>>,
+    recorder: J,
     resources: &'a Resources<D::Value, S>,
     decode: D,
     handler: H,
@@ -207,12 +179,12 @@ where
             return;
         };
         while let Some(told) = cache.pop() {
-            self.handler.told(told);
+            self.handler.notify(told);
         }
     }
 }
 
-impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J: Journal> Sink<S::Text>
+impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J: Recording> Sink<S::Text>
     for CacheSink<'_, D, S, H, J>
 where
     S::Text: PartialEq,
@@ -226,12 +198,14 @@ where
             };
             let handler = &mut self.handler;
             let report = &mut |report: Report<'_>| handler.report(report);
-            match &mut self.recorder {
-                Some(recorder) => {
-                    recorder.take_frame(&self.decode, &mut cache, 0, frame, None, report);
-                }
-                None => take_frame(&self.decode, &mut cache, 0, frame, report),
-            }
+            take_frame(
+                &self.decode,
+                &mut cache,
+                0,
+                frame,
+                &mut self.recorder,
+                report,
+            );
         }
         // One at a time: each state is told, and the queue needs room for one.
         self.tell();
@@ -240,18 +214,12 @@ where
     fn flush(&mut self, now: Instant, version: &ResourceVersion<S::Text>) {
         self.tell();
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
-            if version.is_known() {
-                cache.advance(0, version.clone());
-            }
-            if let Some(recorder) = &mut self.recorder {
-                let handler = &mut self.handler;
-                recorder.reached(&cache, version, None, &mut |report| handler.report(report));
-            }
-            let is_journal_due = self
-                .recorder
-                .as_mut()
-                .is_some_and(|recorder| recorder.wants_list(now));
-            if cache.take_wants_relist(0) || is_journal_due {
+            let reached = Step::Reached(version.clone());
+            // The cache has this source.
+            let _ = cache.apply(0, reached, &mut self.recorder);
+            let handler = &mut self.handler;
+            self.recorder.report(&mut |report| handler.report(report));
+            if self.recorder.wants_list(now) || cache.take_wants_relist(0) {
                 let mut orders = self.resources.orders.get();
                 orders.refill = true;
                 self.resources.orders.set(orders);

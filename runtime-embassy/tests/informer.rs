@@ -22,7 +22,7 @@ use informer_core::journal::FlashJournal;
 use informer_core::{Body, FailureKind, Get, Head, TransportError};
 use informer_embassy::{
     Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, MAX_WAITERS, Notification,
-    RawObject, Resource, Resources, Told, TooManyWaiters, config, json, new,
+    ObjectNotification, RawObject, Resource, Resources, TooManyWaiters, config, json, new,
 };
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, Simulation, Verb, VirtualClock};
 use serde_json::json;
@@ -87,7 +87,7 @@ impl Bench {
         let log = Log::default();
         let (told, reports) = (log.clone(), log.clone());
         let handler = (
-            move |event: Told<'_, u64, Text>| told.borrow_mut().push(show(&event)),
+            move |event: ObjectNotification<'_, u64, Text>| told.borrow_mut().push(show(&event)),
             move |report: informer_embassy::Report<'_>| {
                 reports.borrow_mut().push(format!("! {report}"));
             },
@@ -218,7 +218,7 @@ fn a_device_starts_on_its_flash_and_goes_on_from_there() {
     bench.mock.log().assert_no_list_since(mark);
 }
 
-fn show(event: &Told<'_, u64, Text>) -> String {
+fn show(event: &ObjectNotification<'_, u64, Text>) -> String {
     match event {
         Notification::Added { key, object, .. } => format!("+ {} {}", key.as_ref(), object.value()),
         Notification::Updated { key, old, object } => {
@@ -567,7 +567,11 @@ fn a_body_that_is_there_already_leaves_other_tasks_their_turn() {
     let (lister, runner) = new(resources, resource, decode, config(), 1);
     let read = Rc::new(Cell::new(0));
     let transport = AllThere(read.clone());
-    let running = runner.run_on(VirtualClock::new(), transport, |_: Told<'_, u64, Text>| ());
+    let running = runner.run_on(
+        VirtualClock::new(),
+        transport,
+        |_: ObjectNotification<'_, u64, Text>| (),
+    );
     let mut running = pin!(running);
     let mut cx = Context::from_waker(Waker::noop());
     let mut most = 0;

@@ -4,7 +4,7 @@
 //! release its lock between any two objects, and changes that arrive during a walk are applied first. A sweep goes through
 //! the objects of its source alone.
 
-use super::{Cache, Cached, Lack, Payload, Step, Storage, Tell};
+use super::{Cache, Cached, Lack, Payload, Storage, Tell, Turn};
 use crate::delta::Last;
 use crate::storage::{Few, SlotId};
 use crate::version::ResourceVersion;
@@ -18,17 +18,26 @@ pub(super) struct Walk<X> {
 
 #[derive(Clone)]
 pub(super) enum WalkKind<X> {
-    /// Removes what a complete list did not name; tells the rest where it is the first one.
+    /// Removes what a complete list did not name; notifies of the rest if the list is the first one.
     Sweep {
         source: u16,
         epoch: u32,
         relist: u32,
-        version: ResourceVersion<X>,
-        /// What is complete is a persisted cache.
-        restored: bool,
+        end: End<X>,
     },
     /// Replays everything.
     Resync { pass: u32 },
+}
+
+/// What the end of a sweep says of its source.
+#[derive(Clone)]
+pub(super) enum End<X> {
+    /// The list of this version is complete.
+    Complete(ResourceVersion<X>),
+    /// What a journal had at this version is complete.
+    Restored(ResourceVersion<X>),
+    /// Nothing: what was there is removed, and the source begins.
+    Forgotten,
 }
 
 impl<X> Walk<X> {
@@ -56,10 +65,10 @@ impl<X> Walk<X> {
 
 impl<T: Cached, S: Storage> Cache<T, S> {
     /// Takes the next object of the walk that is under way.
-    pub(super) fn walk(&mut self) -> Step {
+    pub(super) fn walk(&mut self) -> Turn {
         let sources = self.sources.as_slice();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
-            return self.tell_synced(Step::Nothing);
+            return self.tell_synced(Turn::Nothing);
         };
         if !walk.begun {
             walk.begun = true;
@@ -90,41 +99,44 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         let Some(id) = next else {
             return match self.walks.take(0).map(|walk| walk.kind) {
-                Some(WalkKind::Sweep {
-                    source,
-                    version,
-                    restored,
-                    ..
-                }) => self.finish_sweep(source, version, restored),
-                Some(WalkKind::Resync { .. }) | None => Step::Again,
+                Some(WalkKind::Sweep { source, end, .. }) => self.finish_sweep(source, end),
+                Some(WalkKind::Resync { .. }) | None => Turn::Again,
             };
         };
         match walk.kind {
-            WalkKind::Sweep { epoch, relist, .. } => self.sweep(id, epoch, relist),
+            WalkKind::Sweep {
+                epoch,
+                relist,
+                ref end,
+                ..
+            } => {
+                let notifies = !matches!(end, End::Forgotten);
+                self.sweep(id, epoch, relist, notifies)
+            }
             WalkKind::Resync { pass } => self.replay(id, pass),
         }
     }
 
-    fn replay(&mut self, id: SlotId, pass: u32) -> Step {
+    fn replay(&mut self, id: SlotId, pass: u32) -> Turn {
         let Some(slot) = self.table.get_mut(id) else {
-            return Step::Again;
+            return Turn::Again;
         };
         let was_replayed = core::mem::replace(&mut slot.mark, self.mark) == self.mark;
         if !was_replayed && slot.object.as_ref().is_some_and(|held| held.told) {
-            return Step::Tell(Tell::Replayed {
+            return Turn::Tell(Tell::Replayed {
                 id,
                 pass: Some(pass),
             });
         }
-        Step::Again
+        Turn::Again
     }
 
-    fn sweep(&mut self, id: SlotId, epoch: u32, relist: u32) -> Step {
+    fn sweep(&mut self, id: SlotId, epoch: u32, relist: u32, notifies: bool) -> Turn {
         let Some(slot) = self.table.get_mut(id) else {
-            return Step::Again;
+            return Turn::Again;
         };
         let Some(held) = &mut slot.object else {
-            return Step::Again;
+            return Turn::Again;
         };
         // A newer list may have begun since, and has named the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
@@ -141,27 +153,30 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 }
                 self.made_room();
             }
-            return Step::Again;
+            return Turn::Again;
+        }
+        if !notifies {
+            return Turn::Again;
         }
         if !held.told {
             held.told = true;
-            return Step::Tell(Tell::Added {
+            return Turn::Tell(Tell::Added {
                 id,
                 initial: !slot.late,
             });
         }
         if self.config.tell_unchanged && held.changed != relist {
-            return Step::Tell(Tell::Replayed { id, pass: None });
+            return Turn::Tell(Tell::Replayed { id, pass: None });
         }
-        Step::Again
+        Turn::Again
     }
 
-    fn finish_sweep(
-        &mut self,
-        source: u16,
-        version: ResourceVersion<S::Text>,
-        restored: bool,
-    ) -> Step {
+    fn finish_sweep(&mut self, source: u16, end: End<S::Text>) -> Turn {
+        let (version, restored) = match end {
+            End::Complete(version) => (version, false),
+            End::Restored(version) => (version, true),
+            End::Forgotten => return Turn::Again,
+        };
         if let Some(source) = self.source_mut(source) {
             source.told = true;
             source.restored &= restored;
@@ -171,15 +186,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         let mut sources = self.sources.as_slice().iter();
         self.lacks_room = sources.any(|source| source.missing == Lack::Room);
-        self.tell_synced(Step::Again)
+        self.tell_synced(Turn::Again)
     }
 
     /// Tells that the cache is synced, where that is so now and was not told.
-    fn tell_synced(&mut self, otherwise: Step) -> Step {
+    fn tell_synced(&mut self, otherwise: Turn) -> Turn {
         let told = |source: &super::Source<S::Text>| source.told && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(told) {
             self.synced = true;
-            return Step::Tell(Tell::Synced);
+            return Turn::Tell(Tell::Synced);
         }
         otherwise
     }

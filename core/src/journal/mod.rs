@@ -33,7 +33,7 @@ pub use index::{Index, Scanned};
 pub use log::{Log, LogError};
 pub use lost::{Loss, Lost};
 pub use medium::{Area, Medium, Room};
-pub use recorder::{Recorder, Restored};
+pub use recorder::{Recorder, Recording, Restored};
 pub use retry::Retry;
 
 use core::fmt;
@@ -108,6 +108,12 @@ pub trait Journal {
     /// # Errors
     /// Fails where it cannot be written; what is there stays as it was at the last version.
     fn compact(&mut self) -> Result<(), Self::Error>;
+
+    /// Tells whether it failed since [`Journal::restart`] without an error from [`Journal::append`]: a journal that writes on
+    /// another thread. The next list then begins it anew.
+    fn has_failed(&self) -> bool {
+        false
+    }
 
     /// Begins anew, with nothing: what is there stays until the next version is added. It mends a journal that could not be
     /// written.

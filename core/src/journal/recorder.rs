@@ -1,51 +1,128 @@
-//! From what a reflector brings to records, and back.
+//! From steps to records, and back.
 
 use core::cell::RefCell;
 use core::time::Duration;
 
-use super::{Identity, Journal, Loaded, Loss, Lost, Reached, Record, Retry};
-use crate::cache::Cache;
+use super::{Identity, Journal, Loss, Lost, Reached, Record, Retry};
+use crate::cache::{Cache, ObjectNotification};
 use crate::decode::{Decode, RawObject};
-use crate::informer::{Told, decode_object, restore_raw, take_frame, upsert};
 use crate::key::KeyBuf;
 use crate::object::Object;
-use crate::reflector::{Change, Frame, ObjectFrame};
+use crate::reflector::Change;
 use crate::report::{Phase, Problem, Report, Shown};
-use crate::storage::Storage;
+use crate::step::{Step, restore_raw};
+use crate::storage::{Storage, Text};
 use crate::time::Instant;
 use crate::version::ResourceVersion;
 
-/// The cache of an [`Informer`](crate::Informer).
-type Objects<V, S> = Cache<Object<V, <S as Storage>::Text>, S>;
+/// How long it takes at most until a list is asked for again, for a journal that fails each time. A flash is erased for
+/// each of them.
+const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Keeps a [`Journal`] of what one source brings into a cache.
+/// Hears the steps that a source brings into a cache: see [`Cache::apply`].
 ///
-/// It is asked to [`restore`](Self::restore) first; then each frame goes through [`take_frame`](Self::take_frame), in place
-/// of [`take_frame`](crate::take_frame()), and [`reached`](Self::reached) follows where the driver waits. Objects are
-/// written first and the version after them; while a list is under way none is, so that what is restored is never a part
-/// of a list. An object that a list names as it is in the cache is not written again.
+/// `()` records nothing, and so does `None`.
+pub trait Recording {
+    /// Tells whether anything is recorded at all.
+    fn records(&self) -> bool;
+    /// Tells whether the journal was begun anew with this list, so that objects the cache has already are to be written.
+    fn is_anew(&self) -> bool;
+    /// A list begins.
+    fn begin(&mut self);
+    /// Adds a record.
+    fn append(&mut self, record: Record<'_>);
+    /// The list is complete.
+    fn complete(&mut self);
+    /// The server has confirmed the state, so that the time of the version is worth writing again.
+    fn confirm(&mut self);
+    /// A version is reached with all records so far; `complete` tells whether the cache has all objects of it.
+    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool);
+    /// Reports failures and recoveries since the last call.
+    fn report(&mut self, report: &mut dyn FnMut(Report<'_>));
+    /// Tells whether it is time for a list, which alone can mend a journal that failed.
+    fn wants_list(&mut self, now: Instant) -> bool;
+}
+
+impl Recording for () {
+    fn records(&self) -> bool {
+        false
+    }
+    fn is_anew(&self) -> bool {
+        false
+    }
+    fn begin(&mut self) {}
+    fn append(&mut self, _record: Record<'_>) {}
+    fn complete(&mut self) {}
+    fn confirm(&mut self) {}
+    fn reached<X: Text>(&mut self, _version: &ResourceVersion<X>, _complete: bool) {}
+    fn report(&mut self, _report: &mut dyn FnMut(Report<'_>)) {}
+    fn wants_list(&mut self, _now: Instant) -> bool {
+        false
+    }
+}
+
+impl<R: Recording> Recording for Option<R> {
+    fn records(&self) -> bool {
+        self.as_ref().is_some_and(R::records)
+    }
+    fn is_anew(&self) -> bool {
+        self.as_ref().is_some_and(R::is_anew)
+    }
+    fn begin(&mut self) {
+        self.iter_mut().for_each(R::begin);
+    }
+    fn append(&mut self, record: Record<'_>) {
+        self.iter_mut().for_each(|recorder| recorder.append(record));
+    }
+    fn complete(&mut self) {
+        self.iter_mut().for_each(R::complete);
+    }
+    fn confirm(&mut self) {
+        self.iter_mut().for_each(R::confirm);
+    }
+    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
+        self.iter_mut()
+            .for_each(|recorder| recorder.reached(version, complete));
+    }
+    fn report(&mut self, report: &mut dyn FnMut(Report<'_>)) {
+        self.iter_mut().for_each(|recorder| recorder.report(report));
+    }
+    fn wants_list(&mut self, now: Instant) -> bool {
+        self.as_mut()
+            .is_some_and(|recorder| recorder.wants_list(now))
+    }
+}
+
+/// Derives the records of a [`Journal`] from the steps that one source brings into a cache.
 ///
-/// A journal that cannot be written is reported, once, and begun anew with the next list; what it holds stays what it was.
-/// [`wants_list`](Self::wants_list) asks for that list, and its end is reported as well.
+/// It is asked to [`restore`](Self::restore) first, and then hears each step: see [`Cache::apply`]. Objects are written
+/// first and the version after them; while a list is under way no version is written, so that what is restored is never
+/// a part of a list. An object that a list names as it is in the cache is not written again.
+///
+/// A journal that cannot be written is reported once, and begun anew with the next list; until then it keeps its last
+/// state. [`wants_list`](Recording::wants_list) asks for that list, and its end is reported as well. The delays before it
+/// grow from a second to an hour, so a medium that fails forever costs one list an hour.
 #[derive(Debug)]
-pub struct Recorder<J> {
+pub struct Recorder<J: Journal> {
     journal: J,
+    /// The time, in milliseconds since 1970, where there is a clock.
+    time: Option<u64>,
     /// A list is under way.
     in_list: bool,
     /// The journal was begun anew, and has nothing yet of what is in the cache.
-    whole: bool,
+    is_anew: bool,
     /// Nothing is written before the next list, which begins the journal anew.
     broken: bool,
     /// Something was written since the last version.
     unsaved: bool,
     /// It was reported that the journal failed, and not yet that it is whole again.
     failed: bool,
+    /// A failure that is to be reported.
+    error: Option<J::Error>,
+    /// The recovery is to be reported.
+    recovered: bool,
     retry: Retry,
 }
-
-/// How long it takes at most until a list is asked for again, for a journal that fails each time. A flash is erased for
-/// each of them.
-const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What was restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,16 +136,31 @@ pub struct Restored<X> {
     pub complete: bool,
 }
 
+impl<X: Text> Restored<X> {
+    /// Makes what was restored of a version that a journal has reached.
+    #[must_use]
+    pub fn of(reached: &Reached<'_>) -> Self {
+        Self {
+            version: ResourceVersion::new(reached.version),
+            at: reached.at,
+            complete: reached.complete,
+        }
+    }
+}
+
 impl<J: Journal> Recorder<J> {
-    /// Makes one of a journal that was not loaded.
+    /// Makes one of a journal.
     pub const fn new(journal: J) -> Self {
         Self {
             journal,
+            time: None,
             in_list: false,
-            whole: false,
+            is_anew: false,
             broken: false,
             unsaved: false,
             failed: false,
+            error: None,
+            recovered: false,
             retry: Retry::up_to(RETRY_LIMIT),
         }
     }
@@ -83,72 +175,81 @@ impl<J: Journal> Recorder<J> {
         self.journal
     }
 
+    /// Sets the time of the versions that are written from now on, in milliseconds since 1970.
+    pub const fn set_time(&mut self, time: Option<u64>) {
+        self.time = time;
+    }
+
     /// Fills a source of a cache, which has brought nothing yet, with what is in the journal: what is popped then are
-    /// initial objects. The cache is not synced by it, see [`Cache::is_restored`]. `tell` hears what other sources have to tell
-    /// meanwhile; where there is only one, nothing.
+    /// initial objects. The cache is not synced by it, see [`Cache::is_restored`]. `notify` is called with the notifications
+    /// of other sources; if there is only one source, there are none.
     ///
     /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be read is not used:
     /// both are reported, and so is each part of a journal that is dropped.
-    pub fn restore<D: Decode, S: Storage, F>(
+    pub fn restore<D: Decode, S: Storage>(
         &mut self,
         identity: &Identity,
         decode: &D,
-        cache: &mut Objects<D::Value, S>,
+        cache: &mut Cache<Object<D::Value, S::Text>, S>,
         source: u16,
-        tell: &mut F,
+        notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
         report: &mut dyn FnMut(Report<'_>),
     ) -> Option<Restored<S::Text>>
     where
-        F: FnMut(Told<'_, D::Value, S::Text>),
         S::Text: PartialEq,
     {
-        cache.begin(source);
         let mut restored = None;
         let mut unusable = Lost::new(Loss::Unusable, 0, 0);
         let reports = RefCell::new(&mut *report);
-        let mut take = |record: Record<'_>| match record {
-            Record::Put { key, object } => {
-                let raw = RawObject::parse(object);
-                let report = &mut **reports.borrow_mut();
-                let decoded = restore_raw(decode, &raw, key, report);
-                if !upsert(cache, source, Change::Listed, key, decoded, report) {
-                    unusable.records += 1;
-                    unusable.bytes += object.len() as u64;
+        cache.begin(source);
+        let mut take = |record: Record<'_>| {
+            let (change, key, bytes) = match record {
+                Record::Put { key, object } => (Change::Listed, key, object),
+                Record::Delete { key } => (Change::Deleted, key, &[][..]),
+                Record::Stale { key } => (Change::Modified, key, &[][..]),
+                Record::Version(reached) => {
+                    restored = Some(Restored::of(&reached));
+                    return;
                 }
-                // Nothing is told of it yet, but of other sources.
-                while let Some(told) = cache.pop() {
-                    tell(told);
-                }
+            };
+            let report = &mut **reports.borrow_mut();
+            let is_put = change == Change::Listed;
+            let object = is_put
+                .then(|| restore_raw(decode, &RawObject::parse(bytes), key, report))
+                .flatten();
+            let is_lost = is_put && object.is_none();
+            let object = object.map(|object| (cache.index_values_of(key, &object), object));
+            let (values, object) = object.unzip();
+            let step = Step::Object {
+                change,
+                key,
+                object,
+                values: values.unwrap_or_default(),
+            };
+            let applied = cache.apply(source, step, &mut ());
+            if let Err(why) = applied {
+                report(Report::about(Phase::Cache, why.problem(key)));
             }
-            Record::Delete { key } => {
-                cache.delete(source, key, None);
-                while let Some(told) = cache.pop() {
-                    tell(told);
-                }
+            if is_lost || applied.is_err() {
+                unusable.records += 1;
+                unusable.bytes += bytes.len() as u64;
             }
-            Record::Stale { key } => cache.keep(source, key),
-            Record::Version(reached) => {
-                restored = Some(Restored {
-                    version: ResourceVersion::new(reached.version),
-                    at: reached.at,
-                    complete: reached.complete,
-                });
+            // The objects are initial ones, so only other sources have notifications.
+            while let Some(notification) = cache.pop() {
+                notify(notification);
             }
         };
         let loaded = self.journal.load(identity, &mut take, &mut |lost| {
-            let report = &mut **reports.borrow_mut();
-            report_loss(lost, report);
+            report_loss(lost, &mut **reports.borrow_mut());
         });
-        match loaded {
-            Ok(Loaded::Restored) => {}
-            // A loss was reported, whatever it was.
-            Ok(Loaded::Empty | Loaded::Refused(_)) => return None,
-            Err(error) => {
-                self.failed(&error, report);
-                return None;
-            }
+        if let Err(error) = loaded {
+            self.failed(error);
         }
-        let mut restored = restored?;
+        let Some(mut restored) = restored.filter(|_| !self.broken) else {
+            cache.forget(source);
+            self.report(report);
+            return None;
+        };
         if unusable.records > 0 {
             report_loss(unusable, report);
             // An entry in the journal but not in the cache would never be swept by a list.
@@ -159,59 +260,55 @@ impl<J: Journal> Recorder<J> {
         Some(restored)
     }
 
-    /// Records what a frame says, and does what [`take_frame`](crate::take_frame()) does.
-    pub fn take_frame<D: Decode, S: Storage>(
-        &mut self,
-        decode: &D,
-        cache: &mut Objects<D::Value, S>,
-        source: u16,
-        frame: Frame<'_, S::Text>,
-        at: Option<u64>,
-        report: &mut dyn FnMut(Report<'_>),
-    ) where
-        S::Text: PartialEq,
-    {
-        match frame {
-            Frame::Begin => {
-                self.in_list = true;
-                if core::mem::take(&mut self.broken) {
-                    self.whole = true;
-                    let done = self.journal.restart();
-                    self.note(done, report);
-                }
-                cache.begin(source);
-            }
-            Frame::Object(object) => self.object(decode, cache, source, &object, report),
-            Frame::Complete { version } => {
-                let unnamed = cache.unnamed(source);
-                for key in unnamed {
-                    let done = self.append(Record::Delete { key: key.as_ref() });
-                    self.note(done, report);
-                }
-                take_frame(decode, cache, source, Frame::Complete { version }, report);
-                self.in_list = false;
-                self.whole = false;
-                self.unsaved = true;
-                self.reached(cache, version, at, report);
-            }
-            frame @ (Frame::Bookmark { .. } | Frame::Report(_) | Frame::Internal) => {
-                self.unsaved |= matches!(frame, Frame::Bookmark { .. });
-                take_frame(decode, cache, source, frame, report);
-            }
+    fn note(&mut self, done: Result<(), J::Error>) {
+        if let Err(error) = done {
+            self.failed(error);
         }
     }
 
-    /// Writes the version that was reached with all that came, where there is anything new in it; `at` is the time, in
-    /// milliseconds since 1970, where there is a clock.
-    pub fn reached<D, S: Storage>(
-        &mut self,
-        cache: &Objects<D, S>,
-        version: &ResourceVersion<S::Text>,
-        at: Option<u64>,
-        report: &mut dyn FnMut(Report<'_>),
-    ) where
-        S::Text: PartialEq,
-    {
+    fn failed(&mut self, error: J::Error) {
+        (self.broken, self.failed) = (true, true);
+        self.error = Some(error);
+    }
+}
+
+impl<J: Journal> Recording for Recorder<J> {
+    fn records(&self) -> bool {
+        !self.broken
+    }
+
+    fn is_anew(&self) -> bool {
+        self.is_anew
+    }
+
+    fn begin(&mut self) {
+        self.in_list = true;
+        if core::mem::take(&mut self.broken) || self.journal.has_failed() {
+            self.is_anew = true;
+            let done = self.journal.restart();
+            self.note(done);
+        }
+    }
+
+    fn append(&mut self, record: Record<'_>) {
+        if self.broken {
+            return;
+        }
+        self.unsaved = true;
+        let done = self.journal.append(record);
+        self.note(done);
+    }
+
+    fn complete(&mut self) {
+        (self.in_list, self.is_anew, self.unsaved) = (false, false, true);
+    }
+
+    fn confirm(&mut self) {
+        self.unsaved = true;
+    }
+
+    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
+        // A part of a list is no state of the server.
         if self.in_list || self.broken || !self.unsaved || !version.is_known() {
             return;
         }
@@ -220,90 +317,29 @@ impl<J: Journal> Recorder<J> {
             // No server has versions that long; without one there is nothing to resume.
             return;
         }
-        let reached = Reached::new(text.as_str())
-            .at(at)
-            .complete(!cache.is_incomplete());
-        let done = self.append(Record::Version(reached));
+        let reached = Reached::new(text.as_str()).at(self.time).complete(complete);
+        self.append(Record::Version(reached));
         self.unsaved = false;
-        self.note(done, report);
         if self.failed && !self.broken {
-            self.failed = false;
+            (self.failed, self.recovered) = (false, true);
             self.retry.settle();
+        }
+    }
+
+    fn report(&mut self, report: &mut dyn FnMut(Report<'_>)) {
+        if let Some(error) = self.error.take() {
+            let message = Shown(&error);
+            let problem = Problem::Journal { message: &message };
+            report(Report::about(Phase::Journal, problem));
+        }
+        if core::mem::take(&mut self.recovered) {
             report(Report::about(Phase::Journal, Problem::JournalRecovered));
         }
     }
 
-    /// Tells whether it is time for a list, which alone can mend a journal that failed: the caller then calls
-    /// [`Reflector::refill`](crate::Reflector::refill). The delays grow from a second to an hour, so a medium that fails
-    /// forever costs one list an hour.
-    ///
-    /// The cache cannot be written instead, since a decoder does not keep the JSON of an object.
-    pub fn wants_list(&mut self, now: Instant) -> bool {
+    fn wants_list(&mut self, now: Instant) -> bool {
+        // The cache cannot be written instead, since a decoder does not keep the JSON of an object.
         self.failed && self.broken && !self.in_list && self.retry.is_due(now)
-    }
-
-    fn object<D: Decode, S: Storage>(
-        &mut self,
-        decode: &D,
-        cache: &mut Objects<D::Value, S>,
-        source: u16,
-        frame: &ObjectFrame<'_>,
-        report: &mut dyn FnMut(Report<'_>),
-    ) where
-        S::Text: PartialEq,
-    {
-        let mut buf = KeyBuf::new();
-        // The reflector has written it into a buffer of the same size.
-        let _ = frame.raw.write_key(&mut buf);
-        let key = buf.as_str();
-        let decoded = decode_object(decode, frame, key, report);
-        if frame.change != Change::Listed {
-            cache.confirm(source);
-        }
-        let mut done = Ok(());
-        match (frame.change, decoded) {
-            (Change::Deleted, object) => {
-                done = self.append(Record::Delete { key });
-                cache.delete(source, key, object);
-            }
-            (_, None) => {
-                done = self.append(Record::Stale { key });
-                cache.keep(source, key);
-            }
-            (change, Some(object)) => {
-                let is_known = !self.whole && cache.holds(source, key, &object);
-                if !upsert(cache, source, change, key, Some(object), report) {
-                    // Where it is refused the older state is not that of this version, and the cache has none perhaps.
-                    done = self.append(Record::Stale { key });
-                } else if !is_known {
-                    decode.persist(&frame.raw, &mut |object| {
-                        done = self.append(Record::Put { key, object });
-                    });
-                }
-            }
-        }
-        self.note(done, report);
-    }
-
-    fn append(&mut self, record: Record<'_>) -> Result<(), J::Error> {
-        if self.broken {
-            return Ok(());
-        }
-        self.unsaved = true;
-        self.journal.append(record)
-    }
-
-    fn note(&mut self, done: Result<(), J::Error>, report: &mut dyn FnMut(Report<'_>)) {
-        if let Err(error) = done {
-            self.failed(&error, report);
-        }
-    }
-
-    fn failed(&mut self, error: &J::Error, report: &mut dyn FnMut(Report<'_>)) {
-        (self.broken, self.failed) = (true, true);
-        let message = Shown(error);
-        let problem = Problem::Journal { message: &message };
-        report(Report::about(Phase::Journal, problem));
     }
 }
 

@@ -23,7 +23,7 @@ use cortex_m_semihosting::hprintln;
 use embassy_executor::Spawner;
 use heapless::String;
 use informer_embassy::{
-    Inline, Lister, Notification, RawObject, Report, Resource, Resources, Storage, Told, config,
+    Inline, Lister, Notification, RawObject, Report, Resource, Resources, Storage, ObjectNotification, config,
     json,
 };
 #[cfg(not(feature = "uart"))]
@@ -75,7 +75,7 @@ async fn main(spawner: Spawner) {
 }
 
 /// Prints what the informer tells.
-fn tell(told: Told<'_, Value, Text>) {
+fn tell(told: ObjectNotification<'_, Value, Text>) {
     match told {
         Notification::Added { key, object, .. } => {
             hprintln!(

@@ -1,11 +1,11 @@
 //! What came, on its way into the cache: gathered by the driver, decoded there or on a pool, applied in order.
 
 use informer_core::{
-    Change, Decode, ObjectFrame, Phase, Problem, RawObject, Report, ResourceVersion, decode_object,
+    Change, Decode, ObjectFrame, Phase, Problem, RawObject, Report, Step, decode_object,
     decode_raw, restore_raw,
 };
 
-use crate::cache::entry::{Key, Shared as Object};
+use crate::cache::entry::{Shared as Object, Store};
 use crate::cache::index::Indexes;
 use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
@@ -28,17 +28,14 @@ pub(crate) struct Batch<V> {
     pub(crate) versions: Vec<String>,
 }
 
+/// A step on its way into the cache. The text and the bytes of an object are in its batch.
+pub(crate) type BatchStep<'a, V> = Step<'a, Object<V>, Store>;
+
 /// What was gathered.
 pub(crate) enum Item<V> {
-    Begin,
     Object(Gathered<V>),
-    Complete(ResourceVersion<Key>),
-    /// What a journal had is complete.
-    Restored(ResourceVersion<Key>),
-    /// What a journal had does not count.
-    Nothing,
-    /// The server goes on from the version that was reached.
-    Confirmed,
+    /// A step without an object.
+    Step(BatchStep<'static, V>),
 }
 
 /// An object that was gathered.
@@ -49,7 +46,7 @@ pub(crate) struct Gathered<V> {
     state: State<V>,
     /// Where there is what a journal keeps of it.
     pub(crate) persisted: (usize, usize),
-    pub(crate) values: Vec<(u16, Box<str>)>,
+    values: Vec<(u16, Box<str>)>,
     /// How many indexes have been asked for their values.
     indexed: usize,
 }
@@ -63,11 +60,16 @@ enum State<V> {
 }
 
 impl<V> Gathered<V> {
-    /// Takes the object, unless it was refused.
-    pub(crate) fn take(&mut self) -> Option<Object<V>> {
-        match core::mem::replace(&mut self.state, State::Refused) {
-            State::Decoded(object) => Some(object),
-            State::Json(_) | State::Refused => None,
+    /// Returns the step that it is.
+    pub(crate) fn step(self, key: &str) -> BatchStep<'_, V> {
+        Step::Object {
+            change: self.change,
+            key,
+            object: match self.state {
+                State::Decoded(object) => Some(object),
+                State::Json(_) | State::Refused => None,
+            },
+            values: self.values,
         }
     }
 }
@@ -280,8 +282,6 @@ fn objects<'a, V>(
             start = gathered.key_end;
             Some((key, gathered))
         }
-        Item::Begin | Item::Complete(_) | Item::Restored(_) | Item::Nothing | Item::Confirmed => {
-            None
-        }
+        Item::Step(_) => None,
     })
 }

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use informer_core::journal::{FileError, FileJournal, Identity, LogError, Reached, Record, Retry};
-use informer_core::{Phase, Problem, Report, Resource, ResourceVersion, Timer as _};
+use informer_core::journal::{
+    FileError, FileJournal, Identity, Loaded, LogError, Lost, Reached, Record, Retry,
+};
+use informer_core::{Phase, Problem, Report, Resource, Timer as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::cache::entry::Key;
 use crate::timer::TokioTimer;
 
 /// How many bytes may wait to be written. Where there are more, nothing is read from the server before they are.
@@ -147,9 +148,7 @@ impl SourceJournal {
             room: None,
             lists,
             ops: Vec::new(),
-            in_list: false,
-            whole: false,
-            written: None,
+            place: None,
         };
         let sync_every = self.sync_every;
         let writer = Writer {
@@ -180,11 +179,11 @@ enum Op {
     /// Begin anew.
     Restart,
     /// The ranges of the key and of the object.
-    Put((usize, usize), (usize, usize)),
-    Delete((usize, usize)),
-    /// One that a list did not name.
-    Gone(Key),
-    Stale((usize, usize)),
+    Put(Range, Range),
+    Delete(Range),
+    /// An object that a list did not name.
+    Gone(Box<str>),
+    Stale(Range),
     Version {
         version: String,
         at: Option<u64>,
@@ -218,73 +217,17 @@ pub(crate) struct Outbox {
     /// The writer wants a list.
     lists: mpsc::Receiver<()>,
     ops: Vec<Op>,
-    in_list: bool,
-    /// The journal was begun anew, and has nothing yet of what is in the cache.
-    whole: bool,
-    /// The version that was written last.
-    written: Option<ResourceVersion<Key>>,
+    /// Where the texts of the next record are: its key, and what is kept of its object.
+    place: Option<(Range, Range)>,
 }
 
+/// From where to where.
+type Range = (usize, usize);
+
 impl Outbox {
-    /// A list begins.
-    pub(crate) fn begin(&mut self) {
-        self.in_list = true;
-        if self.state.broken.load(Ordering::Acquire) {
-            self.whole = true;
-            self.ops.push(Op::Restart);
-        }
-    }
-
-    /// Whether an object that is in the cache as it is has to be written all the same.
-    pub(crate) const fn wants_all(&self) -> bool {
-        self.whole
-    }
-
-    /// An object came: the ranges of its key and of what is kept of it.
-    pub(crate) fn put(&mut self, key: (usize, usize), object: (usize, usize)) {
-        self.ops.push(Op::Put(key, object));
-    }
-
-    /// An object is gone.
-    pub(crate) fn delete(&mut self, key: (usize, usize)) {
-        self.ops.push(Op::Delete(key));
-    }
-
-    /// An object is gone that a list did not name.
-    pub(crate) fn gone(&mut self, key: &Key) {
-        self.ops.push(Op::Gone(key.clone()));
-    }
-
-    /// The newest state of an object could not be used.
-    pub(crate) fn stale(&mut self, key: (usize, usize)) {
-        self.ops.push(Op::Stale(key));
-    }
-
-    /// A list is complete.
-    pub(crate) fn complete(&mut self, version: &ResourceVersion<Key>, complete: bool) {
-        (self.in_list, self.whole) = (false, false);
-        self.written = None;
-        self.reached(version, complete);
-    }
-
-    /// The server says that it is still so.
-    pub(crate) fn still(&mut self) {
-        self.written = None;
-    }
-
-    /// A version was reached with all that came before.
-    pub(crate) fn reached(&mut self, version: &ResourceVersion<Key>, complete: bool) {
-        // What is in the middle of a list is no state of the server.
-        let is_news = !self.ops.is_empty() || self.written.as_ref() != Some(version);
-        if self.in_list || !is_news || !version.is_known() {
-            return;
-        }
-        self.ops.push(Op::Version {
-            version: version.to_string(),
-            at: now(),
-            complete,
-        });
-        self.written = Some(version.clone());
+    /// Says where the texts of the next object are, which are handed on without a copy; `None` if no object is next.
+    pub(crate) const fn at(&mut self, place: Option<(Range, Range)>) {
+        self.place = place;
     }
 
     /// Hands on what was gathered, with its texts.
@@ -339,6 +282,55 @@ impl Outbox {
             Poll::Ready(Some(())) => Poll::Ready(()),
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+/// The far end writes: it has loaded the journal, syncs it, and reports its failures.
+impl informer_core::journal::Journal for Outbox {
+    type Error = core::convert::Infallible;
+
+    fn load(
+        &mut self,
+        _identity: &Identity,
+        _take: &mut dyn FnMut(Record<'_>),
+        _lost: &mut dyn FnMut(Lost),
+    ) -> Result<Loaded, Self::Error> {
+        Ok(Loaded::Empty)
+    }
+
+    fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error> {
+        let op = match (record, self.place.take()) {
+            (Record::Put { .. }, Some((key, object))) => Op::Put(key, object),
+            (Record::Delete { .. }, Some((key, _))) => Op::Delete(key),
+            (Record::Delete { key }, None) => Op::Gone(key.into()),
+            (Record::Stale { .. }, Some((key, _))) => Op::Stale(key),
+            (Record::Version(reached), _) => Op::Version {
+                version: reached.version.to_owned(),
+                at: reached.at,
+                complete: reached.complete,
+            },
+            // Each object has a place.
+            _ => return Ok(()),
+        };
+        self.ops.push(op);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn compact(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state.broken.load(Ordering::Acquire)
+    }
+
+    fn restart(&mut self) -> Result<(), Self::Error> {
+        self.ops.push(Op::Restart);
+        Ok(())
     }
 }
 
@@ -521,7 +513,7 @@ fn sync(log: &mut FileJournal) -> Result<(), LogError<FileError>> {
 
 fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogError<FileError>> {
     use informer_core::journal::Journal as _;
-    let key = |(start, end): (usize, usize)| step.keys.get(start..end).unwrap_or_default();
+    let key = |(start, end): Range| step.keys.get(start..end).unwrap_or_default();
     let mut done = Done::Nothing;
     for op in &step.ops {
         if matches!(op, Op::Restart) {
@@ -540,7 +532,7 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogE
                 object: step.objects.get(*start..*end).unwrap_or_default(),
             },
             Op::Delete(name) => Record::Delete { key: key(*name) },
-            Op::Gone(key) => Record::Delete { key: key.as_str() },
+            Op::Gone(key) => Record::Delete { key },
             Op::Stale(name) => Record::Stale { key: key(*name) },
             Op::Version {
                 version,
@@ -559,7 +551,7 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogE
 }
 
 /// The time, in milliseconds since 1970.
-fn now() -> Option<u64> {
+pub(crate) fn now() -> Option<u64> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_1970
         .ok()
@@ -579,6 +571,11 @@ mod tests {
     use core::future::poll_fn;
     use std::sync::Mutex;
 
+    use informer_core::ResourceVersion;
+    use informer_core::journal::{Recorder, Recording as _};
+
+    use crate::cache::entry::Key;
+
     use super::*;
 
     /// Runs a writer on files in a folder of its own; what it reports is in the list.
@@ -596,30 +593,34 @@ mod tests {
         (outbox, reports)
     }
 
-    fn put(outbox: &mut Outbox, size: usize) {
+    fn put(outbox: &mut Recorder<Outbox>, size: usize) {
         let (mut keys, mut objects) = ("prod/web".to_owned(), vec![b' '; size]);
-        outbox.put((0, keys.len()), (0, size));
-        outbox.send(&mut keys, &mut objects);
+        outbox.journal().at(Some(((0, keys.len()), (0, size))));
+        let (key, object) = (keys.as_str(), objects.as_slice());
+        outbox.append(Record::Put { key, object });
+        outbox.journal().send(&mut keys, &mut objects);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_panics_is_reported_and_holds_nobody_back() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut outbox, reports) = start(folder.path());
-        outbox.ops.push(Op::Panic);
+        let (outbox, reports) = start(folder.path());
+        let mut outbox = Recorder::new(outbox);
+        outbox.journal().ops.push(Op::Panic);
         put(&mut outbox, WAITING);
-        assert!(*outbox.state.waiting.borrow() >= WAITING);
-        poll_fn(|cx| outbox.poll_room(cx)).await;
-        poll_fn(|cx| outbox.poll_list(cx)).await;
+        assert!(*outbox.journal().state.waiting.borrow() >= WAITING);
+        poll_fn(|cx| outbox.journal().poll_room(cx)).await;
+        poll_fn(|cx| outbox.journal().poll_list(cx)).await;
         let reported = reports.lock().unwrap().join("; ");
         assert!(reported.contains("its writer panicked"), "{reported}");
 
         // The files are opened again, and the list makes the journal whole.
         outbox.begin();
-        assert!(outbox.wants_all());
+        assert!(outbox.is_anew());
         put(&mut outbox, 100);
-        outbox.complete(&ResourceVersion::new("7"), true);
-        outbox.send(&mut String::new(), &mut Vec::new());
+        outbox.complete();
+        outbox.reached(&ResourceVersion::<Key>::new("7"), true);
+        outbox.journal().send(&mut String::new(), &mut Vec::new());
         while reports.lock().unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -635,11 +636,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pods = Resource::new("", "v1", "pods");
         let source = Journal::file(folder.path().join("pods")).of_source(&pods, 0, false);
-        let (mut outbox, writer) = source.queue(None, true, true);
+        let (outbox, writer) = source.queue(None, true, true);
+        let mut outbox = Recorder::new(outbox);
         put(&mut outbox, WAITING);
         let mut cx = Context::from_waker(core::task::Waker::noop());
-        assert!(outbox.poll_room(&mut cx).is_pending());
+        assert!(outbox.journal().poll_room(&mut cx).is_pending());
         drop(writer);
-        poll_fn(|cx| outbox.poll_room(cx)).await;
+        poll_fn(|cx| outbox.journal().poll_room(cx)).await;
     }
 }

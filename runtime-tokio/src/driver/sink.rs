@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::journal::{
-    FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record,
+    FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record, Recorder, Recording,
 };
 use informer_core::{
-    Activity, Change, Command, Decode, Frame, Instant, KeyError, ObjectFrame, Phase, Problem,
-    Report, ResourceVersion, Sink,
+    Activity, Change, Command, Decode, Frame, Instant, ObjectFrame, Phase, Problem, Report,
+    ResourceVersion, Sink, Step,
 };
 
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ use crate::cache::metrics::Levels;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
 use crate::driver::batch::{Batch, Item};
-use crate::driver::journal::{Outbox, moment};
+use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
 
 /// How many objects are applied under one lock.
@@ -50,7 +50,9 @@ pub(crate) struct CacheSink<D: Decode> {
     /// How many bytes of JSON the list has brought so far.
     listed: usize,
     /// What is to be written into the journal, where there is one.
-    outbox: Option<Outbox>,
+    recorder: Option<Recorder<Outbox>>,
+    /// How many objects of the journal could not be used.
+    unusable: u64,
     /// What the cache shows comes from the journal, and the server has not confirmed it.
     restored: bool,
     /// A sweep or a resync is under way, and is continued when the driver is polled next.
@@ -60,11 +62,7 @@ pub(crate) struct CacheSink<D: Decode> {
 }
 
 /// What the journal of a source had.
-pub(crate) struct Restored {
-    pub(crate) version: ResourceVersion<Key>,
-    /// Whether it is all there was at this version.
-    pub(crate) complete: bool,
-}
+pub(crate) type Restored = informer_core::journal::Restored<Key>;
 
 /// Resolves when the informer is to stop.
 pub(crate) type StopSignal = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -86,7 +84,8 @@ where
             refill: false,
             failure: String::new(),
             listed: 0,
-            outbox: None,
+            recorder: None,
+            unusable: 0,
             restored: false,
             walking: false,
             versions: Vec::new(),
@@ -95,7 +94,7 @@ where
 
     /// From here on all is written into a journal.
     pub(crate) fn record(&mut self, outbox: Outbox) {
-        self.outbox = Some(outbox);
+        self.recorder = Some(Recorder::new(outbox));
     }
 
     /// Fills the cache with what a journal has. It reads a file, and is for a thread that may wait.
@@ -115,9 +114,9 @@ where
         log: &mut FileJournal,
         identity: &Identity,
     ) -> Result<Option<Restored>, LogError<FileError>> {
-        self.batch.items.push(Item::Begin);
-        let mut reached = None;
-        let mut objects = 0;
+        self.batch.items.push(Item::Step(Step::Begin));
+        self.unusable = 0;
+        let mut restored = None;
         let (inner, source) = (Arc::clone(&self.inner), self.source);
         let report_loss = |lost: Lost| {
             let report = Report::about(Phase::Journal, Problem::JournalLost { lost });
@@ -125,7 +124,6 @@ where
         };
         let mut take = |record: Record<'_>| match record {
             Record::Put { key, object } => {
-                objects += 1;
                 self.listed = self.listed.saturating_add(object.len());
                 let Decoder {
                     inner,
@@ -139,50 +137,37 @@ where
                 self.proceed();
             }
             Record::Stale { key } => self.batch.keep(key),
-            Record::Version(version) => {
-                let restored = Restored {
-                    version: ResourceVersion::new(version.version),
-                    complete: version.complete,
-                };
-                reached = Some((restored, moment(version.at)));
-            }
-            // It was put before.
-            Record::Delete { key } => {
-                objects -= 1;
-                self.batch.gone(key);
-            }
+            Record::Version(reached) => restored = Some(Restored::of(&reached)),
+            Record::Delete { key } => self.batch.gone(key),
             _ => {}
         };
         let loaded = log.load(identity, &mut take, &mut |lost| report_loss(lost));
-        if reached.is_none() || loaded.is_err() {
-            self.batch.items.push(Item::Nothing);
-            self.apply(None);
-            while self.walking {
-                self.walk(0);
-            }
+        let restored = restored.filter(|_| loaded.is_ok());
+        if let Some(restored) = &restored {
+            let since = moment(restored.at);
+            self.inner
+                .source(self.source, |source| source.stale_since = Some(since));
         }
-        // Whatever it was that is not restored, a loss was reported.
-        loaded?;
-        let Some((mut restored, since)) = reached else {
-            return Ok(None);
-        };
-        self.inner
-            .source(self.source, |source| source.stale_since = Some(since));
-        let version = restored.version.clone();
-        self.batch.items.push(Item::Restored(version));
+        let end = restored.as_ref().map_or(Step::Forget, |restored| {
+            Step::Restored(restored.version.clone())
+        });
+        self.batch.items.push(Item::Step(end));
         self.apply(None);
         // This thread has nobody to yield to.
         while self.walking {
             self.walk(0);
         }
+        // The reason why nothing is restored was reported as a loss.
+        loaded?;
+        let Some(mut restored) = restored else {
+            return Ok(None);
+        };
         self.settle();
         // Not before: what others have decoded is applied first, and nothing is restored then.
         self.restored = true;
-        let held = self.inner.cache().entries_of(self.source).count();
-        if held < objects {
+        if self.unusable > 0 {
             restored.complete = false;
-            let unusable = u64::try_from(objects - held).unwrap_or(u64::MAX);
-            report_loss(Lost::new(Loss::Unusable, unusable, 0));
+            report_loss(Lost::new(Loss::Unusable, self.unusable, 0));
         }
         let cache = self.inner.cache();
         let sources = self.inner.each_source(|source, _| source);
@@ -206,7 +191,7 @@ where
         if frame.change == Change::Listed {
             self.listed = self.listed.saturating_add(frame.raw.json().len());
         }
-        self.batch.persists = self.outbox.is_some();
+        self.batch.persists = self.recorder.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
             self.batch.decode_later(frame);
         } else {
@@ -329,7 +314,10 @@ where
 
     fn apply_batch(&mut self, batch: &mut Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
         let inner = &self.inner;
-        let mut outbox = self.outbox.as_mut();
+        let recorder = &mut self.recorder;
+        if let Some(recorder) = recorder {
+            recorder.set_time(now());
+        }
         let mut cache = loop {
             let indexes = inner.indexes();
             batch.compute_values(&indexes, &mut |report| inner.report(&report));
@@ -342,59 +330,43 @@ where
         let mut told = inner.told();
         let mut start = 0;
         let mut refused = Vec::new();
-        let Batch { items, keys, .. } = batch;
-        for item in items {
-            match item {
-                Item::Begin => {
-                    outbox.iter_mut().for_each(|outbox| outbox.begin());
-                    cache.begin(self.source);
-                }
-                Item::Complete(version) => {
-                    if let Some(outbox) = &mut outbox {
-                        cache.unnamed(self.source).for_each(|key| outbox.gone(key));
-                        outbox.complete(version, !cache.is_incomplete());
-                    }
-                    cache.complete(self.source, version.clone());
-                }
-                Item::Restored(version) => cache.restore(self.source, version.clone()),
-                Item::Nothing => {
-                    cache.begin(self.source);
-                    let keys: Vec<Key> = cache.unnamed(self.source).cloned().collect();
-                    for key in keys {
-                        cache.delete(self.source, key.as_str(), None);
-                    }
-                }
-                Item::Confirmed => {
-                    cache.confirm(self.source);
-                    outbox.iter_mut().for_each(|outbox| outbox.still());
-                }
+        let Batch {
+            items,
+            keys,
+            persisted,
+            ..
+        } = batch;
+        for item in items.drain(..) {
+            let (mut key, mut place) = ("", None);
+            let step = match item {
+                Item::Step(step) => step,
                 Item::Object(gathered) => {
-                    let place = (start, gathered.key_end);
-                    let key = &keys[start..gathered.key_end];
+                    let range = (start, gathered.key_end);
                     start = gathered.key_end;
-                    match (gathered.change, gathered.take()) {
-                        (Change::Deleted, object) => {
-                            outbox.iter_mut().for_each(|outbox| outbox.delete(place));
-                            cache.delete(self.source, key, object);
-                        }
-                        (_, None) => {
-                            outbox.iter_mut().for_each(|outbox| outbox.stale(place));
-                            cache.keep(self.source, key);
-                        }
-                        (change, Some(object)) => {
-                            if let Some(outbox) = &mut outbox
-                                && (outbox.wants_all() || !cache.holds(self.source, key, &object))
-                            {
-                                outbox.put(place, gathered.persisted);
-                            }
-                            let values = core::mem::take(&mut gathered.values);
-                            if let Err(why) = cache.upsert(self.source, change, key, object, values)
-                            {
-                                refused.push((key, why));
-                            }
-                        }
-                    }
+                    key = &keys[range.0..range.1];
+                    place = Some((range, gathered.persisted));
+                    gathered.step(key)
                 }
+            };
+            if let Step::Object {
+                change: Change::Listed,
+                object: None,
+                ..
+            } = step
+            {
+                self.unusable += 1;
+            }
+            if let Some(recorder) = recorder {
+                recorder.journal().at(place);
+            }
+            match cache.apply(self.source, step, recorder) {
+                Ok(true) => {
+                    let (from, to) = place.map_or((0, 0), |(_, object)| object);
+                    let object = &persisted[from..to];
+                    recorder.append(Record::Put { key, object });
+                }
+                Ok(false) => {}
+                Err(why) => refused.push((key, why)),
             }
             // One delta at a time, as it comes: nothing waits under the lock for long.
             let mut budget = STEPS;
@@ -402,11 +374,10 @@ where
                 told.listeners.append(&notification);
             }
         }
-        if let Some(version) = version.filter(|version| version.is_known()) {
-            cache.advance(self.source, version.clone());
-            if let Some(outbox) = &mut outbox {
-                outbox.reached(version, !cache.is_incomplete());
-            }
+        if let Some(version) = version {
+            // The cache has this source.
+            let reached = Step::Reached(version.clone());
+            let _ = cache.apply(self.source, reached, recorder);
         }
         // Dropping an object runs code of its type, which may ask this cache.
         let discarded = (cache.take_discarded(), told.listeners.take_discarded());
@@ -414,15 +385,11 @@ where
         drop(cache);
         drop(discarded);
         for (key, why) in refused {
-            let problem = match why {
-                KeyError::TooLong => Problem::KeyTooLong { key },
-                KeyError::NoKey | KeyError::NoDeltas | KeyError::Full | _ => {
-                    Problem::NoRoom { key }
-                }
-            };
-            inner.report(&Report::about(Phase::Cache, problem));
+            self.unusable += 1;
+            inner.report(&Report::about(Phase::Cache, why.problem(key)));
         }
-        if let Some(outbox) = outbox {
+        if let Some(recorder) = recorder {
+            let outbox = recorder.journal();
             outbox.send(&mut batch.keys, &mut batch.persisted);
         }
     }
@@ -453,20 +420,18 @@ where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
     fn frame(&mut self, _now: Instant, frame: Frame<'_, Key>) {
+        if let Some(step) = Step::of_frame(&frame) {
+            self.batch.items.push(Item::Step(step));
+        }
         match frame {
-            Frame::Begin => self.batch.items.push(Item::Begin),
             Frame::Object(object) => {
                 if object.change != Change::Listed {
                     self.note(&object.raw.resource_version());
-                    if self.restored {
-                        self.batch.items.push(Item::Confirmed);
-                    }
                 }
                 self.object(&object);
             }
             Frame::Complete { version } => {
                 self.note(version);
-                self.batch.items.push(Item::Complete(version.clone()));
                 self.inner.listed(self.source);
                 // The first state is told before what follows it in the same batch changes it, or nobody would hear
                 // of the change.
@@ -474,13 +439,8 @@ where
                 self.settle();
             }
             Frame::Report(report) => self.inner.report_of(Some(self.source), &report),
-            Frame::Bookmark { version } => {
-                self.note(version);
-                if self.restored || self.outbox.is_some() {
-                    self.batch.items.push(Item::Confirmed);
-                }
-            }
-            Frame::Internal | _ => {}
+            Frame::Bookmark { version } => self.note(version),
+            Frame::Begin | Frame::Internal | _ => {}
         }
         self.proceed();
     }
@@ -529,8 +489,8 @@ where
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(outbox) = &mut self.outbox {
-            core::task::ready!(outbox.poll_room(cx));
+        if let Some(recorder) = &mut self.recorder {
+            core::task::ready!(recorder.journal().poll_room(cx));
         }
         // A list is told before what follows it changes its objects, or nobody would be notified of the change.
         self.poll_walk(cx)
@@ -546,8 +506,8 @@ where
         if core::mem::take(&mut self.refill) {
             return Poll::Ready(Command::Refill);
         }
-        if let Some(outbox) = &mut self.outbox
-            && outbox.poll_list(cx).is_ready()
+        if let Some(recorder) = &mut self.recorder
+            && recorder.journal().poll_list(cx).is_ready()
         {
             return Poll::Ready(Command::Refill);
         }

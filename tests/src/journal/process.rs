@@ -36,9 +36,8 @@ pub struct Ran {
 }
 
 /// One life of a process.
-struct Life<J> {
-    informer: Informer<Resource<'static>, Raw, Heap>,
-    recorder: Recorder<J>,
+struct Life<J: Journal> {
+    informer: Informer<Resource<'static>, Raw, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
     told: State,
     /// A journal could not be written.
@@ -127,19 +126,16 @@ impl<J: Journal> Life<J> {
             ..ReflectorConfig::default()
         };
         let mut life = Self {
-            informer: Informer::new(pods, Raw, config, seed),
-            recorder: Recorder::new(journal),
+            informer: Informer::new(pods, Raw, config, seed).with_journal(journal),
             open: None,
             told: State::new(),
             failed: false,
             lists: 0,
         };
         let failed = &mut life.failed;
-        let restored = life
-            .informer
-            .restore(&mut life.recorder, "here", &mut |report| {
-                *failed |= report.class() == "journal";
-            });
+        let restored = life.informer.restore("here", &mut |report| {
+            *failed |= report.class() == "journal";
+        });
         life.pop()?;
         let Some(restored) = restored else {
             return Ok((life, None));
@@ -237,14 +233,11 @@ impl<J: Journal> Life<J> {
                 };
                 for part in [&data[..cut], &data[cut..]] {
                     let failed = &mut self.failed;
-                    let taken = self.informer.handle_data_recorded(
-                        now,
-                        id,
-                        part,
-                        &mut self.recorder,
-                        Some(now.as_micros() / 1000),
-                        &mut |report| *failed |= report.class() == "journal",
-                    );
+                    let time = Some(now.as_micros() / 1000);
+                    self.informer.recorder().set_time(time);
+                    let taken = self.informer.handle_data(now, id, part, &mut |report| {
+                        *failed |= report.class() == "journal";
+                    });
                     assert_eq!(taken, part.len(), "growing storage always has room");
                 }
                 false
@@ -388,7 +381,7 @@ pub fn run<M, J: Journal>(
                 break;
             }
             process.go(&mut world, &mut chance).map_err(said)?;
-            let journal = process.recorder.journal();
+            let journal = process.informer.recorder().journal();
             if chance.one_in(6) && !process.failed && journal.sync().is_ok() {
                 safe = safe.max(journal.last);
             }
@@ -401,7 +394,7 @@ pub fn run<M, J: Journal>(
         }
         // Where it was not reached, the plug is pulled now.
         power.on(None);
-        medium = lose(process.recorder.into_journal().journal, &mut chance);
+        medium = lose(process.informer.into_journal().journal, &mut chance);
     }
     let (mut process, _) = Life::begin(open(medium), &world, seed)?;
     settle(&mut process, &mut world, &mut chance)?;

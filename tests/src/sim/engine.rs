@@ -2,12 +2,14 @@
 
 use core::fmt;
 
+use informer_core::journal::Recording;
 use informer_core::json::{as_str, as_u64, value_at};
 use informer_core::storage::Postings;
 use informer_core::{
-    Cache, CacheConfig, Change, End, Frame, Head, Heap, Informer, Initial, Inline, Instant,
-    KeyError, Notification, Object, Output, OwnedResource, Phase, Problem, RawObject, Reflector,
-    ReflectorConfig, Report, RequestId, Resource, ResourceVersion, Storage, Verb, decode_object,
+    Cache, CacheConfig, End, Frame, Head, Heap, IndexValues, Informer, Initial, Inline, Instant,
+    Notification, Object, Output, OwnedResource, Phase, Problem, RawObject, Reflector,
+    ReflectorConfig, Report, RequestId, Resource, ResourceVersion, Step, Storage, Verb,
+    decode_object, take_frame,
 };
 
 use super::cluster::State;
@@ -323,7 +325,9 @@ pub(super) fn resource(world: &World, scope: Scope) -> OwnedResource {
 pub(super) const CUSTOM_GROUP: &str = "example.com";
 
 /// An `Informer`.
-pub(super) struct One<S: Storage<Text: PartialEq>>(pub(super) Informer<OwnedResource, Decoder, S>);
+pub(super) struct One<S: Storage<Text: PartialEq>, J = ()>(
+    pub(super) Informer<OwnedResource, Decoder, S, J>,
+);
 
 /// Reflectors and a cache that are joined by hand, as runtimes do.
 struct Parts<S: Storage<Text: PartialEq>> {
@@ -348,7 +352,7 @@ enum Late {
     Scanned,
 }
 
-impl<S: SimStorage> Engine for One<S> {
+impl<S: SimStorage, J: Recording> Engine for One<S, J> {
     fn sources(&self) -> usize {
         1
     }
@@ -512,7 +516,9 @@ impl<S: SimStorage> Engine for Parts<S> {
             && self.cache.is_idle()
             && let Some((_, version)) = self.withheld[source].take()
         {
-            self.cache.advance(small(source), version);
+            let reached = Step::Reached(version);
+            let applied = self.cache.apply(small(source), reached, &mut ());
+            assert!(applied.is_ok(), "the cache has the source");
         }
         out
     }
@@ -546,7 +552,9 @@ impl<S: SimStorage> Engine for Parts<S> {
                 .filter(|_| self.batched)
                 .map(|listed| (listed, reached.clone()));
             if self.withheld[source].is_none() {
-                self.cache.advance(small(source), reached.clone());
+                let reached = Step::Reached(reached.clone());
+                let applied = self.cache.apply(small(source), reached, &mut ());
+                assert!(applied.is_ok(), "the cache has the source");
             }
         }
         data.len() - rest.len()
@@ -639,7 +647,7 @@ impl<S: SimStorage> Engine for Parts<S> {
     }
 }
 
-/// Takes a frame as `docs/RUN-LOOP.md` shows it.
+/// Takes a frame as a runtime does that computes the values of an index outside of the cache.
 fn take<S: SimStorage>(
     cache: &mut Cache<Held<S>, S>,
     source: u16,
@@ -647,38 +655,28 @@ fn take<S: SimStorage>(
     late: Late,
     reports: &mut Vec<&'static str>,
 ) {
-    match frame {
-        Frame::Begin => cache.begin(source),
-        Frame::Complete { version } => cache.complete(source, version.clone()),
-        Frame::Report(report) => reports.push(shown(&report)),
-        Frame::Object(object) => {
-            let mut key = String::new();
-            // Writing into a `String` does not fail.
-            let _ = object.raw.write_key(&mut key);
-            let decoder = decode as Decoder;
-            let decoded = decode_object(&decoder, &object, &key, &mut |report| {
-                reports.push(shown(&report));
-            });
-            match (object.change, decoded) {
-                (Change::Deleted, decoded) => cache.delete(source, &key, decoded),
-                (_, None) => cache.keep(source, &key),
-                (change, Some(decoded)) => {
-                    let mut values = cache.index_values_of(&key, &decoded);
-                    if let Late::Building(index) | Late::Built(index) = late {
-                        let value = label(decoded.value().label);
-                        S::Postings::add_value(&mut values, index, value);
-                    }
-                    if let Err(why) = cache.upsert(source, change, &key, decoded, values) {
-                        let problem = match why {
-                            KeyError::TooLong => Problem::KeyTooLong { key: &key },
-                            _ => Problem::NoRoom { key: &key },
-                        };
-                        reports.push(shown(&Report::about(Phase::Cache, problem)));
-                    }
-                }
-            }
-        }
-        _ => {}
+    let decoder = decode as Decoder;
+    let report = &mut |report: Report<'_>| reports.push(shown(&report));
+    let (Frame::Object(object), Late::Building(index) | Late::Built(index)) = (&frame, late) else {
+        return take_frame(&decoder, cache, source, frame, &mut (), report);
+    };
+    let mut key = String::new();
+    // Writing into a `String` does not fail.
+    let _ = object.raw.write_key(&mut key);
+    let decoded = decode_object(&decoder, object, &key, report);
+    let mut values = IndexValues::<S>::default();
+    if let Some(object) = &decoded {
+        values = cache.index_values_of(&key, object);
+        S::Postings::add_value(&mut values, index, label(object.value().label));
+    }
+    let step = Step::Object {
+        change: object.change,
+        key: &key,
+        object: decoded,
+        values,
+    };
+    if let Err(why) = cache.apply(source, step, &mut ()) {
+        report(Report::about(Phase::Cache, why.problem(&key)));
     }
 }
 

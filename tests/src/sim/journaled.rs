@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::journal::{
-    Area, Identity, Journal, Keys, Loaded, Log, Lost, Medium, Record, Recorder,
+    Area, Identity, Journal, Keys, Loaded, Log, Lost, Medium, Record, Recorder, Recording,
 };
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
@@ -37,8 +37,7 @@ struct Told {
 }
 
 struct Journaled {
-    one: One<Heap>,
-    recorder: Recorder<Told>,
+    one: One<Heap, Recorder<Told>>,
     restored: Option<u64>,
     reached: Rc<Cell<Option<u64>>>,
     clock: u64,
@@ -66,7 +65,7 @@ impl Shelf {
     /// Makes the engine of a process, which finds what the power has left of what was written by the one before it.
     #[must_use]
     pub fn engine(&self, world: &World, seed: u64) -> Box<dyn Engine> {
-        let mut one = One(informer(world, config(world), seed));
+        let one = One(informer(world, config(world), seed));
         let damaged_from = {
             let mut kept = self.0.borrow_mut();
             let Kept {
@@ -87,9 +86,9 @@ impl Shelf {
             reached: Rc::clone(&reached),
             chance: Chance::new(seed),
         };
-        let mut recorder = Recorder::new(told);
         let mut is_reported = false;
-        let restored = one.0.restore(&mut recorder, "here", &mut |report| {
+        let mut one = One(one.0.with_journal(told));
+        let restored = one.0.restore("here", &mut |report| {
             // An object that the decoder refuses was refused before, and is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");
             is_reported |= report.class() == "journal-lost";
@@ -100,7 +99,6 @@ impl Shelf {
         let restored = restored.and_then(|restored| restored.version.to_string().parse().ok());
         Box::new(Journaled {
             one,
-            recorder,
             restored,
             reached,
             clock: 0,
@@ -112,7 +110,7 @@ impl Shelf {
 }
 
 /// Reads what is on a disk.
-fn content(disk: Disk, one: &One<Heap>) -> Content {
+fn content<J: Recording>(disk: Disk, one: &One<Heap, J>) -> Content {
     let resource = one.0.reflector().resource();
     let identity = Identity::new("here", &resource, 0);
     let mut content = Content::default();
@@ -218,18 +216,16 @@ impl Engine for Journaled {
         reports: &mut Vec<&'static str>,
     ) -> usize {
         self.clock += 1;
-        let (recorder, clock) = (&mut self.recorder, Some(self.clock));
+        self.one.0.recorder().set_time(Some(self.clock));
         let failed = &mut self.failed;
-        self.one
-            .0
-            .handle_data_recorded(now, id, data, recorder, clock, &mut |report| {
-                match report.class() {
-                    "journal" => *failed = true,
-                    "journal-recovered" => *failed = false,
-                    _ => {}
-                }
-                reports.push(shown(&report));
-            })
+        self.one.0.handle_data(now, id, data, &mut |report| {
+            match report.class() {
+                "journal" => *failed = true,
+                "journal-recovered" => *failed = false,
+                _ => {}
+            }
+            reports.push(shown(&report));
+        })
     }
     fn end(&mut self, source: usize, now: Instant, id: RequestId, end: End) {
         self.one.end(source, now, id, end);

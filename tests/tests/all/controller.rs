@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use informer_core::{
     Cache, CacheConfig, Change, Heap, Notification, Object, RawObject, Resource, ResourceVersion,
-    Uid,
+    Step, Uid,
 };
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};
@@ -550,13 +550,14 @@ fn x12_a_replay_is_of_the_state_that_was_told_last() {
     type Pod = Object<u32, Box<str>>;
     let at = |version: &str| Pod::new(Uid::new("u"), ResourceVersion::new(version), 0);
     let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
-    pods.begin(0);
-    pods.upsert(0, Change::Listed, "a", at("1"), Vec::new())
+    pods.apply(0, Step::Begin, &mut ()).unwrap();
+    pods.apply(0, Step::object(Change::Listed, "a", at("1")), &mut ())
         .unwrap();
-    pods.complete(0, ResourceVersion::new("1"));
+    pods.apply(0, Step::Complete(ResourceVersion::new("1")), &mut ())
+        .unwrap();
     while pods.pop().is_some() {}
     pods.resync();
-    pods.upsert(0, Change::Modified, "a", at("2"), Vec::new())
+    pods.apply(0, Step::object(Change::Modified, "a", at("2")), &mut ())
         .unwrap();
     let Some(Notification::Updated { old, object, .. }) = pods.pop() else {
         panic!("the change comes first");

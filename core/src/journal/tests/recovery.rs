@@ -47,8 +47,7 @@ impl Journal for Disk {
 
 /// An informer on a server with one Pod, which sends a bookmark each minute.
 struct World {
-    informer: Informer<Resource<'static>, Raw, Heap>,
-    recorder: Recorder<Disk>,
+    informer: Informer<Resource<'static>, Raw, Heap, Recorder<Disk>>,
     now: Instant,
     version: u64,
     watch: Option<RequestId>,
@@ -61,8 +60,7 @@ impl World {
         let log = Log::new(Memory::default(), Vec::new());
         let pods = Resource::new("", "v1", "pods");
         let mut world = Self {
-            informer: Informer::new(pods, Raw, ReflectorConfig::list(), 1),
-            recorder: Recorder::new(Disk {
+            informer: Informer::new(pods, Raw, ReflectorConfig::list(), 1).with_journal(Disk {
                 log,
                 is_full: false,
             }),
@@ -72,9 +70,7 @@ impl World {
             lists: 0,
             reports: Vec::new(),
         };
-        let found = world
-            .informer
-            .restore(&mut world.recorder, "here", &mut |_| ());
+        let found = world.informer.restore("here", &mut |_| ());
         assert!(found.is_none());
         world
     }
@@ -116,25 +112,22 @@ impl World {
 
     fn data(&mut self, id: RequestId, data: &str) {
         let reports = &mut self.reports;
-        let taken = self.informer.handle_data_recorded(
-            self.now,
-            id,
-            data.as_bytes(),
-            &mut self.recorder,
-            None,
-            &mut |report| reports.push(report.class()),
-        );
+        let taken = self
+            .informer
+            .handle_data(self.now, id, data.as_bytes(), &mut |report| {
+                reports.push(report.class())
+            });
         assert_eq!(taken, data.len());
         while self.informer.pop().is_some() {}
     }
 
     fn is_full(&mut self, is_full: bool) {
-        self.recorder.journal().is_full = is_full;
+        self.informer.recorder().journal().is_full = is_full;
     }
 
     /// What a process would find that starts now.
     fn found(&mut self) -> Option<String> {
-        let medium = self.recorder.journal().log.medium().clone();
+        let medium = self.informer.recorder().journal().log.medium().clone();
         let mut version = None;
         let identity = Identity::new(
             "here",
