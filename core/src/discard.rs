@@ -39,6 +39,12 @@ impl<T> Discarded<T> {
         }
     }
 
+    /// Tells whether values are kept.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn keeps(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Keeps values from now on.
     #[cfg(feature = "alloc")]
     pub(crate) fn keep(&mut self) {

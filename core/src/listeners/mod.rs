@@ -495,8 +495,11 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         let count = usize::try_from(seen - self.first)
             .unwrap_or(usize::MAX)
             .min(self.log.len());
-        for entry in self.log.drain(..count) {
-            entry.event.discard(&mut self.discarded);
+        let seen = self.log.drain(..count);
+        if self.discarded.keeps() {
+            seen.for_each(|entry| entry.event.discard(&mut self.discarded));
+        } else {
+            drop(seen);
         }
         self.first += count as u64;
         if self.log.is_empty() && self.log.capacity() > 1024 {

@@ -170,18 +170,34 @@ pub trait Few<V>: Default {
 /// collide under every seed would have to make up for a product of which both factors are unknown.
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u32 {
     let mask = seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15;
-    let step = |h: u64, words: &[u8; 16]| {
-        let words = u128::from_le_bytes(*words);
-        fold(words as u64 ^ h, (words >> 64) as u64 ^ mask)
+    let step = |h: u64, (a, b): (u64, u64)| fold(a ^ h, b ^ mask);
+    let (whole, rest) = bytes.as_chunks::<16>();
+    let words = |chunk: &[u8; 16]| {
+        let words = u128::from_le_bytes(*chunk);
+        (words as u64, (words >> 64) as u64)
     };
-    let (whole, rest) = bytes.as_chunks();
-    let h = whole.iter().fold(seed ^ bytes.len() as u64, step);
-    let mut last = [0; 16];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    let h = fold(step(h, &last) ^ 0xff51_afd7_ed55_8ccd, mask);
+    let h = seed ^ (bytes.len() as u64).wrapping_mul(0xa076_1d64_78bd_642f);
+    let h = whole.iter().map(words).fold(h, step);
+    let h = fold(step(h, tail(rest)) ^ 0xff51_afd7_ed55_8ccd, mask);
     (h ^ (h >> 32)) as u32
+}
+
+/// Reads fewer than 16 bytes as two words, which overlap. Together with the length they are those of no other bytes.
+fn tail(rest: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
+        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    }
+    if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
+        return (
+            u32::from_le_bytes(*first).into(),
+            u32::from_le_bytes(*last).into(),
+        );
+    }
+    match *rest {
+        [] => (0, 0),
+        [first] => (first.into(), 0),
+        [first, .., last] => (first.into(), u16::from_le_bytes([rest[1], last]).into()),
+    }
 }
 
 const fn fold(a: u64, b: u64) -> u64 {
