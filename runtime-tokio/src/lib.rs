@@ -69,22 +69,18 @@ mod timer;
 #[doc(no_inline)]
 pub use informer_core::{Json, Meta, Metadata, Raw, RawJson, Resource, Typed};
 
-pub use cache::entry::{Entry, Key};
-pub use handler::event::Event;
-pub use handler::handlers::Handlers;
-pub use handler::subscription::Subscription;
-pub use informer::handle::Informer;
-pub use informer::kind::Kind;
-pub use informer::lister::Lister;
 #[cfg(feature = "zstd")]
 pub use packed::Packed;
+pub use {
+    cache::entry::{Entry, Key},
+    handler::{event::Event, handlers::Handlers, subscription::Subscription},
+    informer::{handle::Informer, kind::Kind, lister::Lister},
+};
 
 /// What is stored of an object: decoders, and what entries can be asked for.
 pub mod decode {
     #[doc(no_inline)]
-    pub use informer_core::json::JsonStr;
-    #[doc(no_inline)]
-    pub use informer_core::{Accept, Decode, Prune, RawObject, View};
+    pub use informer_core::{Accept, Decode, Prune, RawObject, View, json::JsonStr};
 
     #[cfg(feature = "zstd")]
     pub use crate::packed::{PackError, PackedJson};
@@ -115,19 +111,19 @@ pub mod selector {
 
 /// Transports: what sends an informer's requests, and the clock that it waits by.
 pub mod transport {
-    /// Makes `async fn` possible in a [`DynTransport`].
     #[doc(no_inline)]
-    pub use async_trait::async_trait;
-    #[doc(no_inline)]
-    pub use informer_core::{
-        Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError,
+    pub use {
+        // It makes `async fn` possible in a `DynTransport`.
+        async_trait::async_trait,
+        informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError},
     };
 
-    pub use crate::factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost};
-    pub use crate::timer::TokioTimer;
+    pub use crate::{
+        factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost},
+        timer::TokioTimer,
+    };
 }
 
+// What `boxed!` expands to.
 #[doc(hidden)]
-pub mod __private {
-    pub use crate::factory::transport::erase::erase;
-}
+pub use factory::transport::erase::erase as __erase;

@@ -259,13 +259,6 @@ impl<V: View> Entry<V> {
 
 impl<T> Entry<Typed<T>> {
     /// Returns the typed object.
-    ///
-    /// ```
-    /// struct Pod { node: String }
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Typed<Pod>>) {
-    /// println!("{}", pod.get().node);
-    /// # }
-    /// ```
     #[must_use]
     pub fn get(&self) -> &T {
         self.value()
@@ -277,15 +270,6 @@ impl Entry<RawJson> {
     ///
     /// # Errors
     /// Fails where the object is not of the type.
-    ///
-    /// ```
-    /// #[derive(serde::Deserialize)]
-    /// struct Pod {}
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) -> Result<(), serde_json::Error> {
-    /// let typed: Pod = pod.get()?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn get<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.value().decode()
     }

@@ -1,7 +1,7 @@
 //! User-defined code, called so that a panic in it ends nothing else.
 //!
 //! Every place of this crate that runs such code goes through here, or catches the panic itself where it has to know the
-//! object: [`Index::values`](crate::cache::index::Index::values), [`Running`](crate::handler::registered), the controller's functions.
+//! object: [`Index::values`](crate::cache::index::Index::values), the loops of handlers, the controller's functions.
 //! `AssertUnwindSafe` is right in all of them: the informer lends shared references only, so that what a panic leaves half
 //! done belongs to the user, who gets the report. With `panic = "abort"` nothing is caught and the process ends.
 

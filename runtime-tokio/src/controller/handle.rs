@@ -12,15 +12,6 @@ use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
 
 /// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
-///
-/// ```
-/// use informer_tokio::{Informer, Key, RawJson};
-/// use informer_tokio::controller::Controller;
-/// # fn example(pods: Informer<RawJson>) {
-/// let handle = Controller::new(&pods).handle();
-/// println!("{} at work", handle.metrics().running);
-/// # }
-/// ```
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(super) name: Arc<str>,
@@ -58,13 +49,6 @@ pub(super) struct Counts {
 pub(super) const ORDER: Ordering = Ordering::Relaxed;
 
 /// Figures of a controller.
-///
-/// ```
-/// # fn example(handle: informer_tokio::controller::ControllerHandle) {
-/// let metrics = handle.metrics();
-/// println!("{} went well, {} failed", metrics.succeeded, metrics.failed);
-/// # }
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ControllerMetrics {

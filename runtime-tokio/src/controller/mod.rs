@@ -11,9 +11,11 @@ mod run;
 mod signal;
 mod task;
 
-pub use builder::Controller;
-pub use handle::{ControllerHandle, ControllerMetrics, Stopped};
-pub use owned::{Owned, OwnedObject, Owner};
 #[cfg(feature = "signal")]
 pub use signal::StopSignal;
-pub use task::{Failure, Next, Task};
+pub use {
+    builder::Controller,
+    handle::{ControllerHandle, ControllerMetrics, Stopped},
+    owned::{Owned, OwnedObject, Owner},
+    task::{Failure, Next, Task},
+};

@@ -8,13 +8,6 @@ use crate::cache::entry::{Entry, Key};
 /// The owner of an object that manages it: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
 /// Kubernetes documentation: "Owners and Dependents".
-///
-/// ```
-/// use informer_tokio::controller::Owner;
-/// fn is_of_a_replica_set(owner: &Owner) -> bool {
-///     owner.api_version == "apps/v1" && owner.kind == "ReplicaSet"
-/// }
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The group and version of the owner, such as `apps/v1`.
@@ -53,38 +46,6 @@ pub trait Owned {
 }
 
 /// A type of objects that knows the object's owner. With the feature `k8s-openapi` or `kube` theirs are.
-///
-/// ```
-/// use informer_tokio::controller::{OwnedObject, Owner};
-/// use serde::Deserialize;
-///
-/// #[derive(Deserialize)]
-/// struct Pod { metadata: Metadata }
-/// #[derive(Deserialize)]
-/// struct Metadata { #[serde(default, rename = "ownerReferences")] owners: Vec<Reference> }
-/// #[derive(Deserialize)]
-/// #[serde(rename_all = "camelCase")]
-/// struct Reference {
-///     api_version: String,
-///     kind: String,
-///     name: String,
-///     uid: String,
-///     #[serde(default)]
-///     controller: bool,
-/// }
-///
-/// impl OwnedObject for Pod {
-///     fn controller(&self) -> Option<Owner> {
-///         let owner = self.metadata.owners.iter().find(|owner| owner.controller)?;
-///         Some(Owner {
-///             api_version: owner.api_version.clone(),
-///             kind: owner.kind.clone(),
-///             name: owner.name.clone(),
-///             uid: owner.uid.clone(),
-///         })
-///     }
-/// }
-/// ```
 pub trait OwnedObject {
     /// Returns the owner that manages the object; `None` where there is none.
     fn controller(&self) -> Option<Owner>;

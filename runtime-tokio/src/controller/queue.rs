@@ -94,18 +94,6 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     }
 
     /// Makes a queue with another rate limit.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_core::Exponential;
-    /// use informer_tokio::queue::WorkQueue;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let limit = Exponential::new(Duration::from_secs(1), Duration::from_secs(60));
-    /// let queue = WorkQueue::<String>::with_limit(limit);
-    /// # }
-    /// ```
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
         let queue = informer_core::WorkQueue::with_limit(Limit(Box::new(limit)));
@@ -181,33 +169,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Adds a key after the time that the rate limit says.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add_rate_limited("web");
-    /// assert_eq!(queue.requeues(&"web"), 1);
-    /// # }
-    /// ```
     pub fn add_rate_limited(&self, key: K) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_rate_limited(now, key));
     }
 
     /// Has the rate limit forget a key, for which all went well.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add_rate_limited("web");
-    /// queue.forget(&"web");
-    /// assert_eq!(queue.requeues(&"web"), 0);
-    /// # }
-    /// ```
     pub fn forget(&self, key: &K) {
         self.lock().queue.forget(key);
     }
@@ -281,16 +248,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Takes nothing more in, and waits until everything is done. What is added while it is worked on before that is done,
     /// too. A [`shut_down`](Self::shut_down) ends the waiting.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add_after("web", Duration::from_secs(1));
-    /// assert_eq!(queue.shut_down_with_drain().await, 1);
-    /// # }
-    /// ```
     pub async fn shut_down_with_drain(&self) -> usize {
         let dropped = {
             let mut state = self.lock();
@@ -310,49 +267,18 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Tells whether nothing is taken in any more.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// # queue.add("web");
-    /// queue.shut_down();
-    /// assert!(queue.is_shutting_down());
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.lock().queue.is_shutting_down()
     }
 
     /// Returns figures.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// assert_eq!(queue.metrics().depth, 1);
-    /// # }
-    /// ```
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
         self.lock().queue.metrics(self.shared.timer.now())
     }
 
     /// Returns how many keys wait for a worker, delayed ones aside.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// assert_eq!(queue.waiting(), 1);
-    /// # }
-    /// ```
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().queue.waiting()
@@ -466,7 +392,7 @@ impl<K> fmt::Debug for WorkQueue<K> {
 /// ```
 /// # async fn example(queue: informer_tokio::queue::WorkQueue<String>) {
 /// while let Some(work) = queue.next().await {
-///     println!("{}", work.key());
+///     println!("{}", *work);
 /// }
 /// # }
 /// ```
@@ -477,74 +403,21 @@ pub struct Work<K: Ord + Clone> {
 }
 
 impl<K: Ord + Clone> Work<K> {
-    /// Returns the key.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// if let Some(work) = queue.next().await {
-    ///     assert_eq!(*work.key(), "web");
-    /// }
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn key(&self) -> &K {
+    pub(crate) const fn key(&self) -> &K {
         &self.key
     }
 
     /// All went well: the rate limit forgets the key.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// if let Some(work) = queue.next().await {
-    ///     work.finish();
-    /// }
-    /// assert!(queue.is_empty());
-    /// # }
-    /// ```
     pub fn finish(self) {
         self.queue.forget(&self.key);
     }
 
     /// It went wrong: the key is added again after the time that the rate limit says.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// if let Some(work) = queue.next().await {
-    ///     work.retry();
-    /// }
-    /// assert_eq!(queue.requeues(&"web"), 1);
-    /// # }
-    /// ```
     pub fn retry(self) {
         self.queue.add_rate_limited(self.key.clone());
     }
 
     /// All went well, and the key is to be looked at again after a time.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// if let Some(work) = queue.next().await {
-    ///     work.requeue_after(Duration::from_secs(600));
-    /// }
-    /// assert!(!queue.is_empty());
-    /// # }
-    /// ```
     pub fn requeue_after(self, delay: Duration) {
         self.queue.forget(&self.key);
         self.queue.add_after(self.key.clone(), delay);

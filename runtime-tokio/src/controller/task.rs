@@ -64,14 +64,6 @@ impl Task {
     }
 
     /// Returns how often this key has failed since it last went well.
-    ///
-    /// ```
-    /// # fn example(task: informer_tokio::controller::Task) {
-    /// if task.attempt() > 10 {
-    ///     println!("{} does not want to", task.key());
-    /// }
-    /// # }
-    /// ```
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt
@@ -167,13 +159,6 @@ impl From<()> for Next {
 }
 
 /// Why a key is not as it should be.
-///
-/// ```
-/// use informer_tokio::controller::Failure;
-/// fn is_a_bug(failure: &Failure<'_>) -> bool {
-///     matches!(failure, Failure::Panicked(_))
-/// }
-/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {

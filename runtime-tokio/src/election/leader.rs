@@ -262,14 +262,6 @@ impl Leadership {
     }
 
     /// Waits until this replica is the leader. Returns false where it never will be, since the election has ended.
-    ///
-    /// ```
-    /// # async fn example(leadership: informer_tokio::election::Leadership) {
-    /// if leadership.acquired().await {
-    ///     println!("we lead");
-    /// }
-    /// # }
-    /// ```
     pub async fn acquired(&self) -> bool {
         let mut state = self.state.clone();
         loop {
@@ -283,13 +275,6 @@ impl Leadership {
     }
 
     /// Waits until this replica is not the leader, at the time at which its leadership is over at the latest.
-    ///
-    /// ```
-    /// # async fn example(leadership: informer_tokio::election::Leadership) {
-    /// leadership.lost().await;
-    /// println!("we do not lead any more");
-    /// # }
-    /// ```
     pub async fn lost(&self) {
         let (mut state, mut resign) = (self.state.clone(), self.resign.subscribe());
         let mut timer = self.timer;

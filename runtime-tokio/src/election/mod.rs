@@ -3,9 +3,10 @@
 mod leader;
 mod replica;
 
-pub use informer_core::{
-    ElectionConfig, ElectionError, LeaseRecord, Shard, ShardBy, Written, rendezvous,
+pub use {
+    informer_core::{
+        ElectionConfig, ElectionError, LeaseRecord, Shard, ShardBy, Written, rendezvous,
+    },
+    leader::{Election, Leadership, LeaseClient},
+    replica::{MembersClient, Replica, ReplicaWork},
 };
-
-pub use leader::{Election, Leadership, LeaseClient};
-pub use replica::{MembersClient, Replica, ReplicaWork};

@@ -14,13 +14,6 @@ use crate::driver::Job;
 /// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Factory::stop`](super::Factory::stop), or when
 /// the factory and all its informers were let go. Dropping it ends everything at once. Each informer runs in a task of
 /// its own, which belongs to this future and never outlives it.
-///
-/// ```
-/// # async fn example(builder: informer_tokio::factory::FactoryBuilder) {
-/// let (factory, driver) = builder.build();
-/// tokio::spawn(driver.run());
-/// # }
-/// ```
 #[must_use = "nothing happens before the driver runs"]
 pub struct FactoryDriver {
     inner: EndOnDrop,

@@ -16,7 +16,7 @@ use crate::health::error::NotSynced;
 use crate::informer::{HasSynced, Settings, settings_methods, wait_until};
 
 /// Shares informers: whoever asks for the same resource, namespaces and selectors in the same form gets the same
-/// [`Informer`], with one cache and one watch for all. The watch ends with the last user, be it a handle, a lister, a
+/// [`Informer`](crate::Informer), with one cache and one watch for all. The watch ends with the last user, be it a handle, a lister, a
 /// subscription, a registered handler or a controller.
 ///
 /// An informer that has ended, because one of its users stopped it or its driver failed, is replaced: the next request
@@ -78,13 +78,6 @@ impl FactoryBuilder {
     }
 
     /// Makes the factory, and the driver of all its informers. Nothing happens before that runs.
-    ///
-    /// ```
-    /// # async fn example(builder: informer_tokio::factory::FactoryBuilder) {
-    /// let (factory, driver) = builder.build();
-    /// tokio::spawn(driver.run());
-    /// # }
-    /// ```
     #[must_use = "nothing happens before the driver runs"]
     pub fn build(self) -> (Factory, FactoryDriver) {
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -128,14 +121,6 @@ impl Factory {
     ///
     /// # Errors
     /// Names all that are missing, and why: which verb on which resource is not granted, what is not installed.
-    ///
-    /// ```
-    /// # async fn example(factory: informer_tokio::factory::Factory) {
-    /// if let Err(error) = factory.synced_within(core::time::Duration::from_secs(30)).await {
-    ///     eprintln!("{error}");
-    /// }
-    /// # }
-    /// ```
     pub async fn synced_within(&self, limit: Duration) -> Result<(), NotSynced> {
         self.wait(Some(limit)).await
     }
@@ -150,14 +135,6 @@ impl Factory {
     }
 
     /// Returns how each informer is, in the order of names.
-    ///
-    /// ```
-    /// # fn example(factory: informer_tokio::factory::Factory) {
-    /// for health in factory.health() {
-    ///     println!("{}: {}", health.name, health.state);
-    /// }
-    /// # }
-    /// ```
     #[must_use]
     pub fn health(&self) -> Vec<Health> {
         let informers = self.inner.informers();

@@ -6,6 +6,8 @@ mod request;
 mod table;
 pub(crate) mod transport;
 
-pub use driver::FactoryDriver;
-pub use informers::{Factory, FactoryBuilder};
-pub use request::Request;
+pub use {
+    driver::FactoryDriver,
+    informers::{Factory, FactoryBuilder},
+    request::Request,
+};

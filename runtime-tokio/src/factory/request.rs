@@ -10,20 +10,10 @@ use super::informers::Factory;
 use super::table::{Slot, SlotKey};
 use super::transport::BoxTransport;
 use crate::cache::users::Users;
-use crate::informer::{Builder, Informer, Kind};
+use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {
     /// Returns the informer of all objects of a type: [`Factory::of`] without conditions.
-    ///
-    /// ```
-    /// # use informer_tokio::factory::Factory;
-    /// #[derive(serde::Deserialize)]
-    /// struct Pod {}
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// # fn example(factory: Factory) {
-    /// let pods = factory.informer::<Pod>();
-    /// # }
-    /// ```
     pub fn informer<K>(&self) -> Informer<Typed<K>>
     where
         K: Kind + Send + Sync + 'static,
@@ -33,16 +23,6 @@ impl Factory {
     }
 
     /// Asks for an informer of a resource that has a type.
-    ///
-    /// ```
-    /// # use informer_tokio::factory::Factory;
-    /// #[derive(serde::Deserialize)]
-    /// struct Pod {}
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// # fn example(factory: Factory) {
-    /// let web = factory.of::<Pod>().namespace("prod").labels("app=web").get();
-    /// # }
-    /// ```
     pub fn of<K>(&self) -> Request<'_, Json<K>>
     where
         K: Kind,
@@ -122,17 +102,7 @@ impl<'a, D: Decode> Request<'a, D> {
         self
     }
 
-    /// Limits it to objects with these labels; the server selects.
-    pub fn labels(mut self, selector: &str) -> Self {
-        self.resource = self.resource.as_ref().labels(selector).into();
-        self
-    }
-
-    /// Limits it to objects with these fields; the server selects.
-    pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
-        self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
-        self
-    }
+    selector_methods!();
 
     /// Returns the informer, which is built where nobody uses it yet or where it has ended.
     ///

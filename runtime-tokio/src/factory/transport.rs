@@ -54,25 +54,9 @@ pub trait DynTransport: Send {
     ///
     /// # Errors
     /// Fails where there is no response at all.
-    ///
-    /// ```
-    /// # async fn ask(mut transport: informer_tokio::transport::BoxTransport) -> Result<(), informer_tokio::transport::Lost> {
-    /// use informer_tokio::transport::{DynTransport, Get};
-    /// let (head, _body) = DynTransport::send(&mut transport, Get::new("/api/v1/pods?limit=1")).await?;
-    /// println!("{}", head.status);
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost>;
 
     /// Returns another handle on the same transport, for another informer or another namespace.
-    ///
-    /// ```
-    /// use informer_tokio::transport::{BoxTransport, DynTransport};
-    /// fn two(transport: &BoxTransport) -> Box<dyn DynTransport> {
-    ///     transport.fork()
-    /// }
-    /// ```
     fn fork(&self) -> Box<dyn DynTransport>;
 }
 
@@ -93,24 +77,10 @@ pub trait DynBody: Send {
     ///
     /// # Errors
     /// Fails where the body ends before its end.
-    ///
-    /// ```
-    /// # async fn read(body: &mut dyn informer_tokio::transport::DynBody) -> Result<(), informer_tokio::transport::Lost> {
-    /// let first = body.chunk().await?;
-    /// println!("{:?}", first.map(<[u8]>::len));
-    /// # Ok(())
-    /// # }
-    /// ```
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost>;
 }
 
 /// Why a transport that is an object failed: what the transport's own error says.
-///
-/// ```
-/// use informer_tokio::transport::{FailureKind, Lost};
-/// let lost = Lost::new(FailureKind::Reset, "the modem hung up");
-/// assert_eq!(lost.to_string(), "the modem hung up");
-/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Lost {
@@ -133,12 +103,6 @@ impl Lost {
     }
 
     /// Takes over what another transport's error says.
-    ///
-    /// ```
-    /// use informer_tokio::transport::{FailureKind, Lost};
-    /// let lost = Lost::new(FailureKind::TimedOut, "nothing came");
-    /// assert_eq!(Lost::of(&lost), lost);
-    /// ```
     pub fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
@@ -180,13 +144,6 @@ pub struct BoxTransport(Box<dyn DynTransport>);
 
 impl BoxTransport {
     /// Boxes a transport that is one by hand. For any other one there is [`boxed!`](crate::boxed!).
-    ///
-    /// ```
-    /// use informer_tokio::transport::{BoxTransport, DynTransport};
-    /// fn choose(chosen: impl DynTransport + 'static) -> BoxTransport {
-    ///     BoxTransport::new(chosen)
-    /// }
-    /// ```
     #[must_use]
     pub fn new(transport: impl DynTransport + 'static) -> Self {
         Self(Box::new(transport))
@@ -235,13 +192,6 @@ impl DynTransport for BoxTransport {
 }
 
 /// The body of a response of a [`BoxTransport`].
-///
-/// ```
-/// use informer_tokio::transport::{BoxBody, BoxTransport, Get, Lost, Transport};
-/// async fn ask(mut transport: BoxTransport) -> Result<BoxBody, Lost> {
-///     Ok(Transport::send(&mut transport, Get::new("/api/v1/pods?limit=1")).await?.1)
-/// }
-/// ```
 pub struct BoxBody(Box<dyn DynBody>);
 
 impl Body for BoxBody {
@@ -270,7 +220,7 @@ impl fmt::Debug for BoxBody {
 #[macro_export]
 macro_rules! boxed {
     ($transport:expr) => {
-        $crate::__private::erase(
+        $crate::__erase(
             $transport,
             |transport| {
                 ::std::boxed::Box::pin(async move {

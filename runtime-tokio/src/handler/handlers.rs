@@ -72,13 +72,6 @@ impl<V> Handlers<V> {
     }
 
     /// Has it called only with what `keep` keeps: see [`Filter`].
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, RawJson};
-    /// let in_prod = Handlers::<RawJson>::new()
-    ///     .on_add(|pod, _| println!("+ {pod}"))
-    ///     .filter(|pod| pod.namespace() == "prod");
-    /// ```
     pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
         Filter::new(keep, self)
     }
@@ -173,13 +166,6 @@ impl<V> AsyncHandlers<V> {
     }
 
     /// Sets what is done with a change: the old state and the new one.
-    ///
-    /// ```
-    /// # use informer_tokio::RawJson;
-    /// # use informer_tokio::handler::AsyncHandlers;
-    /// let handler = AsyncHandlers::<RawJson>::new()
-    ///     .on_update(|old, pod| async move { println!("{old} was, {pod} is") });
-    /// ```
     pub fn on_update<F>(
         mut self,
         mut f: impl FnMut(Entry<V>, Entry<V>) -> F + Send + 'static,
@@ -192,13 +178,6 @@ impl<V> AsyncHandlers<V> {
     }
 
     /// Sets what is done with a deletion, and whether the final state is unknown.
-    ///
-    /// ```
-    /// # use informer_tokio::RawJson;
-    /// # use informer_tokio::handler::AsyncHandlers;
-    /// let handler = AsyncHandlers::<RawJson>::new()
-    ///     .on_delete(|pod, unseen| async move { println!("- {pod} {unseen}") });
-    /// ```
     pub fn on_delete<F>(mut self, mut f: impl FnMut(Entry<V>, bool) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -208,14 +187,6 @@ impl<V> AsyncHandlers<V> {
     }
 
     /// Has it called only with what `keep` keeps: see [`Filter`].
-    ///
-    /// ```
-    /// # use informer_tokio::RawJson;
-    /// # use informer_tokio::handler::AsyncHandlers;
-    /// let in_prod = AsyncHandlers::<RawJson>::new()
-    ///     .on_add(|pod, _| async move { println!("+ {pod}") })
-    ///     .filter(|pod| pod.namespace() == "prod");
-    /// ```
     pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
         Filter::new(keep, self)
     }

@@ -8,12 +8,16 @@ mod options;
 mod registered;
 pub(crate) mod subscription;
 
-pub use event_handler::{AsyncEventHandler, EventHandler};
-pub use filter::Filter;
-pub(crate) use filter::Gate;
-pub use handlers::AsyncHandlers;
-pub(crate) use handlers::Handlers;
-pub use options::HandlerOptions;
-pub use registered::HandlerHandle;
-pub(crate) use registered::{register, register_async};
-pub(crate) use subscription::Subscription;
+pub use {
+    event_handler::{AsyncEventHandler, EventHandler},
+    filter::Filter,
+    handlers::AsyncHandlers,
+    options::HandlerOptions,
+    registered::HandlerHandle,
+};
+pub(crate) use {
+    filter::Gate,
+    handlers::Handlers,
+    registered::{register, register_async},
+    subscription::Subscription,
+};

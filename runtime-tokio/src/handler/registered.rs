@@ -57,13 +57,6 @@ impl<V> HandlerHandle<V> {
 
     /// Waits until the handler has ended, after it was removed or the informer stopped. It must not be called from
     /// within the handler.
-    ///
-    /// ```
-    /// # async fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
-    /// handle.remove();
-    /// handle.removed().await;
-    /// # }
-    /// ```
     pub async fn removed(&self) {
         // An error says that the handler's loop is gone, which is what is waited for.
         let _ = self

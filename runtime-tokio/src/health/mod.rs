@@ -5,6 +5,7 @@ pub(crate) mod error;
 mod snapshot;
 pub(crate) mod source;
 
-pub use informer_core::{DriftKind, Level, Phase, Problem, Report};
-
-pub use snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble};
+pub use {
+    informer_core::{DriftKind, Level, Phase, Problem, Report},
+    snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble},
+};

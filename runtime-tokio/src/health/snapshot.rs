@@ -87,26 +87,12 @@ impl Health {
     /// Tells whether all is well: it is synced, complete, and nothing of it is stuck at present.
     ///
     /// It is what a readiness probe asks.
-    ///
-    /// ```
-    /// fn ready(pods: &informer_tokio::Informer<informer_tokio::RawJson>) -> bool {
-    ///     pods.health().is_well()
-    /// }
-    /// ```
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.synced && !self.ended && !self.incomplete && self.stale_count == 0
     }
 
     /// Returns what keeps the informer from working right now: the failures that nothing has mended since.
-    ///
-    /// ```
-    /// fn why(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
-    ///     for trouble in pods.health().troubles() {
-    ///         println!("{trouble}");
-    ///     }
-    /// }
-    /// ```
     pub fn troubles(&self) -> impl Iterator<Item = &Trouble> {
         self.sources
             .iter()

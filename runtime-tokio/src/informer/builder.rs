@@ -122,6 +122,25 @@ macro_rules! settings_methods {
 }
 pub(crate) use settings_methods;
 
+/// The methods of a builder that has a `resource`, by which the server selects objects.
+macro_rules! selector_methods {
+    () => {
+        /// Limits it to objects with these labels; the server selects.
+        pub fn labels(mut self, selector: &str) -> Self {
+            self.resource = self.resource.as_ref().labels(selector).into();
+            self
+        }
+
+        /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::selector::FieldSelector); the server
+        /// selects.
+        pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
+            self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
+            self
+        }
+    };
+}
+pub(crate) use selector_methods;
+
 impl Informer<()> {
     /// Starts an informer of any resource, with a decoder that says what is kept of each object.
     pub fn builder<T, D: Decode>(transport: T, resource: Resource<'_>, decode: D) -> Builder<T, D> {
@@ -166,15 +185,6 @@ impl<K: Kind> Informer<K> {
 
     /// Starts an informer of no more than the metadata of a resource that has a type. The server sends no more than
     /// that (`PartialObjectMetadata`), and nothing else is kept.
-    ///
-    /// ```
-    /// use informer_tokio::Informer;
-    /// struct Pod;
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// # fn build<T: informer_core::Transport>(transport: T) {
-    /// let (pods, driver) = Informer::<Pod>::metadata_of(transport).build();
-    /// # }
-    /// ```
     pub fn metadata_of<T>(transport: T) -> Builder<T, Meta> {
         Informer::builder(transport, K::resource().as_ref(), Meta)
     }
@@ -255,28 +265,7 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
-    /// Limits it to objects with these labels; the server selects.
-    pub fn labels(mut self, selector: &str) -> Self {
-        self.resource = self.resource.as_ref().labels(selector).into();
-        self
-    }
-
-    /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::selector::FieldSelector); the server
-    /// selects.
-    ///
-    /// ```
-    /// # use informer_tokio::Raw;
-    /// # use informer_tokio::informer::Builder;
-    /// # use informer_tokio::selector::FieldSelector;
-    /// # fn example<T>(builder: Builder<T, Raw>, node: &str) {
-    /// let builder = builder.fields("status.phase!=Failed");
-    /// builder.fields(FieldSelector::new().is("spec.nodeName", node));
-    /// # }
-    /// ```
-    pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
-        self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
-        self
-    }
+    selector_methods!();
 
     /// Names it in logs and reports. Left out, it is named by its resource.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -386,16 +375,6 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Makes the handle and the driver. Nothing happens before the driver runs.
-    ///
-    /// ```
-    /// # use informer_tokio::Raw;
-    /// # use informer_tokio::informer::Builder;
-    /// # use informer_tokio::transport::BoxTransport;
-    /// # async fn example(builder: Builder<BoxTransport, Raw>) {
-    /// let (pods, driver) = builder.build();
-    /// tokio::spawn(driver.run());
-    /// # }
-    /// ```
     #[must_use = "nothing happens before the driver runs"]
     pub fn build(self) -> (Informer<D::Value>, Driver<T, D>)
     where

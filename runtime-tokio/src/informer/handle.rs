@@ -77,12 +77,6 @@ impl<V> Informer<V> {
     }
 
     /// Returns a lister, which reads the cache and never asks the API server.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// println!("{}", pods.lister().len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn lister(&self) -> Lister<V> {
         Lister::new(Arc::clone(&self.inner), self.in_use.clone())
@@ -92,13 +86,6 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the driver ends before that.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
-    /// pods.synced().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn synced(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
@@ -115,13 +102,6 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the driver ends before that.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
-    /// pods.served().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn served(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
@@ -154,13 +134,6 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the time is over, and says what was last reported; or where the driver ends.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::StillUnsynced> {
-    /// pods.synced_within(core::time::Duration::from_secs(30)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn synced_within(&self, limit: Duration) -> Result<(), StillUnsynced> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(synced) => Ok(synced?),
@@ -201,13 +174,6 @@ impl<V> Informer<V> {
     ///
     /// # Errors
     /// Fails where the driver ends before that.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
-    /// pods.wait_until_in("prod", "4711").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn wait_until_in(&self, namespace: &str, version: &str) -> Result<(), Ended> {
         let namespaces = self.inner.each_source(|_, source| {
             let of = source.resource.as_ref().namespace.unwrap_or_default();
@@ -306,24 +272,12 @@ impl<V> Informer<V> {
 
     /// Returns the resourceVersion that the cache shows; empty where it has none yet. Of several namespaces it is the
     /// oldest one.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// println!("the cache is at {}", pods.resource_version());
-    /// # }
-    /// ```
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.inner.resource_version()
     }
 
     /// Tells whether the cache has shown a complete list.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// println!("{}", if pods.is_synced() { "ready" } else { "not yet" });
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.inner.is_synced()
@@ -332,12 +286,6 @@ impl<V> Informer<V> {
     /// Returns how the informer is: whether it is synced, and if not, why.
     ///
     /// It looks at every object for those that are stale, so it is for people and probes, not for a hot loop.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// println!("{:?}", pods.health());
-    /// # }
-    /// ```
     #[must_use]
     pub fn health(&self) -> Health {
         self.inner.health()
@@ -353,12 +301,6 @@ impl<V> Informer<V> {
     }
 
     /// Returns the informer's name: the one it was given, or its resource.
-    ///
-    /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// println!("{} has {} objects", pods.name(), pods.lister().len());
-    /// # }
-    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -368,13 +310,6 @@ impl<V> Informer<V> {
     ///
     /// A [`Factory`](crate::factory::Factory)'s informer is stopped for all of its users. Whoever asks the factory again gets a new
     /// one.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
-    /// pods.stop();
-    /// pods.ended().await;
-    /// # }
-    /// ```
     pub fn stop(&self) {
         self.inner.stop();
     }
@@ -470,14 +405,6 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     /// As [`Informer::subscribe`], with a name, a resync period or a backlog of its own.
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, RawJson};
-    /// # use informer_tokio::handler::HandlerOptions;
-    /// # fn example(pods: Informer<RawJson>) {
-    /// let events = pods.subscribe_with(&HandlerOptions::default().name("ui").backlog(100));
-    /// # }
-    /// ```
     #[must_use]
     pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
         Subscription::new(
@@ -514,27 +441,11 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     /// Adds a handler, before the driver runs or at any time after. It first hears of everything that is there.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, Informer, RawJson};
-    /// # fn example(pods: Informer<RawJson>) {
-    /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
-    /// # }
-    /// ```
     pub fn add_handler(&self, handler: impl EventHandler<V>) -> HandlerHandle<V> {
         self.add_handler_with(&HandlerOptions::default(), handler)
     }
 
     /// As [`Informer::add_handler`], with a name, a resync period or a backlog of its own.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, Informer, RawJson};
-    /// # use informer_tokio::handler::HandlerOptions;
-    /// # fn example(pods: Informer<RawJson>) {
-    /// let options = HandlerOptions::default().name("dns").resync(core::time::Duration::from_secs(600));
-    /// pods.add_handler_with(&options, Handlers::new().on_add(|pod, _| println!("+ {pod}")));
-    /// # }
-    /// ```
     pub fn add_handler_with(
         &self,
         options: &HandlerOptions,
@@ -549,28 +460,11 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     /// Adds a handler whose calls await. See [`Informer::add_handler`].
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, RawJson};
-    /// # use informer_tokio::handler::AsyncHandlers;
-    /// # fn example(pods: Informer<RawJson>) {
-    /// pods.add_async_handler(AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") }));
-    /// # }
-    /// ```
     pub fn add_async_handler(&self, handler: impl AsyncEventHandler<V>) -> HandlerHandle<V> {
         self.add_async_handler_with(&HandlerOptions::default(), handler)
     }
 
     /// As [`Informer::add_async_handler`], with a name, a resync period or a backlog of its own.
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, RawJson};
-    /// # use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
-    /// # fn example(pods: Informer<RawJson>) {
-    /// let handler = AsyncHandlers::new().on_add(|pod, _| async move { println!("+ {pod}") });
-    /// pods.add_async_handler_with(&HandlerOptions::default().backlog(100), handler);
-    /// # }
-    /// ```
     pub fn add_async_handler_with(
         &self,
         options: &HandlerOptions,

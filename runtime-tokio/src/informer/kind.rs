@@ -21,14 +21,6 @@ use informer_core::OwnedResource;
 /// ```
 pub trait Kind {
     /// Returns the resource: group, version, plural, and the kind, by which objects of another kind are noticed.
-    ///
-    /// ```
-    /// use informer_tokio::Kind;
-    ///
-    /// struct Pod;
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// assert_eq!(Pod::resource().as_ref().plural, "pods");
-    /// ```
     fn resource() -> OwnedResource;
 }
 

@@ -6,17 +6,20 @@ pub(crate) mod kind;
 pub(crate) mod lister;
 mod wait;
 
-pub use informer_core::{
-    AuditConfig, BackoffConfig, ExpectedState, IndexError, Initial, NAMESPACE_INDEX, OwnedResource,
-    ResourceError,
+pub use {
+    crate::driver::Driver,
+    crate::health::error::{Ended, Missing, NotSynced, StillUnsynced},
+    builder::Builder,
+    informer_core::{
+        AuditConfig, BackoffConfig, ExpectedState, IndexError, Initial, NAMESPACE_INDEX,
+        OwnedResource, ResourceError,
+    },
+    wait::{HasSynced, wait_for_sync},
 };
-
-pub use crate::driver::Driver;
-pub use crate::health::error::{Ended, Missing, NotSynced, StillUnsynced};
-pub use builder::Builder;
-pub(crate) use builder::{Settings, settings_methods};
-pub(crate) use handle::Informer;
-pub(crate) use kind::Kind;
-pub(crate) use lister::Lister;
-pub(crate) use wait::wait_until;
-pub use wait::{HasSynced, wait_for_sync};
+pub(crate) use {
+    builder::{Settings, selector_methods, settings_methods},
+    handle::Informer,
+    kind::Kind,
+    lister::Lister,
+    wait::wait_until,
+};

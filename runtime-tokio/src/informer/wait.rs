@@ -12,14 +12,6 @@ use crate::health::error::{Ended, Missing, NotSynced};
 use crate::informer::Informer;
 
 /// Something that is synced sooner or later: an informer, or a handler that has been called with all there is.
-///
-/// ```
-/// use informer_tokio::{Informer, RawJson};
-/// use informer_tokio::informer::HasSynced;
-/// fn waits_for(pods: &Informer<RawJson>) -> Vec<&dyn HasSynced> {
-///     vec![pods]
-/// }
-/// ```
 pub trait HasSynced: Send + Sync {
     /// Returns who it is.
     fn who(&self) -> String;

@@ -71,16 +71,6 @@ impl Page {
     }
 
     /// Adds a controller: for `/` and `/metrics`.
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, RawJson};
-    /// # use informer_tokio::controller::Controller;
-    /// # use informer_tokio::page::Page;
-    /// # fn example(pods: Informer<RawJson>) {
-    /// let controller = Controller::new(&pods);
-    /// let page = Page::new("my-controller").informer(&pods).controller(&controller.handle());
-    /// # }
-    /// ```
     pub fn controller(mut self, controller: &ControllerHandle) -> Self {
         self.controllers.push(controller.clone());
         self

@@ -3,117 +3,60 @@
 use core::fmt::{self, Write as _};
 
 use crate::controller::ControllerMetrics;
-use crate::health::{Health, State};
+use crate::health::{HandlerHealth, Health, State};
 
-/// A figure that each informer has.
-struct Figure {
+/// A figure of an informer, a handler or a controller; `None` leaves it out.
+struct Figure<T> {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    of: fn(&Health) -> Option<f64>,
+    of: fn(&T) -> Option<f64>,
+}
+
+macro_rules! figures {
+    ($($kind:ident $name:literal $help:literal $of:expr;)*) => {
+        &[$(Figure { name: $name, kind: stringify!($kind), help: $help, of: $of }),*]
+    };
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
-const FIGURES: [Figure; 15] = [
-    Figure {
-        name: "informer_synced",
-        kind: "gauge",
-        help: "1 where the cache has shown a complete list.",
-        of: |health| Some(bit(health.synced)),
-    },
-    Figure {
-        name: "informer_running",
-        kind: "gauge",
-        help: "1 while the driver has not ended.",
-        of: |health| Some(bit(!health.ended)),
-    },
-    Figure {
-        name: "informer_incomplete",
-        kind: "gauge",
-        help: "1 where something was refused for want of room.",
-        of: |health| Some(bit(health.incomplete)),
-    },
-    Figure {
-        name: "informer_objects",
-        kind: "gauge",
-        help: "Objects in the cache.",
-        of: |health| Some(health.objects as f64),
-    },
-    Figure {
-        name: "informer_object_bytes",
-        kind: "gauge",
-        help: "Bytes of these objects as they came, as JSON.",
-        of: |health| Some(health.bytes as f64),
-    },
-    Figure {
-        name: "informer_stale_objects",
-        kind: "gauge",
-        help: "Objects whose latest state could not be used.",
-        of: |health| Some(health.stale_count as f64),
-    },
-    Figure {
-        name: "informer_state_age_seconds",
-        kind: "gauge",
-        help: "For how long the informer has been in its state.",
-        of: |health| Some(health.state_age.as_secs_f64()),
-    },
-    Figure {
-        name: "informer_watch_age_seconds",
-        kind: "gauge",
-        help: "For how long the watch has been open.",
-        of: |health| Some(health.watch_age?.as_secs_f64()),
-    },
-    Figure {
-        name: "informer_lists_total",
-        kind: "counter",
-        help: "Lists that were completed.",
-        of: |health| Some(health.lists as f64),
-    },
-    Figure {
-        name: "informer_watches_total",
-        kind: "counter",
-        help: "Watches that were opened.",
-        of: |health| {
-            Some(
-                health
-                    .sources
-                    .iter()
-                    .map(|source| source.watches)
-                    .sum::<u64>() as f64,
-            )
-        },
-    },
-    Figure {
-        name: "informer_failures_total",
-        kind: "counter",
-        help: "Requests that failed, or ended in a failure.",
-        of: |health| Some(health.failures as f64),
-    },
-    Figure {
-        name: "informer_troubles",
-        kind: "gauge",
-        help: "Failures that nothing has mended yet.",
-        of: |health| Some(health.troubles().count() as f64),
-    },
-    Figure {
-        name: "informer_audits_total",
-        kind: "counter",
-        help: "Audits that have come to their end.",
-        of: |health| Some(health.audits as f64),
-    },
-    Figure {
-        name: "informer_audit_age_seconds",
-        kind: "gauge",
-        help: "How long ago the last audit came to its end.",
-        of: |health| Some(health.audit_age?.as_secs_f64()),
-    },
-    Figure {
-        name: "informer_drifted_objects",
-        kind: "gauge",
-        help: "Objects that differed from the server for good when the last audit ended.",
-        of: |health| Some(health.drifted as f64),
-    },
-];
+const INFORMER: &[Figure<Health>] = figures! {
+    gauge "informer_synced" "1 where the cache has shown a complete list." |h| Some(bit(h.synced));
+    gauge "informer_running" "1 while the driver has not ended." |h| Some(bit(!h.ended));
+    gauge "informer_incomplete" "1 where something was refused for want of room." |h| Some(bit(h.incomplete));
+    gauge "informer_objects" "Objects in the cache." |h| Some(h.objects as f64);
+    gauge "informer_object_bytes" "Bytes of these objects as they came, as JSON." |h| Some(h.bytes as f64);
+    gauge "informer_stale_objects" "Objects whose latest state could not be used." |h| Some(h.stale_count as f64);
+    gauge "informer_state_age_seconds" "For how long the informer has been in its state." |h| Some(h.state_age.as_secs_f64());
+    gauge "informer_watch_age_seconds" "For how long the watch has been open." |h| Some(h.watch_age?.as_secs_f64());
+    counter "informer_lists_total" "Lists that were completed." |h| Some(h.lists as f64);
+    counter "informer_watches_total" "Watches that were opened." |h| Some(h.sources.iter().map(|source| source.watches).sum::<u64>() as f64);
+    counter "informer_failures_total" "Requests that failed, or ended in a failure." |h| Some(h.failures as f64);
+    gauge "informer_troubles" "Failures that nothing has mended yet." |h| Some(h.troubles().count() as f64);
+    counter "informer_audits_total" "Audits that have come to their end." |h| Some(h.audits as f64);
+    gauge "informer_audit_age_seconds" "How long ago the last audit came to its end." |h| Some(h.audit_age?.as_secs_f64());
+    gauge "informer_drifted_objects" "Objects that differed from the server for good when the last audit ended." |h| Some(h.drifted as f64);
+};
+
+#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+const HANDLER: &[Figure<HandlerHealth>] = figures! {
+    gauge "informer_handler_pending" "Notifications that wait for a handler." |h| Some(h.lag.pending as f64);
+    gauge "informer_handler_behind_seconds" "For how long it has not been without work." |h| Some(h.lag.behind.as_secs_f64());
+    counter "informer_handler_merged_total" "Notifications merged into others of the same key." |h| Some(h.lag.merged as f64);
+    counter "informer_handler_calls_total" "Calls of a handler." |h| Some(h.calls as f64);
+    counter "informer_handler_panics_total" "Calls that panicked." |h| Some(h.panics as f64);
+};
+
+#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+const CONTROLLER: &[Figure<ControllerMetrics>] = figures! {
+    gauge "informer_controller_queue_depth" "Keys that wait for a worker." |c| Some(c.queue.depth as f64);
+    gauge "informer_controller_delayed" "Keys that wait for their time." |c| Some(c.queue.delayed as f64);
+    gauge "informer_controller_running" "Keys that are reconciled now." |c| Some(c.running as f64);
+    gauge "informer_controller_longest_running_seconds" "For how long the key has been worked on that was begun first." |c| Some(c.queue.longest_running.as_secs_f64());
+    gauge "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." |c| Some(c.waiting_for_writes as f64);
+    counter "informer_controller_retries_total" "Keys that were tried again after a failure." |c| Some(c.queue.retries as f64);
+    counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
+};
 
 const STATES: [State; 8] = [
     State::Watching,
@@ -135,90 +78,45 @@ pub(super) fn text(all: &[Health], controllers: &[(String, ControllerMetrics)]) 
 }
 
 fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
-    for figure in &FIGURES {
+    for figure in INFORMER {
         head(out, figure.name, figure.kind, figure.help)?;
         for health in all {
             if let Some(value) = (figure.of)(health) {
-                let name = figure.name;
-                writeln!(
-                    out,
-                    "{name}{{informer=\"{}\"}} {value}",
-                    Label(&health.name)
-                )?;
+                let name = Label(&health.name);
+                writeln!(out, "{}{{informer=\"{name}\"}} {value}", figure.name)?;
             }
         }
     }
-    head(
-        out,
-        "informer_state",
-        "gauge",
-        "1 for the state that the informer is in.",
-    )?;
+    let help = "1 for the state that the informer is in.";
+    head(out, "informer_state", "gauge", help)?;
     for health in all {
+        let name = Label(&health.name);
         for state in STATES {
+            let is = bit(state == health.state);
             writeln!(
                 out,
-                "informer_state{{informer=\"{}\",state=\"{state}\"}} {}",
-                Label(&health.name),
-                bit(state == health.state)
+                "informer_state{{informer=\"{name}\",state=\"{state}\"}} {is}"
             )?;
         }
     }
-    handlers(out, all)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
-fn handlers(out: &mut String, all: &[Health]) -> fmt::Result {
-    type Of = fn(&crate::health::HandlerHealth) -> f64;
-    let figures: [(&str, &str, &str, Of); 5] = [
-        (
-            "informer_handler_pending",
-            "gauge",
-            "Notifications that wait for a handler.",
-            |h| h.lag.pending as f64,
-        ),
-        (
-            "informer_handler_behind_seconds",
-            "gauge",
-            "For how long it has not been without work.",
-            |h| h.lag.behind.as_secs_f64(),
-        ),
-        (
-            "informer_handler_merged_total",
-            "counter",
-            "Notifications merged into others of the same key.",
-            |h| h.lag.merged as f64,
-        ),
-        (
-            "informer_handler_calls_total",
-            "counter",
-            "Calls of a handler.",
-            |h| h.calls as f64,
-        ),
-        (
-            "informer_handler_panics_total",
-            "counter",
-            "Calls that panicked.",
-            |h| h.panics as f64,
-        ),
-    ];
-    for (name, kind, help, of) in figures {
-        head(out, name, kind, help)?;
+    for figure in HANDLER {
+        head(out, figure.name, figure.kind, figure.help)?;
         for health in all {
             // A name may be given twice; a series may not.
-            let mut seen: Vec<(&str, f64)> = Vec::new();
+            let mut sums: Vec<(&str, f64)> = Vec::new();
             for handler in &health.handlers {
-                match seen.iter_mut().find(|(name, _)| *name == handler.name) {
-                    Some((_, sum)) => *sum += of(handler),
-                    None => seen.push((&handler.name, of(handler))),
+                let value = (figure.of)(handler).unwrap_or_default();
+                match sums.iter_mut().find(|(name, _)| *name == handler.name) {
+                    Some((_, sum)) => *sum += value,
+                    None => sums.push((&handler.name, value)),
                 }
             }
-            for (handler, value) in seen {
+            let (series, name) = (figure.name, Label(&health.name));
+            for (handler, value) in sums {
+                let handler = Label(handler);
                 writeln!(
                     out,
-                    "{name}{{informer=\"{}\",handler=\"{}\"}} {value}",
-                    Label(&health.name),
-                    Label(handler)
+                    "{series}{{informer=\"{name}\",handler=\"{handler}\"}} {value}"
                 )?;
             }
         }
@@ -226,72 +124,21 @@ fn handlers(out: &mut String, all: &[Health]) -> fmt::Result {
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
 fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt::Result {
-    type Of = fn(&ControllerMetrics) -> f64;
-    let figures: [(&str, &str, &str, Of); 7] = [
-        (
-            "informer_controller_queue_depth",
-            "gauge",
-            "Keys that wait for a worker.",
-            |c| c.queue.depth as f64,
-        ),
-        (
-            "informer_controller_delayed",
-            "gauge",
-            "Keys that wait for their time.",
-            |c| c.queue.delayed as f64,
-        ),
-        (
-            "informer_controller_running",
-            "gauge",
-            "Keys that are reconciled now.",
-            |c| c.running as f64,
-        ),
-        (
-            "informer_controller_longest_running_seconds",
-            "gauge",
-            "For how long the key has been worked on that was begun first.",
-            |c| c.queue.longest_running.as_secs_f64(),
-        ),
-        (
-            "informer_controller_waiting_for_writes",
-            "gauge",
-            "Keys that wait for the cache to show what they wrote.",
-            |c| c.waiting_for_writes as f64,
-        ),
-        (
-            "informer_controller_retries_total",
-            "counter",
-            "Keys that were tried again after a failure.",
-            |c| c.queue.retries as f64,
-        ),
-        (
-            "informer_controller_writes_not_seen_total",
-            "counter",
-            "Writes that the cache did not show in time.",
-            |c| c.writes_not_seen as f64,
-        ),
-    ];
-    for (name, kind, help, of) in figures {
-        head(out, name, kind, help)?;
+    for figure in CONTROLLER {
+        head(out, figure.name, figure.kind, figure.help)?;
         for (controller, metrics) in all {
-            writeln!(
-                out,
-                "{name}{{controller=\"{}\"}} {}",
-                Label(controller),
-                of(metrics)
-            )?;
+            if let Some(value) = (figure.of)(metrics) {
+                let (series, controller) = (figure.name, Label(controller));
+                writeln!(out, "{series}{{controller=\"{controller}\"}} {value}")?;
+            }
         }
     }
     let name = "informer_controller_runs_total";
-    head(
-        out,
-        name,
-        "counter",
-        "Runs of the reconcile function, by result.",
-    )?;
+    let help = "Runs of the reconcile function, by result.";
+    head(out, name, "counter", help)?;
     for (controller, metrics) in all {
+        let controller = Label(controller);
         for (result, count) in [
             ("succeeded", metrics.succeeded),
             ("failed", metrics.failed),
@@ -300,8 +147,7 @@ fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt:
         ] {
             writeln!(
                 out,
-                "{name}{{controller=\"{}\",result=\"{result}\"}} {count}",
-                Label(controller)
+                "{name}{{controller=\"{controller}\",result=\"{result}\"}} {count}"
             )?;
         }
     }

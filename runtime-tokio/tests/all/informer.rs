@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Initial, Resource};
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_core::Resource;
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::IndexError;
 use informer_tokio::selector::LabelSelector;
@@ -227,86 +227,6 @@ async fn typed_and_metadata_forms_have_the_same_api() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_join_before_and_after_the_start_and_are_removed() {
-    let mock = mock();
-    mock.create("pods", pod("a", "n1")).unwrap();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
-    let (first, first_heard) = recorder();
-    let first = pods.add_handler(first);
-    assert!(!first.is_synced());
-    tokio::spawn(driver.run());
-    first.synced().await.unwrap();
-    assert_eq!(heard(&first_heard), ["++a"]);
-
-    mock.create("pods", pod("b", "n1")).unwrap();
-    settle().await;
-    let (second, second_heard) = recorder();
-    let second = pods.add_handler(second);
-    second.synced().await.unwrap();
-    let mut initial = heard(&second_heard);
-    initial.sort();
-    assert_eq!(initial, ["++a", "++b"]);
-    assert_eq!(heard(&first_heard), ["+b"]);
-
-    first.remove();
-    first.remove();
-    first.removed().await;
-    mock.delete("pods", "prod", "a").unwrap();
-    settle().await;
-    assert_eq!(heard(&second_heard), ["-a"]);
-    assert_eq!(heard(&first_heard), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_handler_has_its_own_exact_resync_period_and_no_server_is_asked() {
-    let mock = mock();
-    mock.create("pods", pod("a", "n1")).unwrap();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
-        .resync(Duration::from_secs(5))
-        .build();
-    tokio::spawn(driver.run());
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let began = tokio::time::Instant::now();
-    for (name, options) in [
-        ("default", HandlerOptions::default()),
-        (
-            "two",
-            HandlerOptions::default().resync(Duration::from_secs(2)),
-        ),
-        ("never", HandlerOptions::default().resync(Duration::ZERO)),
-    ] {
-        let told = Arc::clone(&told);
-        let handler = Handlers::new().on_update(move |_, _| {
-            let second = began.elapsed().as_secs_f32().round();
-            told.lock()
-                .expect("no test panics with it")
-                .push(format!("{name}@{second}"));
-        });
-        pods.add_handler_with(&options, handler)
-            .synced()
-            .await
-            .unwrap();
-    }
-    let mark = mock.log().mark();
-    tokio::time::sleep(Duration::from_millis(10_500)).await;
-    let mut told = heard(&told);
-    told.sort();
-    assert_eq!(
-        told,
-        [
-            "default@10",
-            "default@5",
-            "two@10",
-            "two@2",
-            "two@4",
-            "two@6",
-            "two@8"
-        ]
-    );
-    assert_eq!(mock.log().since(mark).count(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
@@ -409,49 +329,6 @@ async fn who_waits_for_sync_hears_of_the_end_and_of_the_reason() {
     let _ = driver.await;
     assert!(pods.synced().await.is_err());
     assert_eq!(next(&mut pods.subscribe(), 1).await, ["end"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cut_watch_is_resumed_without_a_list_and_an_expired_one_is_listed_anew() {
-    let mock = mock();
-    mock.create("pods", pod("a", "n1")).unwrap();
-    let versions = Arc::new(Mutex::new(Vec::new()));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
-        .initial(Initial::List)
-        .on_version({
-            let versions = Arc::clone(&versions);
-            move |version| {
-                versions
-                    .lock()
-                    .expect("no test panics with it")
-                    .push(version.to_owned());
-            }
-        })
-        .build();
-    tokio::spawn(driver.run());
-    let mut events = pods.subscribe();
-    assert_eq!(next(&mut events, 2).await, ["++a", "synced"]);
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let mark = mock.log().mark();
-    mock.with(|server| server.cut_watches());
-    let b = mock.create("pods", pod("b", "n1")).unwrap();
-    assert_eq!(next(&mut events, 1).await, ["+b"]);
-    mock.log().assert_no_list_since(mark);
-    settle().await;
-    assert_eq!(heard(&versions).last(), Some(&b.to_string()));
-
-    // While the watch is down b goes, a changes, and history is forgotten.
-    mock.with(|server| {
-        server.cut_watches();
-        server.delete("pods", "prod", "b").unwrap();
-        server.update("pods", pod("a", "n2")).unwrap();
-        server.compact_all();
-    });
-    let mut seen = next(&mut events, 2).await;
-    seen.sort();
-    assert_eq!(seen, ["-?b", "~a"]);
-    mock.log().assert_count_since(mark, Verb::List, 1);
-    assert_eq!(pods.health().lists, 2);
 }
 
 #[tokio::test(start_paused = true)]

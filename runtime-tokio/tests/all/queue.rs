@@ -26,7 +26,7 @@ async fn every_key_is_given_to_one_worker_at_a_time() {
         let (queue, running, done) = (queue.clone(), Arc::clone(&running), Arc::clone(&done));
         workers.spawn(async move {
             while let Some(work) = queue.next().await {
-                let key = *work.key();
+                let key = *work;
                 assert!(!running.lock().unwrap().contains(&key), "{key} by two");
                 running.lock().unwrap().push(key);
                 sleep(Duration::from_millis(u64::from(key) + 1)).await;

@@ -147,7 +147,8 @@ async fn s01_an_index_has_what_is_there_and_what_comes() {
     }
 }
 
-/// Three handlers, never, 2 s and 3 s, on an informer of 1 s; each hears of its own resyncs, and of no others.
+/// Handlers with no period, 2 s, 3 s and the informer's 1 s are each notified of their own resyncs alone, and the server is
+/// not asked.
 #[tokio::test(start_paused = true)]
 async fn r03_s02_each_handler_is_resynced_in_its_own_period() {
     resync_periods(Duration::ZERO).await;
@@ -164,9 +165,10 @@ async fn resync_periods(late: Duration) {
     let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
         .resync(secs(1))
         .build();
-    let handlers = [0, 2, 3].map(|period| {
+    let handlers = [Some(0), Some(2), Some(3), None].map(|period| {
         let recorder = Recorder::default();
-        let options = HandlerOptions::default().resync(secs(period));
+        let mut options = HandlerOptions::default();
+        options.resync = period.map(|period| Some(secs(period)));
         (pods.add_handler_with(&options, recorder.clone()), recorder)
     });
     sleep(late).await;
@@ -181,6 +183,7 @@ async fn resync_periods(late: Duration) {
             .map(|(_, recorder)| recorder.take().concat())
     };
     sleep(Duration::from_millis(500)).await;
+    let mark = mock.log().mark();
     let mut seconds = Vec::new();
     for second in 1..=6 {
         sleep(secs(1)).await;
@@ -189,10 +192,11 @@ async fn resync_periods(late: Duration) {
     let expected: Vec<_> = (1..=6)
         .map(|second| {
             let due = |period| if second % period == 0 { "=a" } else { "" };
-            (second, ["", due(2), due(3)].map(ToOwned::to_owned))
+            (second, ["", due(2), due(3), due(1)].map(ToOwned::to_owned))
         })
         .collect();
     assert_eq!(seconds, expected);
+    assert_eq!(mock.log().since(mark).count(), 0);
 }
 
 /// Each handler's period is its own, whatever the informer's is. (In client-go only while the informer has not started.)
