@@ -1,6 +1,5 @@
 //! Keys: `namespace/name`, or `name` where there is no namespace.
 
-use crate::report::Problem;
 use core::fmt::{self, Write};
 
 use crate::storage::{Storage, Text};
@@ -53,18 +52,6 @@ pub enum KeyError {
     Full,
     /// The source is not one of the cache: ids begin at 0, and the cache was made for fewer.
     UnknownSource,
-}
-
-impl KeyError {
-    /// Returns what to report if the cache rejected an object with this key.
-    #[must_use]
-    pub const fn problem(self, key: &str) -> Problem<'_> {
-        match self {
-            Self::TooLong => Problem::KeyTooLong { key },
-            Self::UnknownSource => Problem::UnknownSource { key },
-            Self::NoKey | Self::NoDeltas | Self::Full => Problem::NoRoom { key },
-        }
-    }
 }
 
 impl fmt::Display for KeyError {

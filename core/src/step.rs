@@ -160,6 +160,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 }
 
+impl KeyError {
+    /// Returns what to report if the cache rejected an object with this key.
+    #[must_use]
+    pub const fn problem(self, key: &str) -> Problem<'_> {
+        match self {
+            Self::TooLong => Problem::KeyTooLong { key },
+            Self::UnknownSource => Problem::UnknownSource { key },
+            Self::NoKey | Self::NoDeltas | Self::Full => Problem::NoRoom { key },
+        }
+    }
+}
+
 /// Decodes a frame that came from a source of a cache, and applies what it says. Anything that cannot be used is reported.
 pub fn take_frame<D: Decode, S: Storage, R: Recording>(
     decode: &D,
