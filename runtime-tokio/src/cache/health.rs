@@ -44,13 +44,13 @@ impl<V> Inner<V> {
                 now,
             )
         });
-        let seats = inner.told().seats();
-        let handlers = seats.iter().map(|(seat, lag)| HandlerHealth {
-            name: seat.name.clone(),
-            synced: seat.is_synced(),
+        let listeners = inner.told().listeners();
+        let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
+            name: listener.name.clone(),
+            synced: listener.is_synced(),
             lag: *lag,
-            calls: seat.calls(),
-            panics: seat.panics(),
+            calls: listener.calls(),
+            panics: listener.panics(),
         });
         // The worst off, and of those the one that has been so for longest.
         let worst = sources

@@ -1,4 +1,4 @@
-//! What a listener shows of itself: for its handle and for the informer's health.
+//! The progress of a listener, for its handle and for the informer's health.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ListenerState {
     pub(crate) name: String,
     left: AtomicBool,
     synced: AtomicBool,
@@ -21,7 +21,7 @@ pub(crate) struct Seat {
 // Nothing else depends on these figures, so no order between them is needed.
 const ORDER: Ordering = Ordering::Relaxed;
 
-impl Seat {
+impl ListenerState {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{Key, Shared as Object, Store};
 use crate::cache::index::Indexes;
-use crate::cache::listener::Seat;
+use crate::cache::listener::ListenerState;
 use crate::cache::metrics::Figures;
 use crate::cache::panics::{Panic, catch};
 use crate::health::Lag;
@@ -89,7 +89,7 @@ pub(crate) struct Told<V> {
 
 /// What belongs to a listener here.
 struct Waiting {
-    seat: Arc<Seat>,
+    listener: Arc<ListenerState>,
     waker: Option<Waker>,
     /// Since when it has not been without work.
     behind_since: Option<Instant>,
@@ -233,7 +233,7 @@ impl<V> Inner<V> {
     }
 
     /// Adds a listener, which begins with what the cache has told so far.
-    pub(crate) fn join(&self, config: ListenerConfig, seat: Arc<Seat>) -> ListenerId {
+    pub(crate) fn join(&self, config: ListenerConfig, listener: Arc<ListenerState>) -> ListenerId {
         // With the cache held still, nothing is told between the snapshot and the place in the log.
         let cache = self.cache();
         let mut told = self.told();
@@ -244,7 +244,7 @@ impl<V> Inner<V> {
             .listeners
             .join(config, initial, cache.has_told_synced());
         let waiting = Waiting {
-            seat,
+            listener,
             waker: None,
             behind_since: Some(Instant::now()),
         };
@@ -262,7 +262,7 @@ impl<V> Inner<V> {
         let (waiting, pending) =
             self.with_told(|told| (told.waiting.remove(&id), told.listeners.leave(id)));
         if let Some(waiting) = waiting {
-            waiting.seat.leave();
+            waiting.listener.leave();
             waiting.waker.into_iter().for_each(Waker::wake);
         }
         pending
@@ -447,8 +447,8 @@ impl<V> Told<V> {
         let Some(waiting) = self.waiting.get(&id) else {
             return Lag::default();
         };
-        let pending = self.listeners.pending(id) + waiting.seat.taken();
-        let call = waiting.seat.call(now);
+        let pending = self.listeners.pending(id) + waiting.listener.taken();
+        let call = waiting.listener.call(now);
         let behind = waiting
             .behind_since
             .filter(|_| pending > 0 || call.is_some())
@@ -464,11 +464,11 @@ impl<V> Told<V> {
     }
 
     /// Every listener and how far it is behind.
-    pub(crate) fn seats(&self) -> Vec<(Arc<Seat>, Lag)> {
+    pub(crate) fn listeners(&self) -> Vec<(Arc<ListenerState>, Lag)> {
         let now = Instant::now();
-        let seats = self.waiting.iter();
-        seats
-            .map(|(id, waiting)| (Arc::clone(&waiting.seat), self.lag(*id, now)))
+        let listeners = self.waiting.iter();
+        listeners
+            .map(|(id, waiting)| (Arc::clone(&waiting.listener), self.lag(*id, now)))
             .collect()
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::handle::{ControllerHandle, Counts, Stop};
 use super::metrics::Figures;
-use super::only::Keep;
+use super::only::Only;
 use super::owned::{Owned, OwnerKind};
 use super::task::Failure;
 use crate::cache::entry::{Entry, Key};
@@ -55,7 +55,7 @@ pub struct Controller {
     /// Gives all keys of the informer.
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) queue: WorkQueue<Key>,
-    pub(super) keep: Keep,
+    pub(super) keep: Only,
     pub(super) workers: usize,
     pub(super) resync: Option<Duration>,
     pub(super) sync_within: Option<Duration>,
@@ -81,7 +81,7 @@ impl Controller {
             sources: Vec::new(),
             keys: Arc::new(move || keys(&lister)),
             queue: WorkQueue::new(),
-            keep: Keep::new(|_| true),
+            keep: Only::new(|_| true),
             workers: 1,
             resync: None,
             sync_within: None,
@@ -197,7 +197,7 @@ impl Controller {
     /// # }
     /// ```
     pub fn only(mut self, keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
-        self.keep = Keep::new(keep);
+        self.keep = Only::new(keep);
         self
     }
 
@@ -267,7 +267,7 @@ fn keys<V>(lister: &Lister<V>) -> Vec<Key> {
 /// Where keys go.
 pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
-    pub(super) keep: Keep,
+    pub(super) keep: Only,
     pub(super) figures: Arc<Figures>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informer_core::QueueMetrics;
 use tokio::sync::watch;
 
-use super::only::Keep;
+use super::only::Only;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
 
@@ -17,7 +17,7 @@ pub struct ControllerHandle {
     pub(super) name: Arc<str>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
-    pub(super) keep: Keep,
+    pub(super) keep: Only,
     pub(super) stop: Arc<watch::Sender<Stop>>,
     pub(super) rechecks: Arc<watch::Sender<u64>>,
     pub(super) counts: Arc<Counts>,

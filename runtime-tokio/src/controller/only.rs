@@ -9,9 +9,9 @@ use crate::cache::entry::Key;
 /// What [`Controller::only`](super::Controller::only) was given, which may panic: that must not end the controller, nor
 /// lose a key.
 #[derive(Clone)]
-pub(super) struct Keep(Arc<dyn Fn(&Key) -> bool + Send + Sync>);
+pub(super) struct Only(Arc<dyn Fn(&Key) -> bool + Send + Sync>);
 
-impl Keep {
+impl Only {
     pub(super) fn new(keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(keep))
     }

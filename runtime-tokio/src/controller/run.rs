@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::builder::{Controller, Intake, OnFailure, Registered};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
-use super::only::Keep;
+use super::only::Only;
 use super::task::{Failure, Next, Task, Write, Writes};
 use crate::cache::entry::Key;
 use crate::controller::queue::{Work, WorkQueue};
@@ -179,7 +179,7 @@ struct Run {
 struct Engine<F> {
     name: String,
     queue: WorkQueue<Key>,
-    keep: Keep,
+    keep: Only,
     reconcile: Arc<F>,
     workers: usize,
     rechecks: watch::Receiver<u64>,

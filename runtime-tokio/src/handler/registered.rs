@@ -10,7 +10,7 @@ use super::event::Event;
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use super::options::HandlerOptions;
 use crate::cache::entry::{Key, Shared};
-use crate::cache::listener::Seat;
+use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, METRICS};
 use crate::cache::users::Users;
@@ -33,7 +33,7 @@ use crate::health::error::Ended;
 pub struct HandlerHandle<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
-    seat: Arc<Seat>,
+    listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
 }
 
@@ -50,7 +50,7 @@ impl<V> HandlerHandle<V> {
     /// it again does nothing.
     pub fn remove(&self) {
         let count = self.inner.leave(self.id);
-        report_undelivered(&self.inner, &self.seat.name, count);
+        report_undelivered(&self.inner, &self.listener.name, count);
         self.progress
             .send_modify(|progress| progress.done |= !progress.began);
     }
@@ -69,7 +69,7 @@ impl<V> HandlerHandle<V> {
     /// Returns the handler's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.seat.name
+        &self.listener.name
     }
 
     /// Tells whether the handler has been called with the whole first state.
@@ -123,7 +123,7 @@ impl<V> fmt::Debug for HandlerHandle<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerHandle")
             .field("informer", &self.inner.name)
-            .field("name", &self.seat.name)
+            .field("name", &self.listener.name)
             .finish_non_exhaustive()
     }
 }
@@ -161,13 +161,13 @@ fn join<V>(
     config: ListenerConfig,
     options: &HandlerOptions,
 ) -> (HandlerHandle<V>, Running<V>) {
-    let seat = Arc::new(Seat::new(&options.name));
-    let id = inner.join(config, Arc::clone(&seat));
+    let listener = Arc::new(ListenerState::new(&options.name));
+    let id = inner.join(config, Arc::clone(&listener));
     let progress = Arc::new(watch::Sender::new(Progress::default()));
     let running = Running {
         inner: Arc::clone(&inner),
         id,
-        seat: Arc::clone(&seat),
+        listener: Arc::clone(&listener),
         progress: Arc::clone(&progress),
         events: Vec::new(),
         _in_use: in_use,
@@ -175,7 +175,7 @@ fn join<V>(
     let handle = HandlerHandle {
         inner,
         id,
-        seat,
+        listener,
         progress,
     };
     (handle, running)
@@ -206,7 +206,7 @@ impl<V: Send + Sync, H: AsyncEventHandler<V>> Call<V> for Awaited<H> {
 struct Running<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
-    seat: Arc<Seat>,
+    listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
     events: Vec<CoreEvent<Key, Shared<V>>>,
     /// A handler counts as a user of a shared informer until it is removed, whatever becomes of its handle.
@@ -214,7 +214,7 @@ struct Running<V> {
 }
 
 /// Stops a batch of calls on another thread where the task that waits for it is dropped.
-struct LeaveOnDrop(Arc<Seat>);
+struct LeaveOnDrop(Arc<ListenerState>);
 
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
@@ -225,10 +225,10 @@ impl Drop for LeaveOnDrop {
 impl<V: Send + Sync + 'static> Running<V> {
     async fn run(mut self, mut handler: impl Call<V>) {
         while self.take().await {
-            let mut batch = Batch::new(&self.inner, &self.seat, &mut self.events);
+            let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
             while let Some(event) = batch.next() {
                 let called = handler.call(&event).await;
-                after(&self.inner, &self.seat, &self.progress, &event, called);
+                after(&self.inner, &self.listener, &self.progress, &event, called);
             }
             drop(batch);
             // A handler that is always busy lets others have the thread.
@@ -238,13 +238,13 @@ impl<V: Send + Sync + 'static> Running<V> {
 
     /// Makes the calls on a thread that may be blocked, a batch at a time.
     async fn run_blocking(mut self, mut handler: impl EventHandler<V>) {
-        let _leave = LeaveOnDrop(Arc::clone(&self.seat));
+        let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
-                let mut batch = Batch::new(&self.inner, &self.seat, &mut self.events);
+                let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
                 while let Some(event) = batch.next() {
                     let called = catch(|| deliver(&mut handler, &event));
-                    after(&self.inner, &self.seat, &self.progress, &event, called);
+                    after(&self.inner, &self.listener, &self.progress, &event, called);
                 }
                 drop(batch);
                 (self, handler)
@@ -262,7 +262,7 @@ impl<V: Send + Sync + 'static> Running<V> {
         }
         let (inner, id, events) = (&self.inner, self.id, &mut self.events);
         let more = core::future::poll_fn(|cx| inner.poll_take(cx, id, events)).await;
-        self.seat.take(self.events.len());
+        self.listener.take(self.events.len());
         more
     }
 }
@@ -270,7 +270,7 @@ impl<V: Send + Sync + 'static> Running<V> {
 /// What was taken from the log, one by one. What is left when the handler was removed is counted and reported.
 struct Batch<'a, V> {
     inner: &'a Inner<V>,
-    seat: &'a Seat,
+    listener: &'a ListenerState,
     events: std::vec::Drain<'a, CoreEvent<Key, Shared<V>>>,
     calls: u64,
     panics_before: u64,
@@ -279,26 +279,26 @@ struct Batch<'a, V> {
 impl<'a, V> Batch<'a, V> {
     fn new(
         inner: &'a Inner<V>,
-        seat: &'a Seat,
+        listener: &'a ListenerState,
         events: &'a mut Vec<CoreEvent<Key, Shared<V>>>,
     ) -> Self {
         Self {
             inner,
-            seat,
+            listener,
             events: events.drain(..),
             calls: 0,
-            panics_before: seat.panics(),
+            panics_before: listener.panics(),
         }
     }
 
     fn next(&mut self) -> Option<Event<V>> {
-        if self.seat.has_left() {
+        if self.listener.has_left() {
             return None;
         }
         let event = Event::of(self.events.next()?);
         let is_call = !matches!(event, Event::Synced);
         self.calls += u64::from(is_call);
-        self.seat.begin_call(is_call);
+        self.listener.begin_call(is_call);
         Some(event)
     }
 }
@@ -306,11 +306,11 @@ impl<'a, V> Batch<'a, V> {
 impl<V> Drop for Batch<'_, V> {
     fn drop(&mut self) {
         // A call that is under way here was cut: it awaited, and the time of the stop is over.
-        let cut = usize::from(self.seat.call(tokio::time::Instant::now()).is_some());
-        report_undelivered(self.inner, &self.seat.name, self.events.len() + cut);
-        self.seat.take(0);
-        let panics = self.seat.panics() - self.panics_before;
-        let (inner, name) = (self.inner, &self.seat.name);
+        let cut = usize::from(self.listener.call(tokio::time::Instant::now()).is_some());
+        report_undelivered(self.inner, &self.listener.name, self.events.len() + cut);
+        self.listener.take(0);
+        let panics = self.listener.panics() - self.panics_before;
+        let (inner, name) = (self.inner, &self.listener.name);
         let left = self.events.len();
         inner.hook(METRICS, || {
             inner.figures.handled(name, self.calls, panics, left);
@@ -321,21 +321,21 @@ impl<V> Drop for Batch<'_, V> {
 /// Takes note of a call that has ended.
 fn after<V>(
     inner: &Inner<V>,
-    seat: &Seat,
+    listener: &ListenerState,
     progress: &watch::Sender<Progress>,
     event: &Event<V>,
     called: Result<(), Panic>,
 ) {
-    seat.end_call(called.is_err());
+    listener.end_call(called.is_err());
     if let Err(panic) = called {
         let problem = Problem::HandlerPanicked {
-            handler: &seat.name,
+            handler: &listener.name,
             message: message(&*panic),
         };
         inner.report(&Report::about(Phase::Handler, problem));
     }
     if matches!(event, Event::Synced) {
-        seat.set_synced();
+        listener.set_synced();
         progress.send_modify(|progress| progress.synced = true);
     }
 }
@@ -343,7 +343,7 @@ fn after<V>(
 impl<V> Drop for Running<V> {
     fn drop(&mut self) {
         let count = self.inner.leave(self.id);
-        report_undelivered(&self.inner, &self.seat.name, count);
+        report_undelivered(&self.inner, &self.listener.name, count);
         self.progress.send_modify(|progress| progress.done = true);
     }
 }

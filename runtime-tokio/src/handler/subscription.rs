@@ -12,7 +12,7 @@ use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
 use super::event::Event;
 use super::filter::Gate;
 use crate::cache::entry::{Key, Shared};
-use crate::cache::listener::Seat;
+use crate::cache::listener::ListenerState;
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
 use crate::health::Lag;
@@ -37,7 +37,7 @@ use crate::health::Lag;
 pub struct Subscription<V> {
     inner: Arc<Inner<V>>,
     id: ListenerId,
-    seat: Arc<Seat>,
+    listener: Arc<ListenerState>,
     gate: Option<Gate<V>>,
     taken: VecDeque<CoreEvent<Key, Shared<V>>>,
     buffer: Vec<CoreEvent<Key, Shared<V>>>,
@@ -51,12 +51,12 @@ impl<V> Subscription<V> {
         name: &str,
         gate: Option<Gate<V>>,
     ) -> Self {
-        let seat = Arc::new(Seat::new(name));
-        let id = inner.join(config, Arc::clone(&seat));
+        let listener = Arc::new(ListenerState::new(name));
+        let id = inner.join(config, Arc::clone(&listener));
         Self {
             inner,
             id,
-            seat,
+            listener,
             gate,
             taken: VecDeque::new(),
             buffer: Vec::new(),
@@ -88,12 +88,12 @@ impl<V> Subscription<V> {
                 self.taken.extend(self.buffer.drain(..));
             }
             let next = self.taken.pop_front();
-            self.seat.take(self.taken.len());
+            self.listener.take(self.taken.len());
             let Some(event) = next.map(Event::of) else {
                 return Poll::Ready(None);
             };
             if matches!(event, Event::Synced) {
-                self.seat.set_synced();
+                self.listener.set_synced();
             }
             let passed = match &mut self.gate {
                 Some(gate) => gate.pass(event),

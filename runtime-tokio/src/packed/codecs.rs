@@ -1,17 +1,17 @@
-//! Tools that are costly to make, shared by all threads that use them for a moment.
+//! Compressors and decompressors, which are costly to create, shared by the threads that pack and unpack.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many are kept when nobody uses them. More are made where more are wanted at once, and dropped after it.
+/// How many idle ones are retained. A thread that finds none creates one, which is dropped if there are this many.
 const MOST: usize = 8;
 
-/// Tools that nobody uses now, the warmest last. A thread may use several at once.
-pub(crate) struct Stock<T> {
+/// Idle codecs, the most recently used last. A thread may use several at once.
+pub(crate) struct Codecs<T> {
     make: fn() -> T,
     idle: Mutex<Vec<T>>,
 }
 
-impl<T> Stock<T> {
+impl<T> Codecs<T> {
     pub(crate) const fn new(make: fn() -> T) -> Self {
         Self {
             make,
@@ -59,32 +59,32 @@ mod tests {
 
     #[test]
     fn one_after_another_use_the_same_and_at_once_each_has_its_own() {
-        let stock = Stock::new(make);
+        let codecs = Codecs::new(make);
         let made = || MADE.load(Ordering::Relaxed);
-        let first = stock.lend(|tool| *tool);
-        assert_eq!((stock.lend(|tool| *tool), made()), (first, 1));
+        let first = codecs.lend(|tool| *tool);
+        assert_eq!((codecs.lend(|tool| *tool), made()), (first, 1));
 
-        let (outer, inner) = stock.lend(|outer| (*outer, stock.lend(|inner| *inner)));
+        let (outer, inner) = codecs.lend(|outer| (*outer, codecs.lend(|inner| *inner)));
         assert_ne!(outer, inner);
-        assert_eq!((stock.lock().len(), made()), (2, 2));
+        assert_eq!((codecs.lock().len(), made()), (2, 2));
 
-        let panicked = catch_unwind(AssertUnwindSafe(|| stock.lend(|_| panic!("at work"))));
+        let panicked = catch_unwind(AssertUnwindSafe(|| codecs.lend(|_| panic!("at work"))));
         assert!(panicked.is_err());
-        assert_eq!(stock.lock().len(), 1);
+        assert_eq!(codecs.lock().len(), 1);
     }
 
     #[test]
     fn a_crowd_leaves_no_more_than_a_few() {
-        fn crowd(stock: &Stock<()>, more: usize) -> usize {
-            stock.lend(|()| match more {
-                0 => stock.lock().len(),
-                _ => crowd(stock, more - 1),
+        fn crowd(codecs: &Codecs<()>, more: usize) -> usize {
+            codecs.lend(|()| match more {
+                0 => codecs.lock().len(),
+                _ => crowd(codecs, more - 1),
             })
         }
-        let stock = Stock::new(|| ());
-        assert_eq!(crowd(&stock, 3 * MOST), 0);
-        assert_eq!(stock.lock().len(), MOST);
-        stock.clear();
-        assert!(stock.lock().is_empty());
+        let codecs = Codecs::new(|| ());
+        assert_eq!(crowd(&codecs, 3 * MOST), 0);
+        assert_eq!(codecs.lock().len(), MOST);
+        codecs.clear();
+        assert!(codecs.lock().is_empty());
     }
 }

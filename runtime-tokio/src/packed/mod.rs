@@ -10,7 +10,7 @@ use informer_core::packing::{Samples, Training};
 use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
-use crate::packed::codecs::Stock;
+use crate::packed::codecs::Codecs;
 
 /// How much room is kept from one object to the next: one rare large object does not keep its own.
 const KEPT_BYTES: usize = 128 << 10;
@@ -139,13 +139,13 @@ struct Opener {
     json: Vec<u8>,
 }
 
-static PRESSES: Stock<Press> = Stock::new(|| Press {
+static PRESSES: Codecs<Press> = Codecs::new(|| Press {
     context: CCtx::create(),
     packed: Vec::new(),
     kept: Vec::new(),
 });
 
-static OPENERS: Stock<Opener> = Stock::new(|| Opener {
+static OPENERS: Codecs<Opener> = Codecs::new(|| Opener {
     context: DCtx::create(),
     json: Vec::new(),
 });
