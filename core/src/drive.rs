@@ -4,12 +4,12 @@ use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
+use crate::object::ResourceVersion;
 use crate::reflector::{Frame, Output, Reflector, RequestId, Target, Verb};
 use crate::report::{Phase, Problem, Report};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::transport::{Body, End, Failure, FailureKind, Get, Timer, Transport};
-use crate::version::ResourceVersion;
 use crate::wire::FrameBuffer;
 
 /// Takes what a driver finds: decodes it, applies it to a cache, and tells of it.

@@ -1,12 +1,11 @@
 //! Reflector and cache together, for callers that drive them from one place.
 
-use crate::cache::{Cache, CacheConfig, ObjectNotification};
+use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, Step, take_frame};
 use crate::decode::Decode;
-use crate::journal::{Identity, Journal, Recorder, Recording, Restored};
+use crate::journal::{Identity, Journal, Recorder};
 use crate::object::Object;
-use crate::reflector::{Output, Reflector, ReflectorConfig, RequestId, Target};
+use crate::reflector::{Output, Reflector, ReflectorConfig, RequestId, Restored, Target};
 use crate::report::Report;
-use crate::step::{Step, take_frame};
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::transport::{End, Head};

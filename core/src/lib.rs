@@ -71,51 +71,54 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-#[cfg(feature = "alloc")]
-mod audit;
-mod backoff;
-mod cache;
-mod decode;
-mod delta;
-mod discard;
-mod drive;
-#[cfg(feature = "alloc")]
-mod election;
-mod expected;
-mod fifo;
-mod indexer;
-mod informer;
-pub mod journal;
+// In the order in which the data flows: each module depends only on those above it.
+mod time;
+
 pub mod json;
-mod key;
+
+pub mod wire;
+
+pub mod storage;
+
+mod transport;
+
+mod report;
+
+mod object;
+
+mod decode;
+
+mod resource;
+
+mod reflector;
+
+mod cache;
+
 #[cfg(feature = "alloc")]
 mod listeners;
+
+pub mod journal;
+
+mod informer;
+
+mod drive;
+
 #[cfg(feature = "alloc")]
-mod members;
-mod object;
+mod audit;
+
 #[cfg(feature = "alloc")]
 mod queue;
-mod readable;
-mod reflector;
-mod report;
-mod resource;
-mod rng;
-mod selector;
-mod shard;
-mod step;
-pub mod storage;
-mod table;
-mod time;
-mod transport;
-mod version;
-pub mod wire;
+
+mod election;
 
 #[cfg(feature = "alloc")]
 pub use audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict};
-pub use backoff::{Backoff, BackoffConfig};
 #[cfg(feature = "alloc")]
 pub use cache::DiscardedObjects;
-pub use cache::{Cache, CacheConfig, Notification, ObjectNotification};
+pub use cache::fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
+pub use cache::indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
+pub use cache::{Cache, CacheConfig, Notification, ObjectNotification, Step};
+pub use cache::{decode_object, decode_raw, restore_raw, take_frame};
 pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
 #[cfg(feature = "serde_json")]
 pub use decode::{Json, Typed};
@@ -125,22 +128,21 @@ pub use decode::{JsonCore, JsonCoreError, JsonCoreProblem};
 pub use decode::{Lz4Json, PackedLz4};
 #[cfg(feature = "alloc")]
 pub use decode::{Meta, Metadata, Raw, RawJson, packing};
-pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use drive::{Activity, Command, Sink, drive};
 #[cfg(feature = "alloc")]
+pub use election::Members;
+pub use election::rendezvous;
+#[cfg(feature = "alloc")]
 pub use election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written};
-pub use expected::ExpectedState;
-pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
-pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use informer::Informer;
 #[cfg(feature = "alloc")]
 pub use json::Prune;
-pub use key::{KeyError, KeyFn, Keyed, split_key};
 #[cfg(feature = "alloc")]
 pub use listeners::{Event, ListenerConfig, ListenerId, Listeners};
-#[cfg(feature = "alloc")]
-pub use members::Members;
+pub use object::ExpectedState;
 pub use object::{Cached, Object};
+pub use object::{KeyError, KeyFn, Keyed, split_key};
+pub use object::{ResourceVersion, Uid};
 #[cfg(feature = "alloc")]
 pub use queue::{
     Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread,
@@ -153,21 +155,21 @@ pub use reflector::{
 pub use report::{DisplayDebug, DriftKind, Level, OneLine, Phase, Problem, Report};
 #[cfg(feature = "alloc")]
 pub use resource::OwnedResource;
-pub use resource::{QueryWriter, Resource, ResourceError};
 #[cfg(feature = "alloc")]
-pub use selector::{FieldSelector, FieldSelectorError, LabelSelector, Requirement};
-pub use selector::{
+pub use resource::selector::{FieldSelector, FieldSelectorError, LabelSelector, Requirement};
+pub use resource::selector::{
     Labels, Operator, RequirementRef, Requirements, Selector, SelectorError, SelectorErrorKind,
     Values,
 };
-pub use shard::{Shard, ShardBy, rendezvous};
-pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
+pub use resource::{QueryWriter, Resource, ResourceError};
+pub use resource::{Shard, ShardBy};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
+pub use storage::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
 pub use storage::{Inline, Storage};
 pub use time::Instant;
+pub use time::{Backoff, BackoffConfig};
 pub use transport::{Body, End, Failure, FailureKind, Get, Head, Timer, Transport, TransportError};
-pub use version::{ResourceVersion, Uid};
 
 /// How often a test of random cases goes round: under miri each takes a thousand times as long.
 #[cfg(test)]

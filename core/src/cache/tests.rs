@@ -9,10 +9,9 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use super::*;
-use crate::object::Object;
-use crate::rng::Rng;
+use crate::object::{Object, Uid};
 use crate::storage::{Heap, Inline, Text};
-use crate::version::Uid;
+use crate::time::Rng;
 
 type Item<X> = Object<(), X>;
 type HeapCache = Cache<Item<Box<str>>, Heap>;

@@ -5,9 +5,8 @@
 //! the objects of its source alone.
 
 use super::{Cache, Cached, Lack, Payload, Storage, Tell, Turn};
-use crate::delta::Last;
-use crate::storage::{Few, SlotId};
-use crate::version::ResourceVersion;
+use crate::object::ResourceVersion;
+use crate::storage::{Few, Last, SlotId};
 
 pub(super) struct Walk<X> {
     kind: WalkKind<X>,

@@ -17,7 +17,7 @@ use core::fmt::Write;
 use super::crc::crc;
 use super::identity::Identity;
 use super::medium::{Area, Medium, Room};
-use crate::key::{KeyBuf, MAX_KEY};
+use crate::object::{KeyBuf, MAX_KEY};
 
 /// How many bytes stand before the key.
 const HEADER: usize = 8;

@@ -2,7 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use crate::resource::Resource;
+use crate::report::Mismatch;
+use crate::resource::{Fnv, Resource};
 
 /// Whose cache a journal keeps, as hashes: one of another cluster, resource, selector or decoder is refused.
 ///
@@ -23,31 +24,6 @@ pub struct Identity {
     decoder: u64,
 }
 
-/// In what two identities differ: the first of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Mismatch {
-    /// The cluster.
-    Cluster,
-    /// The group, version, resource or namespace.
-    Resource,
-    /// The selectors of labels or fields, or the shard.
-    Selectors,
-    /// What the decoder keeps of an object.
-    Decoder,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cluster => "another cluster",
-            Self::Resource => "another resource or namespace",
-            Self::Selectors => "other selectors",
-            Self::Decoder => "another decoder",
-        })
-    }
-}
-
 impl Identity {
     /// Names the cache of a resource in a cluster, by what the user calls the cluster (the uid of its namespace
     /// `kube-system` is best, since it changes where a cluster is made anew under the same name), and by the decoder's
@@ -61,7 +37,7 @@ impl Identity {
                 let mut hash = Fnv::new();
                 // Writing into it does not fail.
                 let _ = resource.query(&mut hash);
-                hash.0
+                hash.value()
             },
             decoder,
         }
@@ -116,23 +92,5 @@ fn hash(text: fmt::Arguments<'_>) -> u64 {
     let mut hash = Fnv::new();
     // Writing into it does not fail.
     let _ = hash.write_fmt(text);
-    hash.0
-}
-
-/// FNV-1a.
-struct Fnv(u64);
-
-impl Fnv {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Write for Fnv {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        Ok(())
-    }
+    hash.value()
 }

@@ -9,7 +9,7 @@ use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
 use super::{Journal, Loaded, Lost, Record};
-use crate::key::{KeyBuf, MAX_KEY};
+use crate::object::{KeyBuf, MAX_KEY};
 
 /// So many bytes may be superseded in any case before a log is compacted that grows.
 const SLACK: u64 = 64 << 10;

@@ -15,7 +15,6 @@ mod format;
 mod identity;
 mod index;
 mod log;
-mod lost;
 mod medium;
 mod recorder;
 mod retry;
@@ -26,15 +25,18 @@ mod tests;
 pub use file::{FileError, FileJournal, FileMedium};
 #[cfg(feature = "embedded-storage")]
 pub use flash::{FlashError, FlashJournal, FlashMedium};
-pub use identity::{Identity, Mismatch};
+pub use identity::Identity;
 #[cfg(feature = "alloc")]
 pub use index::Keys;
 pub use index::{Index, Scanned};
 pub use log::{Log, LogError};
-pub use lost::{Loss, Lost};
 pub use medium::{Area, Medium, Room};
-pub use recorder::{Recorder, Recording, Restored};
+pub use recorder::Recorder;
 pub use retry::Retry;
+
+pub use crate::cache::{Reached, Record, Recording};
+pub use crate::reflector::Restored;
+pub use crate::report::{Loss, Lost, Mismatch};
 
 use core::fmt;
 
@@ -121,67 +123,6 @@ pub trait Journal {
     /// # Errors
     /// Fails where it cannot be written.
     fn restart(&mut self) -> Result<(), Self::Error>;
-}
-
-/// One thing that a journal keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Record<'a> {
-    /// An object is now in this state.
-    Put {
-        /// Its key.
-        key: &'a str,
-        /// Its JSON, as [`Decode::persist`](crate::Decode::persist) gives it.
-        object: &'a [u8],
-    },
-    /// An object is gone.
-    Delete {
-        /// Its key.
-        key: &'a str,
-    },
-    /// There is a newer state of an object, which could not be used.
-    Stale {
-        /// Its key.
-        key: &'a str,
-    },
-    /// With all that came before, this version is reached.
-    Version(Reached<'a>),
-}
-
-/// The version that a journal has reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Reached<'a> {
-    /// The resourceVersion, as the server wrote it.
-    pub version: &'a str,
-    /// When it was reached, in milliseconds since 1970 by the clock of the wall; `None` where there is no such clock.
-    pub at: Option<u64>,
-    /// Whether all objects are there; false where there was no room for some.
-    pub complete: bool,
-}
-
-impl<'a> Reached<'a> {
-    /// A version that was reached with all objects, nobody knows when.
-    #[must_use]
-    pub const fn new(version: &'a str) -> Self {
-        Self {
-            version,
-            at: None,
-            complete: true,
-        }
-    }
-
-    /// Says when it was reached, in milliseconds since 1970.
-    #[must_use]
-    pub const fn at(self, at: Option<u64>) -> Self {
-        Self { at, ..self }
-    }
-
-    /// Says whether all objects are there.
-    #[must_use]
-    pub const fn complete(self, complete: bool) -> Self {
-        Self { complete, ..self }
-    }
 }
 
 /// What a journal had to give.

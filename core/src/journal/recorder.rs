@@ -3,95 +3,18 @@
 use core::cell::RefCell;
 use core::time::Duration;
 
-use super::{Identity, Journal, Loss, Lost, Reached, Record, Retry};
-use crate::cache::{Cache, ObjectNotification};
+use super::{Identity, Journal, Loss, Lost, Reached, Record, Recording, Restored, Retry};
+use crate::cache::{Cache, ObjectNotification, Step, restore_raw};
 use crate::decode::{Decode, RawObject};
-use crate::key::KeyBuf;
-use crate::object::Object;
+use crate::object::{KeyBuf, Object, ResourceVersion};
 use crate::reflector::Change;
 use crate::report::{Phase, Problem, Report, Shown};
-use crate::step::{Step, restore_raw};
 use crate::storage::{Storage, Text};
 use crate::time::Instant;
-use crate::version::ResourceVersion;
 
 /// How long it takes at most until a list is asked for again, for a journal that fails each time. A flash is erased for
 /// each of them.
 const RETRY_LIMIT: Duration = Duration::from_secs(3600);
-
-/// Hears the steps that a source brings into a cache: see [`Cache::apply`].
-///
-/// `()` records nothing, and so does `None`.
-pub trait Recording {
-    /// Tells whether anything is recorded at all.
-    fn records(&self) -> bool;
-    /// Tells whether the journal was begun anew with this list, so that objects the cache has already are to be written.
-    fn is_anew(&self) -> bool;
-    /// A list begins.
-    fn begin(&mut self);
-    /// Adds a record.
-    fn append(&mut self, record: Record<'_>);
-    /// The list is complete.
-    fn complete(&mut self);
-    /// The server has confirmed the state, so that the time of the version is worth writing again.
-    fn confirm(&mut self);
-    /// A version is reached with all records so far; `complete` tells whether the cache has all objects of it.
-    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool);
-    /// Reports failures and recoveries since the last call.
-    fn report(&mut self, report: &mut dyn FnMut(Report<'_>));
-    /// Tells whether it is time for a list, which alone can mend a journal that failed.
-    fn wants_list(&mut self, now: Instant) -> bool;
-}
-
-impl Recording for () {
-    fn records(&self) -> bool {
-        false
-    }
-    fn is_anew(&self) -> bool {
-        false
-    }
-    fn begin(&mut self) {}
-    fn append(&mut self, _record: Record<'_>) {}
-    fn complete(&mut self) {}
-    fn confirm(&mut self) {}
-    fn reached<X: Text>(&mut self, _version: &ResourceVersion<X>, _complete: bool) {}
-    fn report(&mut self, _report: &mut dyn FnMut(Report<'_>)) {}
-    fn wants_list(&mut self, _now: Instant) -> bool {
-        false
-    }
-}
-
-impl<R: Recording> Recording for Option<R> {
-    fn records(&self) -> bool {
-        self.as_ref().is_some_and(R::records)
-    }
-    fn is_anew(&self) -> bool {
-        self.as_ref().is_some_and(R::is_anew)
-    }
-    fn begin(&mut self) {
-        self.iter_mut().for_each(R::begin);
-    }
-    fn append(&mut self, record: Record<'_>) {
-        self.iter_mut().for_each(|recorder| recorder.append(record));
-    }
-    fn complete(&mut self) {
-        self.iter_mut().for_each(R::complete);
-    }
-    fn confirm(&mut self) {
-        self.iter_mut().for_each(R::confirm);
-    }
-    fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
-        self.iter_mut()
-            .for_each(|recorder| recorder.reached(version, complete));
-    }
-    fn report(&mut self, report: &mut dyn FnMut(Report<'_>)) {
-        self.iter_mut().for_each(|recorder| recorder.report(report));
-    }
-    fn wants_list(&mut self, now: Instant) -> bool {
-        self.as_mut()
-            .is_some_and(|recorder| recorder.wants_list(now))
-    }
-}
 
 /// Derives the records of a [`Journal`] from the steps that one source brings into a cache.
 ///
@@ -122,18 +45,6 @@ pub struct Recorder<J: Journal> {
     /// The recovery is to be reported.
     recovered: bool,
     retry: Retry,
-}
-
-/// What was restored.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Restored<X> {
-    /// The version, at which a watch can be [resumed](crate::Reflector::resuming_at).
-    pub version: ResourceVersion<X>,
-    /// When it was reached, in milliseconds since 1970, where that is known: since then the cache may be stale.
-    pub at: Option<u64>,
-    /// Whether all objects were there; where not, a list is needed.
-    pub complete: bool,
 }
 
 impl<X: Text> Restored<X> {

@@ -12,7 +12,7 @@ mod recovery;
 
 use super::*;
 use crate::resource::Resource;
-use crate::rng::Rng;
+use crate::time::Rng;
 
 /// Two areas in memory, as long as they are written, or of a size.
 #[derive(Clone, Default)]

@@ -6,8 +6,6 @@
 //! - [`error`]: what is wrong with input that is not JSON.
 
 mod block;
-#[cfg(feature = "serde-json-core")]
-pub(crate) mod closed;
 #[cfg(feature = "serde_json")]
 pub(crate) mod de;
 pub mod error;

@@ -14,8 +14,7 @@ use alloc::collections::VecDeque;
 use hashbrown::HashTable;
 
 use super::Event;
-use crate::discard::Discarded;
-use crate::storage::hash;
+use crate::storage::{Discarded, hash};
 
 #[derive(Debug)]
 pub(super) struct Backlog<K, T> {

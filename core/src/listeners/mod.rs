@@ -11,8 +11,7 @@ use core::time::Duration;
 use backlog::Backlog;
 
 use crate::cache::Notification;
-use crate::discard::Discarded;
-use crate::storage::derive;
+use crate::storage::{Discarded, derive};
 use crate::time::{Instant, earliest};
 
 /// Something a listener is told. It owns what it tells.

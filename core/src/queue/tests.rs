@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::*;
-use crate::rng::Rng;
+use crate::time::Rng;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::backoff::BackoffConfig;
+use crate::time::BackoffConfig;
 
 /// How the initial state is fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

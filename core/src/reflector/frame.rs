@@ -1,8 +1,8 @@
 //! What a reflector finds in the bytes that it is given.
 
 use crate::decode::RawObject;
+use crate::object::ResourceVersion;
 use crate::report::Report;
-use crate::version::ResourceVersion;
 use crate::wire::FrameProblem;
 
 /// One thing found in an answer.

@@ -6,12 +6,14 @@ mod frame;
 mod pages;
 mod read;
 mod request;
+mod restored;
 #[cfg(test)]
 mod tests;
 
 pub use config::{Initial, ReflectorConfig};
 pub use frame::{Change, Frame, ObjectFrame};
 pub use request::{Request, RequestId, Target, Verb};
+pub use restored::Restored;
 
 use core::time::Duration;
 
@@ -22,17 +24,13 @@ use failure::{Reopens, Stored, StoredProblem};
 use pages::Pages;
 use read::{Listed, Outcome};
 
-use crate::backoff::{Backoff, BackoffConfig};
 use crate::decode::{Accept, Decode};
-use crate::journal::Restored;
-use crate::key::KeyBuf;
+use crate::object::{KeyBuf, ResourceVersion};
 use crate::report::{Phase as ReportPhase, Report};
 use crate::resource::Resource;
-use crate::rng::Rng;
 use crate::storage::Storage;
-use crate::time::{Instant, earliest};
+use crate::time::{Backoff, BackoffConfig, Instant, Rng, earliest};
 use crate::transport::{End, Failure, Head};
-use crate::version::ResourceVersion;
 use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 
 /// Lists a resource, watches it, and follows the API server through every fault. It does no I/O.

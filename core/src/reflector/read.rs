@@ -6,12 +6,11 @@ use core::cmp::Ordering;
 use super::failure::StoredProblem;
 use crate::decode::RawObject;
 use crate::json::{JsonStr, ScanError, as_str, value_at};
-use crate::key::KeyBuf;
+use crate::object::{KeyBuf, ResourceVersion};
 use crate::report::{Phase as ReportPhase, Problem, Report};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::version::ResourceVersion;
 use crate::wire::{
     EventType, FrameBuffer, FrameProblem, ListMember, ObjectHead, Piece, WatchEvent,
 };

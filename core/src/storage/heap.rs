@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use hashbrown::HashTable;
 
 use super::{DeltaList, Few, Lookup, Postings, SlotId, Slots, Storage, Text, hash};
-use crate::delta::Delta;
+use crate::storage::Delta;
 use crate::wire::FrameBuffer;
 
 /// Storage that grows, for programs with an allocator.
@@ -624,7 +624,7 @@ impl fmt::Debug for HeapPostings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delta::{DeltaKind, Payload};
+    use crate::storage::{DeltaKind, Payload};
 
     /// With n deltas pending, taking one and adding one moves the others once in n times.
     #[test]

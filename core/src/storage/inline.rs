@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{DeltaList, Few, Lookup, Postings, SlotId, Slots, Storage, Text};
-use crate::delta::Delta;
+use crate::storage::Delta;
 use crate::wire::FrameBuffer;
 
 /// Storage of a fixed size: at most `N` objects, keys and versions of at most `K` bytes, frames of at most `F` bytes.

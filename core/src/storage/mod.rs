@@ -4,17 +4,21 @@
 //! needs no allocator. Which one is used is a type parameter, never a cargo feature, so a crate that wants `Heap`
 //! cannot change the types of another that wants `Inline`.
 
+mod delta;
+mod discard;
 #[cfg(feature = "alloc")]
 mod heap;
 mod inline;
+pub(crate) mod table;
 
+pub use delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
+pub(crate) use discard::Discarded;
 #[cfg(feature = "alloc")]
 pub use heap::{BoxedIndexFn, Heap, HeapDeltas, HeapFrame, HeapLookup, HeapPostings, HeapSlots};
 pub use inline::{Inline, InlineDeltas, InlineFew, InlineFrame, InlineSlots, InlineText, Scan};
 
 use core::fmt;
 
-use crate::delta::Delta;
 use crate::wire::FrameBuffer;
 
 /// A family of containers: everything that the engine keeps is in one of these.

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::table::Table;
+use crate::storage::table::Table;
 
 /// A hash that can be predicted: multiply-and-shift under a seed that is known.
 fn predictable(seed: u64, words: &[u64]) -> u64 {

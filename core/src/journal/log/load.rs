@@ -1,11 +1,13 @@
 //! How a log is read when it is opened.
 
 use super::{Log, LogError, Tail};
+use crate::cache::Record;
 use crate::journal::format::{self, Cursor, Found, INCOMPLETE, Kind, number};
 use crate::journal::identity::Identity;
 use crate::journal::index::Index;
 use crate::journal::medium::{Area, Medium, Room};
-use crate::journal::{Loaded, Loss, Lost, Reached, Record};
+use crate::journal::{Loaded, Reached};
+use crate::report::{Loss, Lost};
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     pub(super) fn try_load(

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::*;
-use crate::rng::Rng;
+use crate::time::Rng;
 
 fn at(millis: u64) -> Instant {
     Instant::from_micros(millis * 1000)

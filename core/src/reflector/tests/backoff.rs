@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::harness::*;
-use crate::backoff::BackoffConfig;
 use crate::reflector::{Initial, ReflectorConfig};
+use crate::time::BackoffConfig;
 use crate::transport::{FailureKind, Head};
 
 /// The least delay before each attempt: 800 ms, doubled up to 30 s.

@@ -7,10 +7,12 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 use core::time::Duration;
 
+use crate::cache::Record;
 use crate::decode::RawObject;
 use crate::informer::Informer;
-use crate::journal::{Identity, Journal, Loaded, Lost, Reached, Record, Recorder};
+use crate::journal::{Identity, Journal, Loaded, Reached, Recorder};
 use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
+use crate::report::Lost;
 use crate::resource::Resource;
 use crate::storage::Heap;
 use crate::time::Instant;

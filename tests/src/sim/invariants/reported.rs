@@ -1,6 +1,6 @@
 //! Nothing goes wrong in silence: before another request follows upon a failure, the user has heard of it.
 //!
-//! Source: `core/src/report.rs`: "nothing is lost in silence". What is repeated below the reflector, and a watch that ends as watches do, is no
+//! Source: `core/src/report/mod.rs`: "nothing is lost in silence". What is repeated below the reflector, and a watch that ends as watches do, is no
 //! failure.
 
 use informer_core::Verb;
@@ -28,7 +28,7 @@ impl Invariant for Reported {
     }
 
     fn source(&self) -> &'static str {
-        "core/src/report.rs: nothing is lost in silence"
+        "core/src/report/mod.rs: nothing is lost in silence"
     }
 
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {

@@ -1,8 +1,8 @@
 //! What the cache has no room for is reported with its key, and the cache says that it is incomplete; what it does have
 //! is right all the same.
 //!
-//! Source: `core/src/cache.rs`, `Cache::upsert`: "an object for which there is no room is refused, and the cache is then
-//! incomplete until a list fits"; `core/src/report.rs`: "nothing is lost in silence".
+//! Source: `core/src/cache/mod.rs`, `Cache::upsert`: "an object for which there is no room is refused, and the cache is then
+//! incomplete until a list fits"; `core/src/report/mod.rs`: "nothing is lost in silence".
 
 use super::super::client::Seen;
 use super::super::cluster::Expected;
@@ -25,7 +25,7 @@ impl Invariant for Room {
     }
 
     fn source(&self) -> &'static str {
-        "core/src/cache.rs: Cache::upsert"
+        "core/src/cache/mod.rs: Cache::upsert"
     }
 
     fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {

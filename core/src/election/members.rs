@@ -7,8 +7,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use crate::election::{ElectionConfig, ElectionError};
-use crate::shard::rendezvous;
+use crate::election::{ElectionConfig, ElectionError, rendezvous};
 use crate::time::Instant;
 
 /// What one replica knows of all of them, and so which keys are its own: a state machine without I/O.

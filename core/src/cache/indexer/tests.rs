@@ -8,7 +8,7 @@ use core::error::Error;
 use core::fmt::Write;
 
 use super::*;
-use crate::fifo::DeltaFifo;
+use crate::cache::fifo::DeltaFifo;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
 use crate::storage::Inline;
@@ -352,7 +352,7 @@ fn i08_users_of_several_objects<S: Functions>() {
 /// cannot refuse, and leaves it to the name, which no API server would accept.
 #[test]
 fn i15_split_key() {
-    use crate::key::split_key;
+    use crate::object::split_key;
 
     for (key, parts) in [
         ("", ("", "")),

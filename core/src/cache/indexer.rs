@@ -2,11 +2,10 @@
 
 use core::fmt;
 
-use crate::delta::{DeltaKind, Deltas, Payload};
-use crate::fifo::KnownObjects;
-use crate::key::{KeyBuf, KeyError, KeyFn, Keyed, split_key};
-use crate::storage::{Few, Postings, SlotId, Storage, Text, derive};
-use crate::table::{Cursor, List, Table};
+use crate::cache::fifo::KnownObjects;
+use crate::object::{KeyBuf, KeyError, KeyFn, Keyed, split_key};
+use crate::storage::table::{Cursor, List, Table};
+use crate::storage::{DeltaKind, Deltas, Few, Payload, Postings, SlotId, Storage, Text, derive};
 
 /// The name of the index by namespace, which every indexer has. An object without a namespace is under `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";

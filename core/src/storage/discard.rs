@@ -1,6 +1,6 @@
 //! Values that are no longer needed.
 
-use crate::delta::{Delta, Last, Payload};
+use crate::storage::{Delta, Last, Payload};
 
 /// Where values go that are no longer needed: they are dropped at once, or kept until somebody takes them.
 ///

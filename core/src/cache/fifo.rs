@@ -2,11 +2,12 @@
 
 use core::fmt;
 
-use crate::delta::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
-use crate::discard::Discarded;
-use crate::key::{KeyBuf, KeyError, KeyFn, Keyed, store_key};
-use crate::storage::{DeltaList, SlotId, Slots, Storage, derive};
-use crate::table::{NoSlot, Table};
+use crate::object::{KeyBuf, KeyError, KeyFn, Keyed, store_key};
+use crate::storage::table::{NoSlot, Table};
+use crate::storage::{
+    Delta, DeltaKind, DeltaList, Deltas, Discarded, Last, Payload, SlotId, Slots, Storage,
+    Tombstone, derive,
+};
 
 /// The store that a queue's consumer keeps, as far as the queue has to know it.
 pub trait KnownObjects {

@@ -10,9 +10,9 @@ use serde::de::{
     Visitor,
 };
 
-use super::members::Cursor;
-use super::{JsonStr, as_str, as_u64};
-use crate::decode::{JsonCoreError, JsonCoreProblem};
+use super::{JsonCoreError, JsonCoreProblem};
+use crate::json::members::Cursor;
+use crate::json::{JsonStr, as_str, as_u64};
 
 /// Reads a value; texts with escapes that it wants have at most `S` bytes without them.
 pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T, JsonCoreError> {

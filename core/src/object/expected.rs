@@ -4,8 +4,8 @@ use core::cmp::Ordering;
 use core::fmt;
 
 use crate::json::{Elements, as_str, as_u64, value_at};
+use crate::object::{ResourceVersion, Uid};
 use crate::storage::Text;
-use crate::version::{ResourceVersion, Uid};
 
 /// The state that a cache has to show before it includes a write: an object at a version or later, or no object with a
 /// uid any more.

@@ -2,16 +2,13 @@
 
 use core::fmt;
 
-use crate::cache::Cache;
+use crate::cache::indexer::Values;
+use crate::cache::{Cache, Record, Recording};
 use crate::decode::{Decode, RawObject};
-use crate::indexer::Values;
-use crate::journal::{Record, Recording};
-use crate::key::{KeyBuf, KeyError};
-use crate::object::{Cached, Object};
+use crate::object::{Cached, KeyBuf, KeyError, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
-use crate::version::{ResourceVersion, Uid};
 
 /// A change that a source brings into a [`Cache`]: see [`Cache::apply`].
 ///

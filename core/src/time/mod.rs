@@ -1,4 +1,10 @@
-//! A clock reading that belongs to nobody's clock.
+//! Time that the caller reads, delays that grow, and seeded randomness.
+
+mod backoff;
+mod rng;
+
+pub use backoff::{Backoff, BackoffConfig};
+pub(crate) use rng::Rng;
 
 use core::num::NonZeroU64;
 use core::ops::{Add, Sub};

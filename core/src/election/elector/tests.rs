@@ -7,7 +7,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::rng::Rng;
+use crate::time::Rng;
 
 fn at(seconds: u64) -> Instant {
     Instant::from_micros(seconds * 1_000_000)

@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-use crate::rng::Rng;
-use crate::time::Instant;
+use crate::time::{Instant, Rng};
 
 /// How delays grow.
 ///

@@ -1,16 +1,14 @@
 //! Leader election by a Lease, on given time.
 
-mod config;
-
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::cmp::Ordering;
 use core::time::Duration;
 
-pub use self::config::{ElectionConfig, ElectionError};
+use super::{ElectionConfig, ElectionError};
+use crate::object::ResourceVersion;
 use crate::reflector::RequestId;
 use crate::time::Instant;
-use crate::version::ResourceVersion;
 
 /// What stands in a Lease (`coordination.k8s.io/v1`), as far as elections go. Its times are not there: they are for
 /// people, and are written by whoever sends it.

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::rng::Rng;
+use crate::time::Rng;
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 

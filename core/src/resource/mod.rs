@@ -7,13 +7,15 @@ use alloc::{borrow::ToOwned, string::String};
 #[cfg(feature = "alloc")]
 use core::str::FromStr;
 
-use crate::selector::is_dns_subdomain;
-use crate::shard::Shard;
-
-#[path = "builtin.rs"]
 mod builtin;
+pub(crate) mod selector;
+mod shard;
+
+pub(crate) use shard::Fnv;
+pub use shard::{Shard, ShardBy};
 
 use builtin::{Builtin, Scope, builtins};
+use selector::is_dns_subdomain;
 
 /// Names a collection of Kubernetes objects: the resource type, and optionally a namespace and selectors.
 ///
@@ -46,7 +48,7 @@ pub struct Resource<'a> {
     pub kind: Option<&'a str>,
     /// The namespace to look in, or `None` for all of them.
     pub namespace: Option<&'a str>,
-    /// Which labels the objects must have, in the grammar of [`Selector`](crate::selector::Selector).
+    /// Which labels the objects must have, in the grammar of [`Selector`](crate::Selector).
     pub label_selector: Option<&'a str>,
     /// Which fields the objects must have, such as `spec.nodeName=node-1`.
     pub field_selector: Option<&'a str>,
@@ -181,7 +183,7 @@ impl<'a> Resource<'a> {
     /// Sets the label selector, such as `app=web`; an empty string means every object.
     ///
     /// It is sent as it is. To find a mistake in it before the server does, give it to
-    /// [`Selector::parse`](crate::selector::Selector::parse).
+    /// [`Selector::parse`](crate::Selector::parse).
     ///
     /// # Examples
     ///

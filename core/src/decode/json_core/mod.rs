@@ -1,12 +1,15 @@
 //! Objects decoded into a small closed type by serde-json-core, without an allocator.
 
+mod closed;
+
 use core::fmt;
 use core::marker::PhantomData;
 
 use serde::de::{DeserializeOwned, Expected, Unexpected};
 
+use closed::read;
+
 use super::{Decode, RawObject};
-use crate::json::closed::read;
 
 /// Decodes each object into a `T` without an allocator: a struct of the fields one needs, with numbers, booleans, texts of
 /// a fixed size (such as heapless's), and more such structs.

@@ -9,12 +9,11 @@ use core::cmp::Ordering;
 use core::time::Duration;
 
 use crate::decode::RawObject;
+use crate::object::{ResourceVersion, Uid};
 use crate::report::DriftKind;
-use crate::rng::Rng;
-use crate::shard::Fnv;
+use crate::resource::Fnv;
 use crate::storage::Text;
-use crate::time::Instant;
-use crate::version::{ResourceVersion, Uid};
+use crate::time::{Instant, Rng};
 
 /// How often a cache is compared with the server, and how patiently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

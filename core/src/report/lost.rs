@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use super::identity::Mismatch;
-
 /// A part of a journal that was not restored, and why.
 ///
 /// ```
@@ -39,6 +37,31 @@ pub enum Loss {
     Refused(Mismatch),
     /// The decoder refuses these objects now, or there is no room for them.
     Unusable,
+}
+
+/// In what two identities differ: the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The cluster.
+    Cluster,
+    /// The group, version, resource or namespace.
+    Resource,
+    /// The selectors of labels or fields, or the shard.
+    Selectors,
+    /// What the decoder keeps of an object.
+    Decoder,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cluster => "another cluster",
+            Self::Resource => "another resource or namespace",
+            Self::Selectors => "other selectors",
+            Self::Decoder => "another decoder",
+        })
+    }
 }
 
 impl Lost {

@@ -1,9 +1,17 @@
 //! An object as the cache holds it.
 
+mod expected;
+mod key;
+mod version;
+
+pub use expected::ExpectedState;
+pub(crate) use key::{KeyBuf, MAX_KEY, store_key};
+pub use key::{KeyError, KeyFn, Keyed, split_key};
+pub use version::{ResourceVersion, Uid};
+
 use core::fmt;
 
 use crate::storage::Text;
-use crate::version::{ResourceVersion, Uid};
 
 /// What a cache has to know of the objects in it.
 ///

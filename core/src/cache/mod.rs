@@ -1,23 +1,28 @@
 //! The cache: DeltaFIFO, Indexer and resync over one table of keys.
 
+pub(crate) mod fifo;
+pub(crate) mod indexer;
+mod record;
+mod step;
 #[cfg(test)]
 mod tests;
 mod walk;
+
+pub use record::{Reached, Record, Recording};
+pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
 
 use core::fmt;
 
 use walk::{End, Walk, WalkKind};
 
-use crate::delta::{Delta, DeltaKind, Last, Payload};
-use crate::discard::Discarded;
-use crate::fifo::{Mode, Queue};
-use crate::indexer::{Held, IndexError, Store, Values};
-use crate::key::KeyError;
-use crate::object::{Cached, Object};
+use crate::cache::fifo::{Mode, Queue};
+use crate::cache::indexer::{Held, IndexError, Store, Values};
+use crate::object::{Cached, KeyError, Object, ResourceVersion};
 use crate::reflector::Change;
-use crate::storage::{DeltaList, Few, Postings, SlotId, Storage, derive};
-use crate::table::{NoSlot, Table};
-use crate::version::ResourceVersion;
+use crate::storage::table::{NoSlot, Table};
+use crate::storage::{
+    Delta, DeltaKind, DeltaList, Discarded, Few, Last, Payload, Postings, SlotId, Storage, derive,
+};
 
 /// How a [`Cache`] tells what it learns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use alloc::{format, vec};
 use core::fmt::Write;
 
 use super::*;
-use crate::indexer::Indexer;
+use crate::cache::indexer::Indexer;
 #[cfg(feature = "alloc")]
 use crate::storage::Heap;
 use crate::storage::Inline;

@@ -1,9 +1,13 @@
 //! What went wrong, for the user: nothing is lost in silence.
 
+mod lost;
+mod readable;
+
+pub use lost::{Loss, Lost, Mismatch};
+
 use core::fmt::{self, Write as _};
 use core::time::Duration;
 
-use crate::journal::{Loss, Lost};
 use crate::json::{JsonStr, ScanError};
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};

@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use core::fmt::{self, Write};
 
 use crate::json::JsonStr;
-use crate::key::KeyBuf;
+use crate::object::KeyBuf;
 use crate::storage::Text;
 
 /// A resourceVersion. A decimal number is stored as one; anything else is kept as it is and is opaque.
