@@ -142,7 +142,7 @@ fn run_runtime(seeds: core::ops::Range<u64>, one: Option<u64>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let start = Instant::now();
-    let summary = runtime::explore(seeds, 1);
+    let summary = runtime::explore(seeds, 1, || {});
     say(&format!(
         "{} seeds, {:.1} s, {} failed; {:?}\n",
         summary.seeds,

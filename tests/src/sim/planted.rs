@@ -43,7 +43,7 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
     let none = only.is_none().then_some(None);
     let bugs = BUGS.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
-        let begin = || choose(bug.map(|bug| bug.name));
+        let begin = move || choose(bug.map(|bug| bug.name));
         // Without a bug all are hunted in.
         let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
         for (variant, is_in) in [
@@ -60,7 +60,7 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
         #[cfg(feature = "runtime")]
         if bug.is_none_or(is_of_runtime) {
             begin();
-            of_one.extend(runtime::explore(SEEDS, 1).failed);
+            of_one.extend(runtime::explore(SEEDS, 1, begin).failed);
         }
         let hunt = Hunt {
             bug,
@@ -89,9 +89,9 @@ fn is_of_journal(bug: Bug) -> bool {
     is_in(bug, &["Log::", "Recorder::", "format::"])
 }
 
-/// Tells whether a bug is one of the crate for tokio.
+/// Tells whether a bug is one of the crate for tokio, or of the loop that it runs.
 fn is_of_runtime(bug: Bug) -> bool {
-    is_in(bug, &["informer-tokio "])
+    is_in(bug, &["informer-tokio ", "drive::"])
 }
 
 fn is_of_engine(bug: Bug) -> bool {

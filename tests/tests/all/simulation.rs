@@ -83,7 +83,7 @@ const SEEDS_OF_RUNTIME: u64 = 300;
 /// Whatever panics in user code is reported and ends nothing, and what has ended has notified everybody.
 #[test]
 fn the_informer_on_tokio_survives_its_users() {
-    let summary = runtime::explore(0..SEEDS_OF_RUNTIME, 1);
+    let summary = runtime::explore(0..SEEDS_OF_RUNTIME, 1, || {});
     say(&format!(
         "tokio: {} seeds, {:?}",
         summary.seeds, summary.figures
@@ -96,8 +96,17 @@ fn the_informer_on_tokio_survives_its_users() {
         joined,
         replaced,
         dropped,
+        restored,
+        waits,
     } = summary.figures;
-    for often in [panics / 8, joined / 2, replaced * 4, dropped * 8] {
+    for often in [
+        panics / 8,
+        joined / 2,
+        replaced * 4,
+        dropped * 8,
+        restored,
+        waits / 2,
+    ] {
         assert!(often > SEEDS_OF_RUNTIME, "{:?}", summary.figures);
     }
 }

@@ -3,8 +3,17 @@
 //! The `Informer` and the `Factory` that users run are driven by a runtime of one thread, on paused time, against the fake
 //! API server on the same clock. Handlers join, leave, are slow and panic; hooks, the decoder and the transport panic;
 //! informers are stopped and drivers dropped. At the end all faults are taken away, and everything has to come right.
+//!
+//! Each seed also runs a [`process`] that dies and starts again, with all that an informer has beside its watch, and
+//! [`replicas`] that share keys.
 
+mod decoder;
+mod history;
+mod listener;
+mod process;
+mod replicas;
 mod user;
+mod work;
 
 use core::fmt::{self, Write as _};
 use core::ops::Range;
@@ -40,6 +49,21 @@ pub struct Figures {
     pub replaced: u64,
     /// How many drivers were dropped.
     pub dropped: u64,
+    /// How many processes began with objects from a journal.
+    pub restored: u64,
+    /// How many writes were waited for until the cache showed them.
+    pub waits: u64,
+}
+
+impl Figures {
+    fn add(&mut self, other: &Self) {
+        self.panics += other.panics;
+        self.joined += other.joined;
+        self.replaced += other.replaced;
+        self.dropped += other.dropped;
+        self.restored += other.restored;
+        self.waits += other.waits;
+    }
 }
 
 /// What many runs came to.
@@ -53,20 +77,18 @@ pub struct Summary {
     pub failed: Vec<(u64, Violation)>,
 }
 
-/// Runs seeds one after another on this thread; stops after `enough` that fail.
+/// Runs seeds one after another on this thread; stops after `enough` that fail. `begin` is called on each other thread.
 #[must_use]
-pub fn explore(seeds: Range<u64>, enough: usize) -> Summary {
+pub fn explore(
+    seeds: Range<u64>,
+    enough: usize,
+    begin: impl Fn() + Clone + Send + Sync + 'static,
+) -> Summary {
     let mut summary = Summary::default();
     for seed in seeds {
         summary.seeds += 1;
-        match run(seed) {
-            Ok((figures, _)) => {
-                let sum = &mut summary.figures;
-                sum.panics += figures.panics;
-                sum.joined += figures.joined;
-                sum.replaced += figures.replaced;
-                sum.dropped += figures.dropped;
-            }
+        match run_with(seed, begin.clone()) {
+            Ok((figures, _)) => summary.figures.add(&figures),
             Err(violation) => summary.failed.push((seed, *violation)),
         }
         if summary.failed.len() >= enough {
@@ -81,33 +103,80 @@ pub fn explore(seeds: Range<u64>, enough: usize) -> Summary {
 /// # Errors
 /// The first invariant that was violated.
 pub fn run(seed: u64) -> Result<(Figures, Vec<String>), Box<Violation>> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = match builder.enable_time().start_paused(true).build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Err(Wrong::new("runtime", &error).violation(0, Vec::new())),
-    };
-    runtime.block_on(async {
+    run_with(seed, || {})
+}
+
+fn run_with(
+    seed: u64,
+    begin: impl Fn() + Clone + Send + Sync + 'static,
+) -> Result<(Figures, Vec<String>), Box<Violation>> {
+    let of_users = async {
         let mut world = World::new(seed);
         match world.play().await {
             Ok(()) => Ok((world.figures, world.trace)),
             Err(wrong) => Err(wrong.violation(world.step, world.trace)),
         }
-    })
+    };
+    let (mut figures, mut trace) = on_paused_time(1, begin.clone(), of_users)?;
+    let kit = process::Kit::of_seed(seed);
+    let of_process = async {
+        let mut world = match process::World::new(seed, kit) {
+            Ok(world) => world,
+            Err(wrong) => return Err(wrong.violation(0, Vec::new())),
+        };
+        match world.play().await {
+            Ok(()) => Ok((world.figures, core::mem::take(&mut world.trace))),
+            Err(wrong) => Err(wrong.violation(world.step, core::mem::take(&mut world.trace))),
+        }
+    };
+    let (more, rest) = on_paused_time(kit.blocking_threads(), begin.clone(), of_process)?;
+    figures.add(&more);
+    trace.extend(rest);
+    let of_replicas = async {
+        let played = replicas::play(seed).await;
+        played.map_err(|wrong| wrong.violation(0, Vec::new()))?;
+        Ok((Figures::default(), Vec::new()))
+    };
+    on_paused_time(1, begin, of_replicas)?;
+    Ok((figures, trace))
 }
 
-/// Describes what is wrong with a seed, with its trace.
+type Ran = Result<(Figures, Vec<String>), Box<Violation>>;
+
+/// Runs something on one thread and paused time, with so many threads for blocking work.
+fn on_paused_time(
+    blocking: usize,
+    begin: impl Fn() + Send + Sync + 'static,
+    run: impl Future<Output = Ran>,
+) -> Ran {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = builder.enable_time().start_paused(true);
+    let builder = builder
+        .max_blocking_threads(blocking)
+        .on_thread_start(begin);
+    match builder.build() {
+        Ok(runtime) => runtime.block_on(run),
+        Err(error) => Err(Wrong::new("runtime", &error).violation(0, Vec::new())),
+    }
+}
+
+/// Describes what is wrong with a seed, if anything, with its trace.
 #[must_use]
 pub fn report(seed: u64) -> String {
-    let Err(violation) = run(seed) else {
-        return format!("seed {seed} violates nothing\n");
+    let (mut text, trace) = match run(seed) {
+        Ok((_, trace)) => (format!("seed {seed} violates nothing\n\n"), trace),
+        Err(violation) => {
+            let text = format!("seed {seed} violates {violation}\n\n");
+            (text, violation.trace)
+        }
     };
-    let mut text = format!("seed {seed} violates {violation}\n\n");
-    for line in &violation.trace {
+    for line in &trace {
         let _ = writeln!(text, "{line}");
     }
     text
 }
 
+#[derive(Debug)]
 struct Wrong {
     invariant: &'static str,
     what: String,
@@ -133,6 +202,7 @@ impl Wrong {
 }
 
 type Verdict = Result<(), Wrong>;
+type Server = Mock<FakeServer, TokioClock>;
 
 fn holds(invariant: &'static str, holds: bool, what: &dyn Fn() -> String) -> Verdict {
     if holds {
@@ -157,7 +227,7 @@ struct Joined {
 
 struct World {
     dice: Entropy<'static>,
-    mock: Mock<FakeServer, TokioClock>,
+    mock: Server,
     user: Arc<User>,
     source: Source,
     joined: Vec<Joined>,
@@ -490,11 +560,7 @@ impl World {
 }
 
 /// Builds an informer with every hook, and runs it.
-fn own(
-    mock: &Mock<FakeServer, TokioClock>,
-    user: &Arc<User>,
-    seed: u64,
-) -> (Informer<RawJson>, JoinHandle<()>) {
+fn own(mock: &Server, user: &Arc<User>, seed: u64) -> (Informer<RawJson>, JoinHandle<()>) {
     let [report, version, index] = [(); 3].map(|()| Arc::clone(user));
     let transport = Shaky(mock.transport(), Arc::clone(user));
     let (informer, driver) = Informer::builder(transport, PODS, Picky(Arc::clone(user)))

@@ -3,11 +3,11 @@
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{Decode, Get, Head, Raw, RawJson, RawObject, Report, Transport};
+use informer_core::{Decode, Get, Head, Problem, Raw, RawJson, RawObject, Report, Transport};
 use informer_tokio::Entry;
 use informer_tokio::handler::{AsyncEventHandler, EventHandler};
 
@@ -20,6 +20,7 @@ pub(super) const HOOKS: [&str; 4] = ["on_report", "on_version", "index", "transp
 #[derive(Default)]
 pub(super) struct User {
     armed: [AtomicBool; HOOKS.len()],
+    refuses_restore: AtomicBool,
     counts: Mutex<Counts>,
 }
 
@@ -32,6 +33,8 @@ pub(super) struct Counts {
     pub(super) reports: BTreeMap<&'static str, u64>,
     /// The panics that were reported, by the name of the function.
     pub(super) reported: BTreeMap<&'static str, u64>,
+    /// The keys that an audit reported.
+    pub(super) drifted: BTreeSet<String>,
 }
 
 impl User {
@@ -43,6 +46,15 @@ impl User {
         self.armed
             .iter()
             .for_each(|armed| armed.store(false, Ordering::Relaxed));
+    }
+
+    /// Has the decoder refuse a part of what a journal restores.
+    pub(super) fn refuse_restore(&self, refuses: bool) {
+        self.refuses_restore.store(refuses, Ordering::Relaxed);
+    }
+
+    pub(super) fn refuses_restore(&self) -> bool {
+        self.refuses_restore.load(Ordering::Relaxed)
     }
 
     /// Panics where that was asked for.
@@ -74,6 +86,9 @@ impl User {
         {
             let mut counts = self.counts();
             *counts.reports.entry(report.class()).or_default() += 1;
+            if let Problem::Drift { key, .. } = report.problem {
+                counts.drifted.insert(key.to_owned());
+            }
             let text = report.to_string();
             for hook in HOOKS {
                 let is_of = text.contains(&format!("`{hook}` panicked"))
@@ -146,6 +161,8 @@ pub(super) type State = BTreeMap<String, String>;
 pub(super) struct Fold {
     pub(super) state: State,
     pub(super) synced: bool,
+    /// How many notifications said nothing new.
+    pub(super) replays: u64,
     pub(super) wrong: Option<String>,
 }
 
@@ -155,7 +172,9 @@ impl Fold {
             entry.key().to_string(),
             entry.resource_version().to_string(),
         );
-        let known = self.state.insert(key.clone(), version).is_some();
+        let before = self.state.insert(key.clone(), version.clone());
+        self.replays += u64::from(before == Some(version));
+        let known = before.is_some();
         if known == is_new {
             self.fail(&format!("{key} is added: {is_new}, and was known: {known}"));
         }
@@ -194,7 +213,7 @@ impl Recorder {
         }
     }
 
-    async fn dawdle(&mut self) {
+    pub(super) async fn dawdle(&mut self) {
         if self.dice.one_in(4) {
             let wait = u64::from(self.dice.below(2_000));
             tokio::time::sleep(Duration::from_millis(wait)).await;

@@ -1,0 +1,91 @@
+//! A decoder whose calls on other threads wait for each other, so that the jobs of a pool end in any order.
+
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use informer_core::{Decode, Raw, RawJson, RawObject};
+
+use super::user::{Picky, User};
+
+/// Decodes as [`Picky`] does.
+pub(super) struct Gated {
+    picky: Picky,
+    is_costly: bool,
+    driver: ThreadId,
+    gate: Arc<Gate>,
+}
+
+/// Counts calls. One on another thread waits now and then until there were some more.
+struct Gate {
+    seed: u64,
+    calls: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// How long a call waits at most, by a real clock. Nothing depends on it but which job ends first.
+const WAIT: Duration = Duration::from_micros(500);
+
+impl Gated {
+    pub(super) fn new(user: &Arc<User>, is_costly: bool, seed: u64) -> Self {
+        Self {
+            picky: Picky(Arc::clone(user)),
+            is_costly,
+            driver: std::thread::current().id(),
+            gate: Arc::new(Gate {
+                seed,
+                calls: Mutex::new(0),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+}
+
+impl Gate {
+    fn pass(&self, is_elsewhere: bool) {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls += 1;
+        self.changed.notify_all();
+        let waits = (*calls ^ self.seed) % 3;
+        if is_elsewhere && waits > 0 {
+            let until = *calls + waits;
+            // Where no call follows, the time is over.
+            drop(
+                self.changed
+                    .wait_timeout_while(calls, WAIT, |calls| *calls < until),
+            );
+        }
+    }
+}
+
+impl Decode for Gated {
+    type Value = RawJson;
+    type Error = &'static str;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+        self.gate
+            .pass(self.is_costly && std::thread::current().id() != self.driver);
+        self.picky.decode(raw)
+    }
+
+    fn restore(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+        let is_refused = self.picky.0.refuses_restore();
+        let is_odd = raw
+            .json()
+            .windows(14)
+            .any(|part| part == br#""parity":"odd""#);
+        if is_refused && is_odd {
+            return Err("refused as planned");
+        }
+        let Ok(restored) = Raw.restore(raw);
+        Ok(restored)
+    }
+
+    fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
+        Raw.persist(raw, keep);
+    }
+
+    fn is_costly(&self) -> bool {
+        self.is_costly
+    }
+}

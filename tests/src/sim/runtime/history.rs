@@ -1,0 +1,87 @@
+//! What was written to the server, in the order of versions.
+
+use super::user::{Mark, State};
+
+/// A write of a key.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) version: u64,
+    pub(super) key: String,
+    /// What the decoder does with the object; `None` if it was deleted.
+    pub(super) mark: Option<Mark>,
+}
+
+/// All writes.
+#[derive(Default, Debug)]
+pub(super) struct History(Vec<Write>);
+
+impl History {
+    pub(super) fn add(&mut self, write: Write) {
+        self.0.push(write);
+    }
+
+    /// Returns the version of the last write.
+    pub(super) fn version(&self) -> u64 {
+        self.0.last().map_or(0, |write| write.version)
+    }
+
+    /// Returns the mark of a key's newest state.
+    pub(super) fn mark(&self, key: &str) -> Option<Mark> {
+        self.last(key, u64::MAX)?.mark
+    }
+
+    fn last(&self, key: &str, version: u64) -> Option<&Write> {
+        let mut writes = self.0.iter().rev();
+        writes.find(|write| write.key == key && write.version <= version)
+    }
+
+    /// Tells whether a cache that shows a key at `shown` has seen its write at `version`.
+    pub(super) fn is_shown(&self, key: &str, version: u64, shown: Option<u64>) -> bool {
+        let is_useless = |write: &Write| write.mark != Some(Mark::Fine);
+        let mut later = self
+            .0
+            .iter()
+            .filter(|write| write.key == key && write.version >= version);
+        shown.is_some_and(|shown| shown >= version) || later.any(is_useless)
+    }
+
+    /// Returns why this is no state that the server ever had, at a version where one is given. A state that the decoder
+    /// refuses leaves the older one.
+    pub(super) fn is_no_state(&self, shown: &State, version: Option<u64>) -> Option<String> {
+        let never = shown.iter().find(|(key, shown)| {
+            let mut writes = self.0.iter();
+            !writes.any(|write| {
+                write.key == **key
+                    && write.version.to_string() == **shown
+                    && write.mark == Some(Mark::Fine)
+            })
+        });
+        if let Some((key, shown)) = never {
+            return Some(format!("{key}@{shown} was never written"));
+        }
+        let version = version?;
+        let mut keys: Vec<&str> = self.0.iter().map(|write| write.key.as_str()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.retain(|key| key.starts_with("prod/"));
+        keys.into_iter().find_map(|key| {
+            let last = self.last(key, version);
+            let cached = shown.get(key).and_then(|shown| shown.parse::<u64>().ok());
+            let is_right = match last {
+                Some(Write {
+                    version,
+                    mark: Some(Mark::Fine),
+                    ..
+                }) => cached == Some(*version),
+                Some(Write {
+                    version,
+                    mark: Some(_),
+                    ..
+                }) => cached.is_none_or(|cached| cached < *version),
+                Some(Write { mark: None, .. }) | None => cached.is_none(),
+            };
+            (!is_right)
+                .then(|| format!("{key} is shown as {cached:?}, and the server had {last:?}"))
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! A listener of any sort, and what it has to know.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use informer_tokio::handler::{Filter, HandlerHandle, HandlerOptions};
+use informer_tokio::{Entry, Event, Informer, Lister, RawJson, Subscription};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::super::entropy::Entropy;
+use super::process::RESYNC;
+use super::user::{Awaiting, Fold, Recorder, State, User, lock};
+use super::{PATIENCE, Verdict, holds};
+
+/// A handler or the reader of a subscription.
+pub(super) struct Listener {
+    sort: u32,
+    fold: Arc<Mutex<Fold>>,
+    /// It is notified only of what [`keeps`].
+    is_filtered: bool,
+    is_resynced: bool,
+    handle: Result<HandlerHandle<RawJson>, JoinHandle<()>>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener")
+            .field("sort", &self.sort)
+            .field("filtered", &self.is_filtered)
+            .field("resynced", &self.is_resynced)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What filters keep.
+fn keeps(entry: &Entry<RawJson>) -> bool {
+    entry
+        .label("parity")
+        .is_some_and(|parity| parity.to_string() == "odd")
+}
+
+impl Listener {
+    pub(super) fn join(
+        informer: &Informer<RawJson>,
+        user: &Arc<User>,
+        dice: &mut Entropy<'static>,
+    ) -> Self {
+        let fold = Arc::new(Mutex::new(Fold::default()));
+        let recorder = Recorder {
+            fold: Arc::clone(&fold),
+            user: Arc::clone(user),
+            dice: Entropy::Seed(u64::from(dice.below(1 << 20))),
+        };
+        let (sort, is_filtered, is_resynced) = (dice.below(3), dice.one_in(3), dice.one_in(3));
+        let resync = if is_resynced { RESYNC } else { Duration::ZERO };
+        let options = HandlerOptions::default()
+            .backlog(dice.pick(&[2, 4096]))
+            .resync(resync);
+        let handle = match (sort, is_filtered) {
+            (0, false) => Ok(informer.add_handler_with(&options, recorder)),
+            (0, true) => Ok(informer.add_handler_with(&options, Filter::new(keeps, recorder))),
+            (1, false) => Ok(informer.add_async_handler_with(&options, Awaiting(recorder))),
+            (1, true) => {
+                let filter = Filter::new(keeps, Awaiting(recorder));
+                Ok(informer.add_async_handler_with(&options, filter))
+            }
+            (_, false) => Err(tokio::spawn(read(
+                informer.subscribe_with(&options),
+                recorder,
+            ))),
+            (_, true) => {
+                let events = informer.subscribe_where(&options, keeps);
+                Err(tokio::spawn(read(events, recorder)))
+            }
+        };
+        Self {
+            sort,
+            fold,
+            is_filtered,
+            is_resynced,
+            handle,
+        }
+    }
+
+    pub(super) fn leave(self) {
+        match self.handle {
+            Ok(handle) => handle.remove(),
+            Err(reader) => reader.abort(),
+        }
+    }
+
+    /// Each notification follows from those before it.
+    pub(super) fn follows(&self) -> Verdict {
+        let wrong = lock(&self.fold).wrong.clone();
+        holds("grammar", wrong.is_none(), &|| {
+            format!("{self:?}: {wrong:?}")
+        })
+    }
+
+    /// It knows what the cache shows.
+    pub(super) fn settled(&self, lister: &Lister<RawJson>) -> Verdict {
+        let right = self.right(lister);
+        let mut fold = lock(&self.fold);
+        fold.replays = 0;
+        holds("told", fold.state == right, &|| {
+            format!(
+                "{self:?} knows {:?}, and the cache has {right:?}",
+                fold.state
+            )
+        })
+    }
+
+    /// It was notified of replays since it was [`settled`](Self::settled), if it wants them.
+    pub(super) fn is_resynced(&self) -> Verdict {
+        let fold = lock(&self.fold);
+        let wants = self.is_resynced && !fold.state.is_empty();
+        holds("resync", (fold.replays > 0) == wants, &|| {
+            format!("{self:?} got {} replays", fold.replays)
+        })
+    }
+
+    /// It ends with its informer, and knows by then what the cache has.
+    pub(super) async fn ends(
+        self,
+        informer: &Informer<RawJson>,
+        lister: &Lister<RawJson>,
+    ) -> Verdict {
+        let right = self.right(lister);
+        if let Err(reader) = self.handle {
+            let read = timeout(PATIENCE, reader).await;
+            holds("ended", matches!(read, Ok(Ok(()))), &|| {
+                format!("a subscription has no end: {read:?}")
+            })?;
+        }
+        let fold = lock(&self.fold);
+        holds(
+            "ended",
+            !informer.is_synced() || fold.state == right,
+            &|| {
+                format!(
+                    "a listener knows {:?}, and the cache has {right:?}",
+                    fold.state
+                )
+            },
+        )
+    }
+
+    fn right(&self, lister: &Lister<RawJson>) -> State {
+        let entries = lister.list();
+        let entries = entries
+            .iter()
+            .filter(|entry| !self.is_filtered || keeps(entry));
+        entries
+            .map(|entry| {
+                (
+                    entry.key().to_string(),
+                    entry.resource_version().to_string(),
+                )
+            })
+            .collect()
+    }
+}
+
+async fn read(mut events: Subscription<RawJson>, mut recorder: Recorder) {
+    while let Some(event) = events.recv().await {
+        recorder.dawdle().await;
+        let mut fold = lock(&recorder.fold);
+        match event {
+            Event::Added { entry, .. } => fold.put(&entry, true),
+            Event::Updated { new, .. } => fold.put(&new, false),
+            Event::Replayed { entry } => fold.put(&entry, false),
+            Event::Deleted { entry, .. } => fold.delete(&entry),
+            Event::Synced => fold.sync(),
+            _ => {}
+        }
+    }
+}
