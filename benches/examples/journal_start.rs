@@ -15,7 +15,9 @@ use clap::{Parser, ValueEnum};
 use informer_benches::pods::{State, write};
 use informer_core::journal::{FileJournal, Identity, Journal as _, Reached, Record};
 use informer_core::{
-    Decode, FailureKind, Get, Head, Prune, Raw, RawObject, Resource, Transport, TransportError,
+    Decode, Head, Raw, RawObject, Resource, Transport,
+    json::Prune,
+    transport::{FailureKind, Get, TransportError},
 };
 use informer_tokio::journal::Journal;
 use informer_tokio::{Informer, Json, Meta, Packed};

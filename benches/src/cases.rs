@@ -6,8 +6,10 @@ use core::hint::black_box;
 
 use informer_core::json::{Scanner, value_at};
 use informer_core::{
-    Cache, CacheConfig, Change, Decode, DeltaFifo, Heap, Json, Meta, Object, Prune, Raw, RawObject,
-    ResourceVersion, Step, Uid,
+    Cache, Decode, Heap, Json, Meta, Object, Raw, RawObject, ResourceVersion, Step, Uid,
+    cache::{CacheConfig, DeltaFifo},
+    json::Prune,
+    reflector::Change,
 };
 use serde::Deserialize;
 

@@ -7,9 +7,13 @@ use std::path::Path;
 
 use informer_core::journal::{FileJournal, Recording};
 use informer_core::{
-    Cache, CacheConfig, Change, Decode, End, Event, Head, Heap, Informer, Initial, Inline, Instant,
-    ListenerConfig, Listeners, Notification, Object, Output, Raw, RawObject, ReflectorConfig,
-    RequestId, Resource, ResourceVersion, Step, Storage, Uid, json,
+    Cache, Decode, End, Head, Heap, Informer, Inline, Instant, Listeners, Notification, Object,
+    Output, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion, Step, Storage,
+    Uid,
+    cache::CacheConfig,
+    json,
+    listeners::{Event, ListenerConfig},
+    reflector::{Change, Initial},
 };
 use tokio::runtime::Builder;
 

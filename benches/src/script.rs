@@ -3,7 +3,10 @@
 use core::fmt;
 use std::collections::VecDeque;
 
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 
 use crate::data::DataSet;
 

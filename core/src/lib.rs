@@ -11,7 +11,7 @@
 //! - A [`Reflector`] says which requests to send, and finds objects in the bytes of their answers.
 //! - A [`Decode`] says what is kept of an object: a type, bytes, metadata, or what a closure gives.
 //! - A [`Cache`] applies changes, indexes objects, replays them in a resync, and lends what is to be told.
-//! - [`DeltaFifo`] and [`Indexer`] are its two parts for use by hand, with the contract of client-go.
+//! - [`DeltaFifo`](cache::DeltaFifo) and [`Indexer`](cache::Indexer) are its two parts for use by hand, with the contract of client-go.
 //!
 //! # Ways to use it
 //! - An [`Informer`] is reflector, decoder and cache together, driven call by call: for a microcontroller, for a
@@ -72,7 +72,7 @@ extern crate alloc;
 extern crate std;
 
 // In the order in which the data flows: each module depends only on those above it.
-mod time;
+pub mod time;
 
 pub mod json;
 
@@ -80,96 +80,77 @@ pub mod wire;
 
 pub mod storage;
 
-mod transport;
+pub mod transport;
 
-mod report;
+pub mod report;
 
-mod object;
+pub mod object;
 
-mod decode;
+pub mod decode;
 
-mod resource;
+pub mod resource;
 
-mod reflector;
+pub mod reflector;
 
-mod cache;
+pub mod cache;
 
 #[cfg(feature = "alloc")]
-mod listeners;
+pub mod listeners;
 
 pub mod journal;
 
 mod informer;
 
-mod drive;
+pub mod drive;
 
 #[cfg(feature = "alloc")]
-mod audit;
+pub mod audit;
 
 #[cfg(feature = "alloc")]
-mod queue;
+pub mod queue;
 
-mod election;
+pub mod election;
 
-#[cfg(feature = "alloc")]
-pub use audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict};
-#[cfg(feature = "alloc")]
-pub use cache::DiscardedObjects;
-pub use cache::fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
-pub use cache::indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
-pub use cache::{Cache, CacheConfig, Notification, ObjectNotification, Step};
-pub use cache::{decode_object, decode_raw, restore_raw, take_frame};
-pub use decode::{ACCEPT_JSON, Accept, Decode, RawObject, View};
+#[doc(inline)]
+pub use cache::{Cache, Notification, Step};
 #[cfg(feature = "serde_json")]
-pub use decode::{Json, Typed};
+#[doc(inline)]
+pub use decode::Json;
 #[cfg(feature = "serde-json-core")]
-pub use decode::{JsonCore, JsonCoreError, JsonCoreProblem};
-#[cfg(feature = "lz4")]
-pub use decode::{Lz4Json, PackedLz4};
+#[doc(inline)]
+pub use decode::JsonCore;
+#[doc(inline)]
+pub use decode::{Decode, RawObject};
 #[cfg(feature = "alloc")]
-pub use decode::{Meta, Metadata, Raw, RawJson, packing};
-pub use drive::{Activity, Command, Sink, drive};
-#[cfg(feature = "alloc")]
-pub use election::Members;
-pub use election::rendezvous;
-#[cfg(feature = "alloc")]
-pub use election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written};
+#[doc(inline)]
+pub use decode::{Meta, Raw};
+#[doc(inline)]
+pub use drive::{Sink, drive};
 pub use informer::Informer;
 #[cfg(feature = "alloc")]
-pub use json::Prune;
+#[doc(inline)]
+pub use listeners::Listeners;
+#[doc(inline)]
+pub use object::{Object, ResourceVersion, Uid};
+#[doc(inline)]
+pub use reflector::{Frame, Output, Reflector, ReflectorConfig, Request, RequestId};
+#[doc(inline)]
+pub use report::Report;
 #[cfg(feature = "alloc")]
-pub use listeners::{Event, ListenerConfig, ListenerId, Listeners};
-pub use object::ExpectedState;
-pub use object::{Cached, Object};
-pub use object::{KeyError, KeyFn, Keyed, split_key};
-pub use object::{ResourceVersion, Uid};
-#[cfg(feature = "alloc")]
-pub use queue::{
-    Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread,
-    TokenBucket, Turn, Waiter, Waiters, WorkQueue,
-};
-pub use reflector::{
-    Change, Frame, Initial, ObjectFrame, Output, Reflector, ReflectorConfig, Request, RequestId,
-    Target, Verb,
-};
-pub use report::{DisplayDebug, DriftKind, Level, OneLine, Phase, Problem, Report};
-#[cfg(feature = "alloc")]
+#[doc(inline)]
 pub use resource::OwnedResource;
+#[doc(inline)]
+pub use resource::Resource;
+pub use resource::selector;
 #[cfg(feature = "alloc")]
-pub use resource::selector::{FieldSelector, FieldSelectorError, LabelSelector, Requirement};
-pub use resource::selector::{
-    Labels, Operator, RequirementRef, Requirements, Selector, SelectorError, SelectorErrorKind,
-    Values,
-};
-pub use resource::{QueryWriter, Resource, ResourceError};
-pub use resource::{Shard, ShardBy};
-#[cfg(feature = "alloc")]
+#[doc(inline)]
 pub use storage::Heap;
-pub use storage::{Delta, DeltaKind, Deltas, Last, Payload, Tombstone};
+#[doc(inline)]
 pub use storage::{Inline, Storage};
+#[doc(inline)]
 pub use time::Instant;
-pub use time::{Backoff, BackoffConfig};
-pub use transport::{Body, End, Failure, FailureKind, Get, Head, Timer, Transport, TransportError};
+#[doc(inline)]
+pub use transport::{Body, End, Failure, Head, Timer, Transport};
 
 /// How often a test of random cases goes round: under miri each takes a thousand times as long.
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// A transport of one's own in a few lines:
 ///
 /// ```
-/// use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+/// use informer_core::{Body, Head, Transport, transport::{FailureKind, Get, TransportError}};
 ///
 /// struct Canned;
 /// struct Whole(Option<&'static [u8]>);
@@ -158,7 +158,7 @@ impl<'a> Get<'a> {
     /// Makes a request for JSON.
     ///
     /// ```
-    /// let get = informer_core::Get::new("/api/v1/pods?limit=500");
+    /// let get = informer_core::transport::Get::new("/api/v1/pods?limit=500");
     /// assert_eq!(get.accept, "application/json");
     /// ```
     #[must_use]

@@ -1,6 +1,6 @@
 //! Who hears of changes.
 
-use informer_core::{ObjectNotification, Report};
+use informer_core::{Report, cache::ObjectNotification};
 
 /// Hears what a [`Runner`](crate::Runner) tells: of objects, and of trouble. A closure over [`ObjectNotification`] is one.
 ///

@@ -78,12 +78,18 @@ pub use embedded_io_async::ErrorKind;
 pub use handler::Handler;
 pub use http::{Connection, HttpBody, HttpError, HttpProblem, HttpTransport};
 pub use informer_core::{
-    Command, Decode, Initial, Inline, Notification, Object, ObjectNotification, RawObject,
-    ReflectorConfig, Report, Resource, ResourceVersion, Storage, Target, Timer, Transport, journal,
-    json,
+    Decode, Inline, Notification, Object, RawObject, ReflectorConfig, Report, Resource,
+    ResourceVersion, Storage, Timer, Transport,
+    cache::ObjectNotification,
+    drive::Command,
+    journal, json,
+    reflector::{Initial, Target},
 };
 #[cfg(feature = "serde-json-core")]
-pub use informer_core::{JsonCore, JsonCoreError, JsonCoreProblem};
+pub use informer_core::{
+    JsonCore,
+    decode::{JsonCoreError, JsonCoreProblem},
+};
 pub use link::Link;
 pub use lister::{InHandler, Lister};
 #[cfg(feature = "net")]

@@ -4,7 +4,9 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::task::Waker;
 
-use informer_core::{Cache, CacheConfig, Decode, Object, ReflectorConfig, Storage, Target};
+use informer_core::{
+    Cache, Decode, Object, ReflectorConfig, Storage, cache::CacheConfig, reflector::Target,
+};
 
 use crate::lister::Lister;
 use crate::runner::Runner;

@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use informer_core::journal::{Identity, Journal, Recorder, Recording};
 use informer_core::{
-    Command, Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
-    Step, Storage, Target, Timer, Transport, drive, take_frame,
+    Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Step,
+    Storage, Timer, Transport, cache::take_frame, drive, drive::Command, reflector::Target,
 };
 
 use crate::handler::Handler;

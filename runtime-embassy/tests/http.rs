@@ -13,7 +13,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use embedded_io_async::{ErrorKind, ErrorType, Read, Write};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_embassy::{Anonymous, Connection, Credentials, HttpProblem, Link};
 
 /// What the other end does, step by step.

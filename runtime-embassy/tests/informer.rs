@@ -19,7 +19,10 @@ use embedded_storage::nor_flash::{
     ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
 };
 use informer_core::journal::FlashJournal;
-use informer_core::{Body, FailureKind, Get, Head, TransportError};
+use informer_core::{
+    Body, Head,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_embassy::{
     Anonymous, Connection, HttpTransport, InHandler, Inline, Lister, MAX_WAITERS, Notification,
     ObjectNotification, RawObject, Resource, Resources, TooManyWaiters, config, json, new,

@@ -67,7 +67,10 @@ pub mod page;
 mod timer;
 
 #[doc(no_inline)]
-pub use informer_core::{Json, Meta, Metadata, Raw, RawJson, Resource, Typed};
+pub use informer_core::{
+    Json, Meta, Raw, Resource,
+    decode::{Metadata, RawJson, Typed},
+};
 
 #[cfg(feature = "zstd")]
 pub use packed::Packed;
@@ -80,7 +83,11 @@ pub use {
 /// What is stored of an object: decoders, and what entries can be asked for.
 pub mod decode {
     #[doc(no_inline)]
-    pub use informer_core::{Accept, Decode, Prune, RawObject, View, json::JsonStr};
+    pub use informer_core::{
+        Decode, RawObject,
+        decode::{Accept, View},
+        json::{JsonStr, Prune},
+    };
 
     #[cfg(feature = "zstd")]
     pub use crate::packed::{PackError, PackedJson};
@@ -94,7 +101,7 @@ pub mod journal {
 /// Work queues, as in client-go's `util/workqueue`.
 pub mod queue {
     #[doc(no_inline)]
-    pub use informer_core::{
+    pub use informer_core::queue::{
         Exponential, FastSlow, MaxOf, MaxWait, QueueMetrics, RateLimit, Spread, TokenBucket,
     };
 
@@ -104,7 +111,7 @@ pub mod queue {
 /// Selectors of labels and fields.
 pub mod selector {
     #[doc(no_inline)]
-    pub use informer_core::{
+    pub use informer_core::selector::{
         FieldSelector, FieldSelectorError, LabelSelector, Labels, SelectorError,
     };
 }
@@ -115,7 +122,10 @@ pub mod transport {
     pub use {
         // It makes `async fn` possible in a `DynTransport`.
         async_trait::async_trait,
-        informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError},
+        informer_core::{
+            Body, Head, Instant, Timer, Transport,
+            transport::{FailureKind, Get, TransportError},
+        },
     };
 
     pub use crate::{

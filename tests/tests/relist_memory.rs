@@ -43,7 +43,7 @@ where
         .expect("a URL");
     let (heard, mut version) = watch::channel(String::new());
     let reports = Arc::new(Mutex::new(Vec::new()));
-    let mut backoff = informer_core::BackoffConfig::default();
+    let mut backoff = informer_core::time::BackoffConfig::default();
     // Nothing is to be learnt from waiting.
     backoff.initial = Duration::from_millis(1);
 

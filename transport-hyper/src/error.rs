@@ -7,7 +7,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::io;
 
-use informer_core::{FailureKind, OneLine, TransportError};
+use informer_core::{
+    report::OneLine,
+    transport::{FailureKind, TransportError},
+};
 
 use crate::address::{Address, Host};
 use crate::credentials::CredentialError;
@@ -20,7 +23,7 @@ use crate::tls;
 ///
 /// # Examples
 /// ```
-/// use informer_core::{FailureKind, Get, Transport, TransportError};
+/// use informer_core::{Transport, transport::{FailureKind, Get, TransportError}};
 /// use informer_hyper::HyperTransport;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -4,7 +4,7 @@
 //! cluster's CA, a client certificate or a bearer token are given to [`HyperTransport::builder`].
 //!
 //! ```no_run
-//! use informer_core::{Body, Get, Transport};
+//! use informer_core::{Body, Transport, transport::Get};
 //! use informer_hyper::HyperTransport;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -7,7 +7,7 @@ use core::future::poll_fn;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderValue, Request, Response};
 use hyper::body::Body as HttpBody;
-use informer_core::{Get, Head, Transport};
+use informer_core::{Head, Transport, transport::Get};
 use tower_service::Service;
 
 use crate::body::{HyperBody, Origin, Source};
@@ -28,7 +28,7 @@ use crate::transport::head;
 /// ```
 /// use std::convert::Infallible;
 ///
-/// use informer_core::{Body, Get, Transport};
+/// use informer_core::{Body, Transport, transport::Get};
 /// use informer_hyper::TowerTransport;
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HOST, RETRY_AFTER};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
 use http_body_util::Empty;
-use informer_core::{Get, Head, Transport};
+use informer_core::{Head, Transport, transport::Get};
 
 use crate::address::Address;
 use crate::body::{HyperBody, Origin, Source};

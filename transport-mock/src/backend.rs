@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-use informer_core::{FailureKind, Head, Instant};
+use informer_core::{Head, Instant, transport::FailureKind};
 
 use crate::log::RequestLog;
 use crate::server::Write;

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use informer_core::FailureKind;
+use informer_core::transport::FailureKind;
 
 use self::plan::Answer;
 pub(crate) use self::plan::{Edit, Effects, Ending, FaultPlan, Mark};

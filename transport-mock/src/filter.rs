@@ -4,7 +4,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{borrow::ToOwned, format};
 
-use informer_core::{LabelSelector, Shard, ShardBy};
+use informer_core::{
+    resource::{Shard, ShardBy},
+    selector::LabelSelector,
+};
 
 use crate::object::{Object, ResourceType};
 use crate::query::Query;

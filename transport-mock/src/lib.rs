@@ -102,7 +102,10 @@ mod transport;
 pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 pub use config::{Config, DeleteAnswer, Gone};
 pub use fault::Fault;
-pub use informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError};
+pub use informer_core::{
+    Body, Head, Instant, Timer, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 pub use log::{RequestLog, RequestRecord, Verb};
 pub use query::Query;
 pub use script::{ScriptError, ScriptedServer};

@@ -8,7 +8,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use informer_core::{FailureKind, Instant, Timer};
+use informer_core::{Instant, Timer, transport::FailureKind};
 use serde_json::Value;
 
 use crate::backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};

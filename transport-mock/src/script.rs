@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use informer_core::{FailureKind, Instant};
+use informer_core::{Instant, transport::FailureKind};
 
 use crate::backend::{Backend, Chunk, HeadPoll, ResponseHead, ResponseId};
 use crate::fault::Ending;

@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use informer_core::{Body, FailureKind, Get, Head, Timer, Transport, TransportError};
+use informer_core::{
+    Body, Head, Timer, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 
 use crate::backend::Backend;
 use crate::clock::VirtualClock;

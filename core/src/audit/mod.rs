@@ -34,7 +34,7 @@ impl AuditConfig {
     ///
     /// ```
     /// use core::time::Duration;
-    /// let hourly = informer_core::AuditConfig::new(Duration::from_secs(3600));
+    /// let hourly = informer_core::audit::AuditConfig::new(Duration::from_secs(3600));
     /// ```
     #[must_use]
     pub const fn new(period: Duration) -> Self {
@@ -158,7 +158,7 @@ impl<X: Text + PartialEq> Audit<X> {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::{Audit, AuditConfig, AuditStep, Instant, ResourceVersion};
+    /// use informer_core::{Instant, ResourceVersion, audit::{Audit, AuditConfig, AuditStep}};
     ///
     /// let mut audit = Audit::<Box<str>>::new(AuditConfig::new(Duration::from_secs(3600)), 1);
     /// let now = Instant::from_micros(0);

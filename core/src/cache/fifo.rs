@@ -26,7 +26,7 @@ pub trait KnownObjects {
 ///
 /// ```
 /// use core::fmt::{self, Write};
-/// use informer_core::{DeltaFifo, DeltaKind, Heap, Keyed};
+/// use informer_core::{Heap, cache::DeltaFifo, object::Keyed, storage::DeltaKind};
 ///
 /// struct Pod(&'static str);
 /// impl Keyed for Pod {
@@ -135,7 +135,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     ///
     /// Storage of a fixed size has no room for every delta:
     /// ```compile_fail
-    /// use informer_core::{DeltaFifo, Inline};
+    /// use informer_core::{Inline, cache::DeltaFifo};
     ///
     /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
     /// let fifo: DeltaFifo<u32, Inline<16, 64, 1024>> = DeltaFifo::with_key_fn(by_key);
@@ -158,7 +158,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// otherwise.
     ///
     /// ```
-    /// use informer_core::{DeltaFifo, Heap};
+    /// use informer_core::{Heap, cache::DeltaFifo};
     ///
     /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
     /// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key).with_seed(0x5eed);

@@ -20,7 +20,7 @@ pub(crate) const NAMESPACE: u16 = 0;
 ///
 /// ```
 /// use core::fmt::{self, Write};
-/// use informer_core::{Heap, Indexer, Keyed};
+/// use informer_core::{Heap, cache::Indexer, object::Keyed};
 ///
 /// struct Pod { key: &'static str, node: &'static str }
 /// impl Keyed for Pod {
@@ -100,7 +100,7 @@ impl<T, S: Storage> Indexer<T, S> {
     /// collide otherwise.
     ///
     /// ```
-    /// use informer_core::{Heap, Indexer};
+    /// use informer_core::{Heap, cache::Indexer};
     ///
     /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
     /// let store: Indexer<String, Heap> = Indexer::with_key_fn(by_key).with_seed(0x5eed);

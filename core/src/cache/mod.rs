@@ -8,6 +8,8 @@ mod step;
 mod tests;
 mod walk;
 
+pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
+pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use record::{Reached, Record, Recording};
 pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
 
@@ -16,7 +18,7 @@ use core::fmt;
 use walk::{End, Walk, WalkKind};
 
 use crate::cache::fifo::{Mode, Queue};
-use crate::cache::indexer::{Held, IndexError, Store, Values};
+use crate::cache::indexer::{Held, Store, Values};
 use crate::object::{Cached, KeyError, Object, ResourceVersion};
 use crate::reflector::Change;
 use crate::storage::table::{NoSlot, Table};
@@ -71,7 +73,9 @@ impl CacheConfig {
 /// gone only where that source brought it, and the cache is synced when all its sources are.
 ///
 /// ```
-/// use informer_core::{Cache, CacheConfig, Change, Heap, Notification, Object, ResourceVersion, Step, Uid};
+/// use informer_core::{
+///     Cache, Heap, Notification, Object, ResourceVersion, Step, Uid, cache::CacheConfig, reflector::Change,
+/// };
 ///
 /// type Pod = Object<&'static str, Box<str>>;
 /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
@@ -85,7 +89,7 @@ impl CacheConfig {
 /// assert!(matches!(pods.pop(), Some(Notification::Synced)));
 /// assert!(pods.is_synced());
 /// assert_eq!(pods.get("prod/web").map(|pod| *pod.value()), Some("running"));
-/// # Ok::<(), informer_core::KeyError>(())
+/// # Ok::<(), informer_core::object::KeyError>(())
 /// ```
 pub struct Cache<T, S: Storage> {
     table: Table<Held<T>, S>,
@@ -264,7 +268,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Makes an empty cache of `sources` sources, at least one. Their ids are the numbers from 0 on. The seed goes into
     /// its hashes.
     ///
-    /// An id that is not one of them changes nothing, and [`Cache::upsert`] rejects it. Storage of a fixed size has room
+    /// An id that is not one of them changes nothing, and [`Cache::apply`] rejects it. Storage of a fixed size has room
     /// for eight sources; a cache that is made for more is incomplete, and never synced.
     #[must_use]
     pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
@@ -769,7 +773,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.store.values(key, object)
     }
 
-    /// Adds an index whose values come with [`Cache::upsert`] under the number that is returned. Objects that are stored
+    /// Adds an index whose values come with [`Cache::apply`] under the number that is returned. Objects that are stored
     /// or queued already have no values in it: [`Cache::begin_index`] adds an index that covers them.
     ///
     /// # Errors
@@ -780,12 +784,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Begins to build an index piece by piece, so that no lock is held for long, and returns its number.
     ///
-    /// From now on its values come with [`Cache::upsert`]. [`Cache::next_unindexed`] lends the objects that were there
+    /// From now on its values come with [`Cache::apply`]. [`Cache::next_unindexed`] lends the objects that were there
     /// before, and [`Cache::add_values`] gives them their values. Until [`Cache::finish_index`], readers get
     /// [`IndexError::Building`].
     ///
     /// ```
-    /// use informer_core::{Cache, CacheConfig, Change, Heap, Object, ResourceVersion, Step, Uid};
+    /// use informer_core::{Cache, Heap, Object, ResourceVersion, Step, Uid, cache::CacheConfig, reflector::Change};
     ///
     /// type Pod = Object<&'static str, Box<str>>;
     /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);

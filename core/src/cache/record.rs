@@ -66,7 +66,7 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// Hears the steps that a source brings into a cache: see [`Cache::apply`].
+/// Hears the steps that a source brings into a cache: see [`Cache::apply`](crate::Cache::apply).
 ///
 /// `()` records nothing, and so does `None`.
 pub trait Recording {

@@ -247,7 +247,7 @@ pub fn decode_raw<D: Decode, X: Text>(
 /// Decodes what [`Decode::persist`] has kept of an object. Anything that cannot be used is reported, and gives `None`.
 ///
 /// ```
-/// use informer_core::{Object, Raw, RawJson, RawObject, restore_raw};
+/// use informer_core::{Object, Raw, RawObject, cache::restore_raw, decode::RawJson};
 ///
 /// let json = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"7"}}"#;
 /// let report = &mut |report: informer_core::Report<'_>| println!("{report}");

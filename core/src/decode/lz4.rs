@@ -19,7 +19,7 @@ use crate::json::{Prune, as_str, value_at};
 /// as long as they do. With many threads there is `Packed` of informer-tokio, which packs twice as well.
 ///
 /// ```
-/// use informer_core::{Decode, PackedLz4, RawObject};
+/// use informer_core::{Decode, RawObject, decode::PackedLz4};
 ///
 /// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
 /// let kept = PackedLz4::new().decode(&RawObject::parse(json)).unwrap();

@@ -76,7 +76,7 @@ pub trait Decode {
     /// An object that is refused is reported, and not restored.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, Prune, RawObject};
+    /// use informer_core::{Decode, Json, RawObject, json::Prune};
     ///
     /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
     /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);
@@ -102,7 +102,7 @@ pub trait Decode {
     /// because of them is decoded all the same; it comes with an empty array in their place.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, Meta, Prune};
+    /// use informer_core::{Decode, Json, Meta, json::Prune};
     ///
     /// assert!(Meta.skips_managed_fields());
     /// let whole = Json::<serde_json::Value>::new();

@@ -48,7 +48,7 @@ impl Samples {
 /// again as they did when the dictionary was new.
 ///
 /// ```
-/// use informer_core::packing::Training;
+/// use informer_core::decode::packing::Training;
 ///
 /// let mut training = Training::new();
 /// let object = [b' '; 10_000];
@@ -105,8 +105,7 @@ impl Training {
     }
 
     /// Begins to gather samples of so many bytes, and at least so many; but no more than 1024.
-    #[must_use]
-    pub fn of_samples(bytes: usize, least: usize) -> Self {
+    pub(super) fn of_samples(bytes: usize, least: usize) -> Self {
         Self {
             state: State::Sampling(Samples::default()),
             window: Ratio::default(),

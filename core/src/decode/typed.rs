@@ -58,7 +58,7 @@ impl<T> Json<T> {
     /// Leaves out parts of each object while it is read, such as [`Prune::NOISE`]: nothing of them is allocated.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, Prune, RawObject};
+    /// use informer_core::{Decode, Json, RawObject, json::Prune};
     ///
     /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
     /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);

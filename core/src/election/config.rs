@@ -12,7 +12,7 @@ const JITTER_TENTHS: u32 = 12;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::ElectionConfig;
+/// use informer_core::election::ElectionConfig;
 ///
 /// let config = ElectionConfig::default();
 /// assert_eq!(config.lease_duration, Duration::from_secs(15));
@@ -52,7 +52,7 @@ impl ElectionConfig {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::ElectionConfig;
+    /// use informer_core::election::ElectionConfig;
     ///
     /// let mut config = ElectionConfig::default();
     /// assert!(config.validate().is_ok());
@@ -99,7 +99,7 @@ impl ElectionConfig {
 /// Why an election cannot begin: with these values two replicas could lead, or none.
 ///
 /// ```
-/// use informer_core::{ElectionConfig, Elector};
+/// use informer_core::election::{ElectionConfig, Elector};
 ///
 /// let error = Elector::new("", ElectionConfig::default()).unwrap_err();
 /// assert_eq!(

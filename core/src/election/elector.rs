@@ -77,7 +77,7 @@ pub enum Written {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{ElectionConfig, ElectionStep, Elector, Instant, Written};
+/// use informer_core::{Instant, election::{ElectionConfig, ElectionStep, Elector, Written}};
 ///
 /// let now = Instant::from_micros(0);
 /// let mut elector = Elector::new("replica-1", ElectionConfig::default())?;
@@ -90,7 +90,7 @@ pub enum Written {
 /// assert_eq!(elector.poll(now), ElectionStep::Wait(now + Duration::from_secs(2)));
 /// // Without a renewal it stops leading at its deadline.
 /// assert!(!elector.is_leader(now + Duration::from_secs(10)));
-/// # Ok::<(), informer_core::ElectionError>(())
+/// # Ok::<(), informer_core::election::ElectionError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Elector {
@@ -143,7 +143,7 @@ impl Elector {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::{ElectionConfig, Elector};
+    /// use informer_core::election::{ElectionConfig, Elector};
     ///
     /// let mut config = ElectionConfig::default();
     /// config.lease_duration = Duration::from_secs(5);

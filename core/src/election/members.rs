@@ -12,7 +12,7 @@ use crate::time::Instant;
 
 /// What one replica knows of all of them, and so which keys are its own: a state machine without I/O.
 ///
-/// Each replica holds a Lease of its own, by an [`Elector`](crate::Elector) that nobody contends with, and lists the
+/// Each replica holds a Lease of its own, by an [`Elector`](crate::election::Elector) that nobody contends with, and lists the
 /// Leases of all as often as it renews. Keys are spread over the live ones by [`rendezvous`], so that few move when one
 /// comes or goes. That no key is done by two at once is the promise of the Lease, and it is kept so:
 /// - A replica is taken for dead when a list that was asked for `lease_duration` after its Lease was first seen so
@@ -57,7 +57,7 @@ impl Members {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::{ElectionConfig, Instant, Members};
+    /// use informer_core::{Instant, election::{ElectionConfig, Members}};
     ///
     /// let mut members = Members::new("replica-1", ElectionConfig::default())?;
     /// let now = Instant::from_micros(0);
@@ -67,7 +67,7 @@ impl Members {
     ///
     /// let later = now + Duration::from_secs(15);
     /// members.handle_lease(later, Some(later + Duration::from_secs(10)));
-    /// # Ok::<(), informer_core::ElectionError>(())
+    /// # Ok::<(), informer_core::election::ElectionError>(())
     /// ```
     pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Result<Self, ElectionError> {
         let identity = identity.into();
@@ -137,11 +137,11 @@ impl Members {
     /// Gives all keys up for good: before the own Lease is given up.
     ///
     /// ```
-    /// # use informer_core::{ElectionConfig, Instant, Members};
+    /// # use informer_core::{Instant, election::{ElectionConfig, Members}};
     /// # let mut members = Members::new("replica-1", ElectionConfig::default())?;
     /// members.resign();
     /// assert!(!members.is_active(Instant::from_micros(0)));
-    /// # Ok::<(), informer_core::ElectionError>(())
+    /// # Ok::<(), informer_core::election::ElectionError>(())
     /// ```
     pub const fn resign(&mut self) {
         self.resigned = true;

@@ -8,7 +8,7 @@ use crate::resource::Fnv;
 /// Members are told apart by their names, and their order does not matter.
 ///
 /// ```
-/// use informer_core::rendezvous;
+/// use informer_core::election::rendezvous;
 ///
 /// let three = ["a", "b", "c"];
 /// let owner = rendezvous("prod/web", three);

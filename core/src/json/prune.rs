@@ -12,7 +12,7 @@ use super::members::Cursor;
 /// keeps: the value, whatever its type, the labels beside it, and what it writes to a journal.
 ///
 /// ```
-/// use informer_core::Prune;
+/// use informer_core::json::Prune;
 ///
 /// let prune = Prune::new(&[&["metadata", "managedFields"], &["items", "*", "b"]]);
 /// let mut kept = Vec::new();
@@ -60,7 +60,7 @@ impl Prune {
     /// Panics if there are more than 32 paths, or if a path is empty. In a constant, that is an error of the compiler.
     ///
     /// ```compile_fail
-    /// use informer_core::Prune;
+    /// use informer_core::json::Prune;
     ///
     /// // A path that would leave out the whole object.
     /// const NOTHING_LEFT: Prune = Prune::new(&[&[]]);

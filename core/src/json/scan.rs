@@ -123,7 +123,7 @@ impl Scanner {
     }
 
     /// Forgets what [`saw_non_ascii`](Self::saw_non_ascii) and [`too_deep`](Self::too_deep) tell.
-    pub fn clear_marks(&mut self) {
+    pub(crate) fn clear_marks(&mut self) {
         self.non_ascii = false;
         self.too_deep = false;
     }

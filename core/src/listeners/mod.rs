@@ -138,7 +138,7 @@ impl ListenerConfig {
 /// nobody.
 ///
 /// ```
-/// use informer_core::{Event, ListenerConfig, Listeners, Notification};
+/// use informer_core::{Listeners, Notification, listeners::{Event, ListenerConfig}};
 ///
 /// let mut listeners: Listeners<String, u32> = Listeners::default();
 /// let id = listeners.join(ListenerConfig::default(), [], true);

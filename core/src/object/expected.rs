@@ -16,7 +16,7 @@ use crate::storage::Text;
 /// three.
 ///
 /// ```
-/// use informer_core::{ExpectedState, ResourceVersion, Uid};
+/// use informer_core::{ResourceVersion, Uid, object::ExpectedState};
 ///
 /// let (old, uid) = (ResourceVersion::<Box<str>>::new("7"), Uid::new("u1"));
 /// let expected = ExpectedState::gone("u1", "7");
@@ -55,7 +55,7 @@ impl<X: Text> ExpectedState<X> {
     /// it, and expected at the version of the answer; any other is gone. `None` if the answer names no uid.
     ///
     /// ```
-    /// use informer_core::ExpectedState;
+    /// use informer_core::object::ExpectedState;
     ///
     /// let deleted = br#"{"kind":"Status","status":"Success","details":{"name":"web","uid":"u1"}}"#;
     /// assert_eq!(ExpectedState::<Box<str>>::after_delete(deleted), Some(ExpectedState::gone("u1", "")));

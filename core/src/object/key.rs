@@ -14,7 +14,7 @@ pub type KeyFn<T> = fn(&T, &mut dyn Write) -> fmt::Result;
 ///
 /// ```
 /// use core::fmt::{self, Write};
-/// use informer_core::Keyed;
+/// use informer_core::object::Keyed;
 ///
 /// struct Pod { namespace: &'static str, name: &'static str }
 ///
@@ -75,7 +75,7 @@ crate::readable_errors!(KeyError);
 /// Splits a key into namespace and name; the namespace is empty where there is none.
 ///
 /// ```
-/// use informer_core::split_key;
+/// use informer_core::object::split_key;
 ///
 /// assert_eq!(split_key("prod/web-1"), ("prod", "web-1"));
 /// assert_eq!(split_key("node-1"), ("", "node-1"));

@@ -11,7 +11,7 @@ use crate::time::Instant;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, TokenBucket};
+/// use informer_core::{Instant, queue::TokenBucket};
 ///
 /// let now = Instant::from_micros(0);
 /// let mut bucket = TokenBucket::new(10.0, 2);
@@ -59,7 +59,7 @@ impl TokenBucket {
     ///
     /// ```
     /// # use core::time::Duration;
-    /// # use informer_core::{Instant, TokenBucket};
+    /// # use informer_core::{Instant, queue::TokenBucket};
     /// # let now = Instant::from_micros(0);
     /// let mut bucket = TokenBucket::new(1.0, 1);
     /// assert_eq!(bucket.reserve_within(now, Duration::ZERO), Some(Duration::ZERO));

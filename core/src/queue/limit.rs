@@ -9,7 +9,7 @@ use crate::time::Instant;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, RateLimit};
+/// use informer_core::{Instant, queue::RateLimit};
 ///
 /// /// Each second, for ever.
 /// struct Steady;
@@ -40,7 +40,7 @@ pub trait RateLimit<K> {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Exponential, Instant, RateLimit};
+/// use informer_core::{Instant, queue::{Exponential, RateLimit}};
 ///
 /// let now = Instant::from_micros(0);
 /// let mut limit = Exponential::new(Duration::from_millis(1), Duration::from_millis(3));
@@ -87,7 +87,7 @@ impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{FastSlow, Instant, RateLimit};
+/// use informer_core::{Instant, queue::{FastSlow, RateLimit}};
 ///
 /// let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
 /// let mut limit = FastSlow::new(fast, slow, 2);
@@ -180,7 +180,7 @@ impl<K, L: RateLimit<K>> RateLimit<K> for MaxWait<L> {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, KeyedBackoff};
+/// use informer_core::{Instant, queue::KeyedBackoff};
 ///
 /// let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
 /// let mut backoff = KeyedBackoff::new(Duration::from_secs(1), Duration::from_secs(4));

@@ -6,7 +6,7 @@ use core::time::Duration;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, WorkQueue};
+/// use informer_core::{Instant, queue::WorkQueue};
 ///
 /// let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
 /// let mut queue = WorkQueue::new();

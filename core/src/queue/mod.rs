@@ -37,7 +37,7 @@ const MOST_PASSED: u32 = 16;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, WorkQueue};
+/// use informer_core::{Instant, queue::WorkQueue};
 ///
 /// let now = Instant::from_micros(0);
 /// let mut queue = WorkQueue::new();
@@ -133,7 +133,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::{Exponential, WorkQueue};
+    /// use informer_core::queue::{Exponential, WorkQueue};
     ///
     /// let queue: WorkQueue<String, _> =
     ///     WorkQueue::with_limit(Exponential::<String>::new(Duration::from_secs(1), Duration::from_secs(60)));
@@ -163,7 +163,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     /// Adds a key. One that waits with a lower priority is raised to this one, and goes behind those that have it.
     ///
     /// ```
-    /// # use informer_core::{Instant, WorkQueue};
+    /// # use informer_core::{Instant, queue::WorkQueue};
     /// # let now = Instant::from_micros(0);
     /// let mut queue = WorkQueue::new();
     /// queue.add_with_priority(now, "resync", -100);

@@ -18,7 +18,7 @@ use crate::time::Instant;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, Turn, Waiters, WorkQueue};
+/// use informer_core::{Instant, queue::{Turn, Waiters, WorkQueue}};
 ///
 /// let (now, mut queue, mut waiters) = (Instant::from_micros(0), WorkQueue::new(), Waiters::new());
 /// let due = now + Duration::from_secs(1);

@@ -17,7 +17,7 @@ pub enum Initial {
 /// How a [`Reflector`](crate::Reflector) behaves.
 ///
 /// ```
-/// use informer_core::{Initial, ReflectorConfig};
+/// use informer_core::{ReflectorConfig, reflector::Initial};
 ///
 /// let config = ReflectorConfig { page_size: Some(100), ..ReflectorConfig::default() };
 /// assert_eq!(config.initial, Initial::Stream);
@@ -70,7 +70,7 @@ impl ReflectorConfig {
     /// As the default, but with a LIST for the initial state.
     ///
     /// ```
-    /// use informer_core::{Initial, ReflectorConfig};
+    /// use informer_core::{ReflectorConfig, reflector::Initial};
     ///
     /// assert_eq!(ReflectorConfig::list().initial, Initial::List);
     /// ```

@@ -273,7 +273,7 @@ impl<E: fmt::Display> fmt::Debug for Shown<'_, E> {
 /// literal. So the text can neither forge a line of a log nor control a terminal. [`Report`] does this to all of its texts.
 ///
 /// ```
-/// use informer_core::OneLine;
+/// use informer_core::report::OneLine;
 ///
 /// let forged = "no such pod\n2026-01-01 INFO all is well\u{1b}[2J";
 /// let shown = r"no such pod\n2026-01-01 INFO all is well\u{1b}[2J";

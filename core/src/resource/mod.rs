@@ -8,7 +8,7 @@ use alloc::{borrow::ToOwned, string::String};
 use core::str::FromStr;
 
 mod builtin;
-pub(crate) mod selector;
+pub mod selector;
 mod shard;
 
 pub(crate) use shard::Fnv;
@@ -33,7 +33,7 @@ use selector::is_dns_subdomain;
 /// assert_eq!(WEB.path().to_string(), "/apis/apps/v1/namespaces/prod/deployments");
 ///
 /// assert_eq!(Resource::parse("deployments")?.namespace("prod").labels("app=web"), WEB);
-/// # Ok::<(), informer_core::ResourceError>(())
+/// # Ok::<(), informer_core::resource::ResourceError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -48,7 +48,7 @@ pub struct Resource<'a> {
     pub kind: Option<&'a str>,
     /// The namespace to look in, or `None` for all of them.
     pub namespace: Option<&'a str>,
-    /// Which labels the objects must have, in the grammar of [`Selector`](crate::Selector).
+    /// Which labels the objects must have, in the grammar of [`Selector`](crate::selector::Selector).
     pub label_selector: Option<&'a str>,
     /// Which fields the objects must have, such as `spec.nodeName=node-1`.
     pub field_selector: Option<&'a str>,
@@ -101,7 +101,7 @@ impl<'a> Resource<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::{Resource, ResourceError};
+    /// use informer_core::{Resource, resource::ResourceError};
     ///
     /// let jobs = Resource::parse("jobs")?;
     /// assert_eq!((jobs.group, jobs.version, jobs.kind), ("batch", "v1", Some("Job")));
@@ -183,7 +183,7 @@ impl<'a> Resource<'a> {
     /// Sets the label selector, such as `app=web`; an empty string means every object.
     ///
     /// It is sent as it is. To find a mistake in it before the server does, give it to
-    /// [`Selector::parse`](crate::Selector::parse).
+    /// [`Selector::parse`](crate::selector::Selector::parse).
     ///
     /// # Examples
     ///
@@ -222,7 +222,7 @@ impl<'a> Resource<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::{Resource, Shard, ShardBy};
+    /// use informer_core::{Resource, resource::{Shard, ShardBy}};
     ///
     /// let half = Shard::of(ShardBy::Uid, 0, 2).expect("0 is below 2");
     /// let mut query = String::new();
@@ -370,7 +370,7 @@ impl fmt::Display for Resource<'_> {
 ///
 /// let owned: OwnedResource = "deployments.apps".parse()?;
 /// assert_eq!(owned.as_ref(), Resource::parse("deployments")?);
-/// # Ok::<(), informer_core::ResourceError>(())
+/// # Ok::<(), informer_core::resource::ResourceError>(())
 /// ```
 #[cfg(feature = "alloc")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -502,7 +502,7 @@ crate::readable_errors!(ResourceError);
 /// # Examples
 ///
 /// ```
-/// use informer_core::QueryWriter;
+/// use informer_core::resource::QueryWriter;
 ///
 /// let mut url = String::from("/api/v1/pods");
 /// QueryWriter::new(&mut url)
@@ -522,7 +522,7 @@ impl<'w> QueryWriter<'w> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::QueryWriter;
+    /// use informer_core::resource::QueryWriter;
     ///
     /// let mut query = String::new();
     /// QueryWriter::new(&mut query);
@@ -545,7 +545,7 @@ impl<'w> QueryWriter<'w> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::QueryWriter;
+    /// use informer_core::resource::QueryWriter;
     ///
     /// let mut query = String::new();
     /// QueryWriter::new(&mut query).pair("continue", "x+/=")?;

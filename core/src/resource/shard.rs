@@ -12,7 +12,7 @@ use crate::json::JsonStr;
 /// dropped here, before it is decoded.
 ///
 /// ```
-/// use informer_core::{Resource, Shard, ShardBy};
+/// use informer_core::{Resource, resource::{Shard, ShardBy}};
 ///
 /// let [first, second] = [0, 1].map(|index| Shard::of(ShardBy::Uid, index, 2).expect("0 and 1 are below 2"));
 /// assert_eq!(
@@ -46,7 +46,7 @@ impl Shard {
     /// Names the hashes from `first` to `last`, both included. `None` where there is none between them.
     ///
     /// ```
-    /// use informer_core::{Shard, ShardBy};
+    /// use informer_core::resource::{Shard, ShardBy};
     ///
     /// let all = Shard::new(ShardBy::Uid, 0, u64::MAX).expect("there are some");
     /// assert!(all.to_string().ends_with("'0x10000000000000000')"));
@@ -64,7 +64,7 @@ impl Shard {
     /// have an object in common. `None` where there is no such part.
     ///
     /// ```
-    /// use informer_core::{Shard, ShardBy};
+    /// use informer_core::resource::{Shard, ShardBy};
     ///
     /// let parts: Vec<Shard> = (0..3).filter_map(|index| Shard::of(ShardBy::Uid, index, 3)).collect();
     /// assert_eq!(parts.iter().filter(|part| part.has("any")).count(), 1);

@@ -15,7 +15,7 @@ pub enum DeltaKind {
     Deleted,
     /// A list named the object.
     Replaced,
-    /// A resync replays the object; also what [`DeltaFifo::replace`](crate::DeltaFifo::replace) gives where
+    /// A resync replays the object; also what [`DeltaFifo::replace`](crate::cache::DeltaFifo::replace) gives where
     /// `emit_replaced` is off.
     Sync,
 }
@@ -97,7 +97,7 @@ pub enum Last<T> {
     Unknown,
 }
 
-/// A deletion that nobody saw, as it is handed to [`DeltaFifo::delete_tombstone`](crate::DeltaFifo::delete_tombstone).
+/// A deletion that nobody saw, as it is handed to [`DeltaFifo::delete_tombstone`](crate::cache::DeltaFifo::delete_tombstone).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tombstone<'a, T> {
     /// The key of the object.

@@ -17,7 +17,7 @@ use crate::wire::FrameBuffer;
 /// `X` is the type of its short texts. A runtime that shares keys between threads gives one that is cheap to clone.
 ///
 /// ```
-/// use informer_core::{DeltaFifo, Heap};
+/// use informer_core::{Heap, cache::DeltaFifo};
 ///
 /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
 /// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key);

@@ -17,7 +17,7 @@ use crate::wire::FrameBuffer;
 /// While all are taken, nothing is read.
 ///
 /// ```
-/// use informer_core::{DeltaFifo, Inline};
+/// use informer_core::{Inline, cache::DeltaFifo};
 ///
 /// type Small = Inline<16, 64, 1024>;
 /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");

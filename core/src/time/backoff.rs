@@ -11,7 +11,7 @@ use crate::time::{Instant, Rng};
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::BackoffConfig;
+/// use informer_core::time::BackoffConfig;
 ///
 /// let config = BackoffConfig::default();
 /// assert_eq!(config.initial, Duration::from_millis(800));

@@ -476,7 +476,7 @@ pub enum FrameProblem {
         /// The largest size that is delivered whole.
         limit: usize,
     },
-    /// It is nested more than [`DEPTH_LIMIT`](crate::json::scan::DEPTH_LIMIT) levels deep, what is around it included.
+    /// It is nested more than [`DEPTH_LIMIT`](crate::json::DEPTH_LIMIT) levels deep, what is around it included.
     TooDeep,
     /// It is not UTF-8.
     NotUtf8,

@@ -62,7 +62,7 @@ impl Identity {
     }
 
     /// Returns the type of the event; `None` if there is none, as in a list.
-    pub fn event_type(&self) -> Option<EventType<'_>> {
+    pub(super) fn event_type(&self) -> Option<EventType<'_>> {
         let name = self.part(Part::Type);
         (!name.is_empty()).then(|| EventType::new(name))
     }

@@ -1,16 +1,16 @@
 //! What the API server sends: lists, watch events, object metadata and errors.
 //!
-//! - [`frame`]: finds the items of a list and the events of a watch in a response body.
+//! - `frame`: finds the items of a list and the events of a watch in a response body.
 //! - `identity`: what identifies an object that is too large for a frame.
 //! - `message`: what an answer with an error says.
-//! - [`object`]: identity of one object, type of one event.
-//! - [`status`]: the `Status` kind, and what an error means to a list-watch client.
+//! - `object`: identity of one object, type of one event.
+//! - `status`: the `Status` kind, and what an error means to a list-watch client.
 
-pub mod frame;
+mod frame;
 mod identity;
 mod message;
-pub mod object;
-pub mod status;
+mod object;
+mod status;
 
 pub use frame::{FrameBuffer, FrameProblem, Framer, FramerMode, ListMember, Piece};
 pub use identity::Identity;

@@ -61,7 +61,7 @@ impl<'a> ObjectHead<'a> {
     }
 
     /// Returns whether this is the bookmark that ends the initial events of a watch-list.
-    pub fn is_initial_events_end(&self) -> bool {
+    pub(crate) fn is_initial_events_end(&self) -> bool {
         let annotations = self.annotations.unwrap_or_default();
         let value =
             Members::new(annotations).find(|(name, _)| name.eq_str("k8s.io/initial-events-end"));

@@ -23,8 +23,8 @@ use cortex_m_semihosting::hprintln;
 use embassy_executor::Spawner;
 use heapless::String;
 use informer_embassy::{
-    Inline, Lister, Notification, RawObject, Report, Resource, Resources, Storage, ObjectNotification, config,
-    json,
+    Inline, Lister, Notification, ObjectNotification, RawObject, Report, Resource, Resources,
+    Storage, config, json,
 };
 #[cfg(not(feature = "uart"))]
 use over_ethernet::transport;

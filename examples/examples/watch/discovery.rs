@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use informer_core::{Body, Get, OwnedResource, Resource, Transport};
+use informer_core::{Body, OwnedResource, Resource, Transport, transport::Get};
 use serde::Deserialize;
 
 /// Asks a server for a resource by its plural, singular or short name or its kind, alone or with a group or a version and

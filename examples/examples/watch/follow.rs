@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use informer_core::{Decode, OwnedResource, View};
+use informer_core::{Decode, OwnedResource, decode::View};
 use informer_examples::terminal::written;
 use informer_tokio::Informer;
 use informer_tokio::controller::StopSignal;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use informer_core::wire::ErrorClass;
-use informer_core::{FailureKind, Phase};
+use informer_core::{report::Phase, transport::FailureKind};
 use informer_tokio::health::{Level, Problem, Report};
 
 /// A report.

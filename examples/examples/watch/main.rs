@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use cluster::{Choice, Cluster};
-use informer_core::{OwnedResource, ResourceError};
+use informer_core::{OwnedResource, resource::ResourceError};
 use informer_examples::terminal;
 use informer_tokio::controller::StopSignal;
 use informer_tokio::{Packed, Raw};
@@ -125,7 +125,7 @@ enum Output {
 }
 
 fn parse_selector(text: &str) -> Result<String, String> {
-    informer_core::Selector::parse(text)
+    informer_core::selector::Selector::parse(text)
         .map(|_| text.to_owned())
         .map_err(|error| error.to_string())
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use informer_core::View;
+use informer_core::decode::View;
 use informer_examples::terminal::Style;
 use informer_tokio::health::{Health, Level};
 use informer_tokio::{Entry, Event, Informer};

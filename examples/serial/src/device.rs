@@ -9,7 +9,10 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use embedded_io_async::{Error as _, ErrorKind, Read, Write};
-use informer_core::{Body, FailureKind, Get, Head, Instant, Timer, Transport, TransportError};
+use informer_core::{
+    Body, Head, Instant, Timer, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 
 use crate::frame::{Decoder, encode};
 use crate::message::{Header, Kind, LONGEST_REQUEST, OVERHEAD, ask, parse_failed, parse_head};

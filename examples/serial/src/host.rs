@@ -7,7 +7,10 @@ use std::io;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use informer_core::{FailureKind, Get, Head};
+use informer_core::{
+    Head,
+    transport::{FailureKind, Get},
+};
 
 /// How many bytes stand before what is the message's own.
 pub const HEADER: usize = 9;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use embedded_io_async::ErrorKind;
-use informer_core::{FailureKind, TransportError};
+use informer_core::transport::{FailureKind, TransportError};
 
 /// Why a request failed below HTTP's own status.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use core::fmt::{self, Write as _};
 use core::ops::Range;
 
 use embedded_io_async::Error as _;
-use informer_core::{Body, Get, Head, Transport};
+use informer_core::{Body, Head, Transport, transport::Get};
 
 use self::body::{Framing, Piece};
 pub use self::error::{HttpError, HttpProblem};

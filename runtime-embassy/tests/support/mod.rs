@@ -15,7 +15,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use embedded_io_async::{ErrorKind, ErrorType, Read, Write};
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_embassy::Link;
 
 type Sending<T> =

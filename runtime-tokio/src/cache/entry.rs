@@ -7,7 +7,11 @@ use std::sync::Arc;
 use informer_core::json::JsonStr;
 use informer_core::storage::Text;
 use informer_core::{
-    Cached, Heap, Labels, Object, RawJson, ResourceVersion, Typed, Uid, View, json, split_key,
+    Heap, Object, ResourceVersion, Uid,
+    decode::{RawJson, Typed, View},
+    json,
+    object::{Cached, split_key},
+    selector::Labels,
 };
 
 /// The storage of a cache on tokio: keys are shared with the entries that users hold.

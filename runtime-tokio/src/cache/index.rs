@@ -4,7 +4,10 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-use informer_core::{Phase, Problem, Report};
+use informer_core::{
+    Report,
+    report::{Phase, Problem},
+};
 
 /// Gives an object's values in an index.
 pub(crate) type IndexFn<V> = Arc<dyn Fn(&V, &mut dyn FnMut(&str)) + Send + Sync>;

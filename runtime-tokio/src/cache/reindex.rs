@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informer_core::{IndexError, Report};
+use informer_core::{Report, cache::IndexError};
 
 use super::entry::{Key, Shared as Object};
 use super::index::{Index, IndexFn};

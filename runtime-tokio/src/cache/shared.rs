@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informer_core::{
-    Activity, Cache, CacheConfig, Event, Level, ListenerConfig, ListenerId, Listeners,
-    OwnedResource, Phase, Problem, Report, ResourceVersion,
+    Cache, Listeners, OwnedResource, Report, ResourceVersion,
+    cache::CacheConfig,
+    drive::Activity,
+    listeners::{Event, ListenerConfig, ListenerId},
+    report::{Level, Phase, Problem},
 };
 use tokio::sync::watch;
 use tokio::time::Instant;

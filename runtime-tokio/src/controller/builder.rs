@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::RateLimit;
+use informer_core::queue::RateLimit;
 use tokio::sync::watch;
 
 use super::handle::{ControllerHandle, Counts, Stop};
@@ -172,7 +172,7 @@ impl Controller {
     /// ```
     /// # use core::time::Duration;
     /// # fn example(controller: informer_tokio::controller::Controller) {
-    /// controller.limit(informer_core::Exponential::new(Duration::from_secs(1), Duration::from_secs(60)));
+    /// controller.limit(informer_core::queue::Exponential::new(Duration::from_secs(1), Duration::from_secs(60)));
     /// # }
     /// ```
     pub fn limit(mut self, limit: impl RateLimit<Key> + Send + 'static) -> Self {
@@ -193,7 +193,7 @@ impl Controller {
     ///
     /// ```
     /// # fn example(controller: informer_tokio::controller::Controller) {
-    /// controller.only(|key| informer_core::rendezvous(key.as_str(), ["a", "b", "c"]) == Some("a"));
+    /// controller.only(|key| informer_core::election::rendezvous(key.as_str(), ["a", "b", "c"]) == Some("a"));
     /// # }
     /// ```
     pub fn only(mut self, keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {

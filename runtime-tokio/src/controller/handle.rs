@@ -4,7 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use informer_core::QueueMetrics;
+use informer_core::queue::QueueMetrics;
 use tokio::sync::watch;
 
 use super::only::Only;

@@ -1,7 +1,7 @@
 //! Figures of a controller for the `metrics` facade. Without the feature nothing is kept.
 
 #[cfg(feature = "metrics")]
-use informer_core::QueueMetrics;
+use informer_core::queue::QueueMetrics;
 
 use super::handle::ControllerMetrics;
 
@@ -137,5 +137,5 @@ impl Figures {
 
     pub(crate) fn show(&self, _metrics: impl FnOnce() -> ControllerMetrics) {}
 
-    pub(crate) fn queue(&self, _metrics: impl FnOnce() -> informer_core::QueueMetrics) {}
+    pub(crate) fn queue(&self, _metrics: impl FnOnce() -> informer_core::queue::QueueMetrics) {}
 }

@@ -1,7 +1,10 @@
 //! Who owns an object: the reference that says which controller made it.
 
 use informer_core::json::{Elements, as_str, value_at};
-use informer_core::{Metadata, RawJson, Resource, Typed, View};
+use informer_core::{
+    Resource,
+    decode::{Metadata, RawJson, Typed, View},
+};
 
 use crate::cache::entry::{Entry, Key};
 

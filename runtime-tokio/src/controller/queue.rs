@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{
-    Exponential, MaxOf, QueueMetrics, RateLimit, Timer, TokenBucket, Turn, Waiter, Waiters,
+    Timer,
+    queue::{Exponential, MaxOf, QueueMetrics, RateLimit, TokenBucket, Turn, Waiter, Waiters},
 };
 use tokio::sync::Notify;
 
 use crate::timer::TokioTimer;
 
-/// What has to be done, for any number of workers: [`informer_core::WorkQueue`] on tokio's time. Clones are the same
+/// What has to be done, for any number of workers: [`informer_core::queue::WorkQueue`] on tokio's time. Clones are the same
 /// queue.
 ///
 /// ```
@@ -60,7 +61,7 @@ struct Shared<K> {
 }
 
 struct State<K> {
-    queue: informer_core::WorkQueue<K, Limit<K>>,
+    queue: informer_core::queue::WorkQueue<K, Limit<K>>,
     waiters: Waiters,
     /// Of the waiters that sleep.
     wakers: BTreeMap<Waiter, Waker>,
@@ -84,7 +85,7 @@ impl<K> RateLimit<K> for Limit<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
-    /// Makes a queue with client-go's rate limit for controllers, see [`informer_core::WorkQueue::new`].
+    /// Makes a queue with client-go's rate limit for controllers, see [`informer_core::queue::WorkQueue::new`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -96,7 +97,7 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     /// Makes a queue with another rate limit.
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
-        let queue = informer_core::WorkQueue::with_limit(Limit(Box::new(limit)));
+        let queue = informer_core::queue::WorkQueue::with_limit(Limit(Box::new(limit)));
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
@@ -134,7 +135,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.add_with_priority(key, 0);
     }
 
-    /// Adds a key that goes before all of lower priority, which do not starve: see [`informer_core::WorkQueue`].
+    /// Adds a key that goes before all of lower priority, which do not starve: see [`informer_core::queue::WorkQueue`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -303,7 +304,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.lock().queue.is_empty()
     }
 
-    fn change(&self, change: impl FnOnce(&mut informer_core::WorkQueue<K, Limit<K>>)) {
+    fn change(&self, change: impl FnOnce(&mut informer_core::queue::WorkQueue<K, Limit<K>>)) {
         let mut state = self.lock();
         change(&mut state.queue);
         self.wake(state);

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use informer_core::OneLine;
+use informer_core::report::OneLine;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};

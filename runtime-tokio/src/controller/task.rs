@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informer_core::ExpectedState;
+use informer_core::object::ExpectedState;
 
 use crate::cache::entry::Key;
 use crate::health::error::Ended;

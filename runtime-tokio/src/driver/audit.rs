@@ -4,9 +4,12 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use informer_core::{
-    Audit, AuditConfig, AuditEntry, AuditStep, Command, Frame, Instant, Meta, Phase, Problem,
-    RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Timer as _, Transport,
-    Verdict, drive,
+    Frame, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
+    Timer as _, Transport,
+    audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict},
+    drive,
+    drive::Command,
+    report::{Phase, Problem},
 };
 use tokio::sync::mpsc;
 

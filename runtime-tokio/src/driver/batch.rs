@@ -1,8 +1,10 @@
 //! What came, on its way into the cache: gathered by the driver, decoded there or on a pool, applied in order.
 
 use informer_core::{
-    Change, Decode, ObjectFrame, Phase, Problem, RawObject, Report, Step, decode_object,
-    decode_raw, restore_raw,
+    Decode, RawObject, Report, Step,
+    cache::{decode_object, decode_raw, restore_raw},
+    reflector::{Change, ObjectFrame},
+    report::{Phase, Problem},
 };
 
 use crate::cache::entry::{Shared as Object, Store};

@@ -3,7 +3,9 @@
 use core::fmt;
 
 use informer_core::{
-    Accept, Body, Decode, FailureKind, Get, Head, RawObject, Transport, TransportError,
+    Body, Decode, Head, RawObject, Transport,
+    decode::Accept,
+    transport::{FailureKind, Get, TransportError},
 };
 
 use crate::cache::panics::{Panic, catch, catch_async, message};

@@ -10,7 +10,10 @@ use std::time::SystemTime;
 use informer_core::journal::{
     FileError, FileJournal, Identity, Loaded, LogError, Lost, Reached, Record, Retry,
 };
-use informer_core::{Phase, Problem, Report, Resource, Timer as _};
+use informer_core::{
+    Report, Resource, Timer as _,
+    report::{Phase, Problem},
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 

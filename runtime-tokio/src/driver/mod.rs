@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{
-    AuditConfig, Decode, Level, Phase, Problem, Reflector, ReflectorConfig, Report, Transport,
+    Decode, Reflector, ReflectorConfig, Report, Transport,
+    audit::AuditConfig,
     drive,
+    report::{Level, Phase, Problem},
 };
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};

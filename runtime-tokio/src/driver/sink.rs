@@ -8,8 +8,10 @@ use informer_core::journal::{
     FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record, Recorder, Recording,
 };
 use informer_core::{
-    Activity, Change, Command, Decode, Frame, Instant, ObjectFrame, Phase, Problem, Report,
-    ResourceVersion, Sink, Step,
+    Decode, Frame, Instant, Report, ResourceVersion, Sink, Step,
+    drive::{Activity, Command},
+    reflector::{Change, ObjectFrame},
+    report::{Phase, Problem},
 };
 
 use tokio::sync::mpsc;

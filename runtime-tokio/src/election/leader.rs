@@ -5,8 +5,8 @@ use core::future::Future;
 use core::time::Duration;
 
 use informer_core::{
-    ElectionConfig, ElectionError, ElectionStep, Elector, Instant, LeaseRecord, RequestId, Timer,
-    Written,
+    Instant, RequestId, Timer,
+    election::{ElectionConfig, ElectionError, ElectionStep, Elector, LeaseRecord, Written},
 };
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use crate::timer::TokioTimer;
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use informer_core::{LeaseRecord, Written};
+/// use informer_core::election::{LeaseRecord, Written};
 /// use informer_tokio::election::LeaseClient;
 ///
 /// /// A Lease in memory, for a program that is alone.

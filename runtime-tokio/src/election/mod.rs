@@ -5,7 +5,8 @@ mod replica;
 
 pub use {
     informer_core::{
-        ElectionConfig, ElectionError, LeaseRecord, Shard, ShardBy, Written, rendezvous,
+        election::{ElectionConfig, ElectionError, LeaseRecord, Written, rendezvous},
+        resource::{Shard, ShardBy},
     },
     leader::{Election, Leadership, LeaseClient},
     replica::{MembersClient, Replica, ReplicaWork},

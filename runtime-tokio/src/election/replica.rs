@@ -3,7 +3,10 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{ElectionConfig, ElectionError, Instant, LeaseRecord, Members, Timer as _};
+use informer_core::{
+    Instant, Timer as _,
+    election::{ElectionConfig, ElectionError, LeaseRecord, Members},
+};
 use tokio::sync::watch;
 
 use super::leader::{Election, Leadership, LeaseClient, within};

@@ -4,7 +4,9 @@ use core::any::TypeId;
 use core::fmt;
 use std::sync::Arc;
 
-use informer_core::{Decode, Json, Meta, OwnedResource, Raw, Resource, ResourceError, Typed};
+use informer_core::{
+    Decode, Json, Meta, OwnedResource, Raw, Resource, decode::Typed, resource::ResourceError,
+};
 
 use super::informers::Factory;
 use super::table::{Slot, SlotKey};
@@ -39,7 +41,7 @@ impl Factory {
     ///
     /// ```
     /// # use informer_tokio::factory::Factory;
-    /// # fn example(factory: Factory) -> Result<(), informer_core::ResourceError> {
+    /// # fn example(factory: Factory) -> Result<(), informer_core::resource::ResourceError> {
     /// let widgets = factory.raw("widgets.v1.example.com")?.get();
     /// # Ok(())
     /// # }

@@ -3,7 +3,10 @@
 use core::fmt;
 
 use async_trait::async_trait;
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 
 /// A transport as an object: what [`Transport`] asks for, in a form that fits behind a pointer.
 ///
@@ -245,7 +248,7 @@ pub(crate) mod erase {
     use core::pin::Pin;
 
     use async_trait::async_trait;
-    use informer_core::{Body, Get, Head, Transport};
+    use informer_core::{Body, Head, Transport, transport::Get};
 
     use super::{BoxTransport, DynBody, DynTransport, Lost};
 

@@ -1,6 +1,6 @@
 //! Events: what a handler or a subscription is notified of.
 
-use informer_core::Event as CoreEvent;
+use informer_core::listeners::Event as CoreEvent;
 
 use crate::cache::entry::{Entry, Key, Shared};
 

@@ -3,7 +3,11 @@
 use core::fmt;
 use std::sync::Arc;
 
-use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId, Phase, Problem, Report};
+use informer_core::{
+    Report,
+    listeners::{Event as CoreEvent, ListenerConfig, ListenerId},
+    report::{Phase, Problem},
+};
 use tokio::sync::watch;
 
 use super::event::Event;

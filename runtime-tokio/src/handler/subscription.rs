@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_core::Stream;
-use informer_core::{Event as CoreEvent, ListenerConfig, ListenerId};
+use informer_core::listeners::{Event as CoreEvent, ListenerConfig, ListenerId};
 
 use super::event::Event;
 use super::filter::Gate;

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use informer_core::{Phase, Resource};
+use informer_core::{Resource, report::Phase};
 
 /// Gives the advice that fits a failure; `message` is its whole text.
 pub(crate) fn advice(

@@ -6,6 +6,9 @@ mod snapshot;
 pub(crate) mod source;
 
 pub use {
-    informer_core::{DriftKind, Level, Phase, Problem, Report},
+    informer_core::{
+        Report,
+        report::{DriftKind, Level, Phase, Problem},
+    },
     snapshot::{HandlerHealth, Health, Lag, SourceHealth, State, Trouble},
 };

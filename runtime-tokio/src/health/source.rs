@@ -3,7 +3,11 @@
 use core::time::Duration;
 use std::time::SystemTime;
 
-use informer_core::{Activity, Level, OwnedResource, Phase, Report};
+use informer_core::{
+    OwnedResource, Report,
+    drive::Activity,
+    report::{Level, Phase},
+};
 use tokio::time::Instant;
 
 use super::advice;

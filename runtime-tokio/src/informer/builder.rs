@@ -6,8 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    AuditConfig, CacheConfig, Decode, Json, Meta, OwnedResource, ReflectorConfig, Report, Resource,
-    Shard, Transport, Typed,
+    Decode, Json, Meta, OwnedResource, ReflectorConfig, Report, Resource, Transport,
+    audit::AuditConfig, cache::CacheConfig, decode::Typed, resource::Shard,
 };
 use tokio::sync::mpsc;
 
@@ -25,7 +25,7 @@ use crate::informer::Kind;
 /// ```
 /// use core::time::Duration;
 /// use informer_tokio::{Informer, Raw, Resource};
-/// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::ResourceError> {
+/// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::resource::ResourceError> {
 /// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw)
 ///     .namespace("prod")
 ///     .labels("app=web")
@@ -78,7 +78,7 @@ impl Default for Settings {
 macro_rules! settings_methods {
     () => {
         /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
-        pub const fn initial(mut self, initial: ::informer_core::Initial) -> Self {
+        pub const fn initial(mut self, initial: ::informer_core::reflector::Initial) -> Self {
             self.settings.config.initial = initial;
             self
         }
@@ -102,7 +102,7 @@ macro_rules! settings_methods {
         }
 
         /// Sets how the delays between attempts grow.
-        pub const fn backoff(mut self, backoff: ::informer_core::BackoffConfig) -> Self {
+        pub const fn backoff(mut self, backoff: ::informer_core::time::BackoffConfig) -> Self {
             self.settings.config.backoff = backoff;
             self
         }
@@ -222,7 +222,7 @@ impl<T, D: Decode> Builder<T, D> {
 
     /// Has it list and watch in parts (KEP-5866) that are sources of one cache, each with requests of its own: one part is
     /// listed again where its watch breaks, and not everything. They should be disjoint and complete, as those of
-    /// [`Shard::of`](informer_core::Shard::of) are; what is in none of them is not seen. It is synced when all of them
+    /// [`Shard::of`](informer_core::resource::Shard::of) are; what is in none of them is not seen. It is synced when all of them
     /// are.
     ///
     /// It is of use where the server knows of parts. From one that does not each source gets everything, and keeps what
@@ -235,7 +235,7 @@ impl<T, D: Decode> Builder<T, D> {
     /// # use informer_tokio::Raw;
     /// # use informer_tokio::informer::Builder;
     /// # use informer_tokio::transport::BoxTransport;
-    /// use informer_core::{Shard, ShardBy};
+    /// use informer_core::resource::{Shard, ShardBy};
     /// # fn example(builder: Builder<BoxTransport, Raw>) {
     /// builder.shards((0..4).filter_map(|index| Shard::of(ShardBy::Uid, index, 4)));
     /// # }
@@ -352,7 +352,7 @@ impl<T, D: Decode> Builder<T, D> {
         name: &str,
         values: impl Fn(&D::Value, &mut dyn FnMut(&str)) + Send + Sync + 'static,
     ) -> Self {
-        let taken = name == informer_core::NAMESPACE_INDEX
+        let taken = name == informer_core::cache::NAMESPACE_INDEX
             || self.indexes.iter().any(|(other, _)| other == name);
         assert!(
             !taken,

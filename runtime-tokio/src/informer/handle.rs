@@ -4,7 +4,9 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::{ExpectedState, IndexError, ListenerConfig, ResourceVersion};
+use informer_core::{
+    ResourceVersion, cache::IndexError, listeners::ListenerConfig, object::ExpectedState,
+};
 use tokio::sync::mpsc;
 
 use crate::cache::entry::{Entry, Key};
@@ -216,7 +218,7 @@ impl<V> Informer<V> {
         expected: impl Into<ExpectedState<Key>>,
     ) -> Result<(), Ended> {
         let expected = expected.into();
-        let namespace = informer_core::split_key(key).0;
+        let namespace = informer_core::object::split_key(key).0;
         let counts = self.inner.each_source(|_, source| {
             let of = source.resource.as_ref().namespace.unwrap_or_default();
             of.is_empty() || of == namespace

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use informer_core::{IndexError, LabelSelector, View};
+use informer_core::{cache::IndexError, decode::View, selector::LabelSelector};
 
 use crate::cache::entry::{Entry, labels_of};
 use crate::cache::shared::Inner;
@@ -61,7 +61,7 @@ impl<V> Lister<V> {
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Entry<V>> {
         // The index by namespace is always there.
-        self.by_index(informer_core::NAMESPACE_INDEX, namespace)
+        self.by_index(informer_core::cache::NAMESPACE_INDEX, namespace)
             .unwrap_or_default()
     }
 
@@ -137,7 +137,7 @@ fn matching<V: View>(mut entries: Vec<Entry<V>>, selector: &LabelSelector) -> Ve
 
 struct ValueLabels<'a, V>(&'a V);
 
-impl<V: View> informer_core::Labels for ValueLabels<'_, V> {
+impl<V: View> informer_core::selector::Labels for ValueLabels<'_, V> {
     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
         labels_of(self.0, key, f);
     }

@@ -11,8 +11,13 @@ pub use {
     crate::health::error::{Ended, Missing, NotSynced, StillUnsynced},
     builder::Builder,
     informer_core::{
-        AuditConfig, BackoffConfig, ExpectedState, IndexError, Initial, NAMESPACE_INDEX,
-        OwnedResource, ResourceError,
+        OwnedResource,
+        audit::AuditConfig,
+        cache::{IndexError, NAMESPACE_INDEX},
+        object::ExpectedState,
+        reflector::Initial,
+        resource::ResourceError,
+        time::BackoffConfig,
     },
     wait::{HasSynced, wait_for_sync},
 };

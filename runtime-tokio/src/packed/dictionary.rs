@@ -7,7 +7,7 @@
 
 use core::ffi::c_uint;
 
-use informer_core::packing::Samples;
+use informer_core::decode::packing::Samples;
 use zstd::zstd_safe::{self, CCtx, CDict, zstd_sys};
 
 /// The size of a dictionary's content. One of twice the size packs no better, and more slowly.
@@ -185,7 +185,7 @@ fn trial(dictionary: &[u8], samples: &Samples, level: i32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use informer_core::packing::Training;
+    use informer_core::decode::packing::Training;
 
     use super::*;
 

@@ -6,8 +6,13 @@ mod dictionary;
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use informer_core::packing::{Samples, Training};
-use informer_core::{Decode, Prune, RawJson, RawObject, View, json};
+use informer_core::decode::packing::{Samples, Training};
+use informer_core::{
+    Decode, RawObject,
+    decode::{RawJson, View},
+    json,
+    json::Prune,
+};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::packed::codecs::Codecs;

@@ -2,7 +2,7 @@
 
 use core::future::pending;
 
-use informer_core::{FailureKind, TransportError};
+use informer_core::transport::{FailureKind, TransportError};
 use informer_tokio::informer::Initial;
 use informer_tokio::transport::{Body, Get, Head, Transport};
 use informer_tokio::{Event, Informer, Raw, Resource};

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decode, Exponential};
+use informer_core::{Decode, queue::Exponential};
 use informer_mock::{DeleteAnswer, FakeServer, Fault, Mock, TokioClock, Verb, Write, json};
 use informer_tokio::controller::{
     Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::FutureExt as _;
-use informer_core::{Accept, Resource};
+use informer_core::{Resource, decode::Accept};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::decode::{Decode, RawObject};
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use informer_core::{FailureKind, RawObject};
+use informer_core::{RawObject, transport::FailureKind};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, json};
 use informer_tokio::decode::{Decode, Prune, View};
 use informer_tokio::informer::Builder;

@@ -4,7 +4,10 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Exponential, Instant, RateLimit};
+use informer_core::{
+    Instant,
+    queue::{Exponential, RateLimit},
+};
 use informer_tokio::queue::WorkQueue;
 use tokio::time::{Instant as Time, advance, sleep, timeout};
 

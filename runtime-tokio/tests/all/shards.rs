@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use informer_core::{Shard, ShardBy};
+use informer_core::resource::{Shard, ShardBy};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::informer::{AuditConfig, Initial};
 use informer_tokio::{Informer, Raw, RawJson, Resource};

@@ -11,8 +11,10 @@ use core::panic::PanicInfo;
 
 use cortex_m_rt::entry;
 use informer_core::{
-    DeltaFifo, End, Head, Indexer, Informer, Inline, Instant, Keyed, Notification, Output,
-    RawObject, ReflectorConfig, Resource,
+    End, Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig,
+    Resource,
+    cache::{DeltaFifo, Indexer},
+    object::Keyed,
 };
 
 /// At most 8 objects, keys of 64 bytes, objects of 1 KiB as they come.

@@ -4,7 +4,10 @@ use core::fmt::{self, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use informer_core::{
-    DeltaFifo, DeltaKind, Heap, Indexer, Inline, Keyed, KnownObjects, Payload, Storage, Tombstone,
+    Heap, Inline, Storage,
+    cache::{DeltaFifo, Indexer, KnownObjects},
+    object::Keyed,
+    storage::{DeltaKind, Payload, Tombstone},
 };
 
 const KEYS: [&str; 6] = ["a/x", "a/y", "b/x", "b/y", "c", "d"];
@@ -204,7 +207,7 @@ impl Both<Heap> {
     fn agrees_with(&self, model: &Model) {
         assert_eq!(self.order(), model.queue);
         for (key, deltas) in &model.items {
-            let shown = |delta: &informer_core::Delta<Pod>| {
+            let shown = |delta: &informer_core::storage::Delta<Pod>| {
                 let n = match &delta.payload {
                     Payload::Object(pod) => Some(pod.n),
                     Payload::Stored | Payload::Tombstone(_) => None,

@@ -6,8 +6,8 @@ use core::time::Duration;
 use informer_core::storage::Storage;
 use informer_core::wire::{FrameBuffer, Framer, FramerMode, ObjectHead, Piece, WatchEvent};
 use informer_core::{
-    End, Failure, FailureKind, Frame, Head, Heap, Inline, Instant, Output, Reflector,
-    ReflectorConfig, Resource,
+    End, Failure, Frame, Head, Heap, Inline, Instant, Output, Reflector, ReflectorConfig, Resource,
+    transport::FailureKind,
 };
 
 use super::{pieces, sizes};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
 use informer_core::{
-    End, Failure, Heap, Informer, Initial, Instant, Notification, Object, Output, Raw, RawJson,
-    ReflectorConfig, RequestId, Resource, Verb,
+    End, Failure, Heap, Informer, Instant, Notification, Object, Output, Raw, ReflectorConfig,
+    RequestId, Resource,
+    decode::RawJson,
+    reflector::{Initial, Verb},
 };
 use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, ResponseId, json};
 

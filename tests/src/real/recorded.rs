@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use informer_core::{Get, Head, Transport};
+use informer_core::{Head, Transport, transport::Get};
 
 /// A request, and how it was answered.
 #[derive(Clone, Debug)]

@@ -3,8 +3,9 @@
 use core::fmt::Write as _;
 
 use informer_core::{
-    Audit, AuditEntry, End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject,
-    Reflector, ReflectorConfig, ResourceVersion, Uid,
+    End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject, Reflector, ReflectorConfig,
+    ResourceVersion, Uid,
+    audit::{Audit, AuditEntry},
 };
 use informer_mock::{Chunk, HeadPoll};
 

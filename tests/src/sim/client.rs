@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use informer_core::{End, Listeners, RequestId, Verb};
+use informer_core::{End, Listeners, RequestId, reflector::Verb};
 use informer_mock::{HeadPoll, Instant};
 
 pub use handlers::{Handler, Heard, Key};

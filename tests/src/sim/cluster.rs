@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use informer_core::FailureKind;
+use informer_core::transport::FailureKind;
 use informer_mock::{
     Backend, Chunk, Config, FakeServer, Fault, HeadPoll, Instant, ResponseId, json,
 };

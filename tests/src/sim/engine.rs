@@ -6,10 +6,12 @@ use informer_core::journal::Recording;
 use informer_core::json::{as_str, as_u64, value_at};
 use informer_core::storage::Postings;
 use informer_core::{
-    Cache, CacheConfig, End, Frame, Head, Heap, IndexValues, Informer, Initial, Inline, Instant,
-    Notification, Object, Output, OwnedResource, Phase, Problem, RawObject, Reflector,
-    ReflectorConfig, Report, RequestId, Resource, ResourceVersion, Step, Storage, Verb,
-    decode_object, take_frame,
+    Cache, End, Frame, Head, Heap, Informer, Inline, Instant, Notification, Object, Output,
+    OwnedResource, RawObject, Reflector, ReflectorConfig, Report, RequestId, Resource,
+    ResourceVersion, Step, Storage,
+    cache::{CacheConfig, IndexValues, decode_object, take_frame},
+    reflector::{Initial, Verb},
+    report::{Phase, Problem},
 };
 
 use super::cluster::State;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use informer_core::{Shard, ShardBy};
+use informer_core::resource::{Shard, ShardBy};
 
 use super::cluster::{Poison, State};
 use super::entropy::Entropy;

@@ -2,7 +2,7 @@
 //!
 //! It shares no code with the engine. It is slower, keeps whole answers, and reads them by serde_json.
 
-use informer_core::Verb;
+use informer_core::reflector::Verb;
 use serde_json::{Deserializer, Value};
 
 use super::plan::{KEY_NAMES, KEYS};

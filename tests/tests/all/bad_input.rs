@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{BackoffConfig, Initial};
+use informer_core::{reflector::Initial, time::BackoffConfig};
 use informer_hyper::HyperTransport;
 use informer_mock::{Body as _, FakeServer, Fault, Get, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{
-    Cache, CacheConfig, Change, Heap, Notification, Object, RawObject, Resource, ResourceVersion,
-    Step, Uid,
+    Cache, Heap, Notification, Object, RawObject, Resource, ResourceVersion, Step, Uid,
+    cache::CacheConfig, reflector::Change,
 };
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};

@@ -5,7 +5,11 @@ use core::time::Duration;
 use std::path::Path;
 
 use informer_core::journal::FileMedium;
-use informer_core::{FieldSelector, KeyError, LabelSelector, Resource};
+use informer_core::{
+    Resource,
+    object::KeyError,
+    selector::{FieldSelector, LabelSelector},
+};
 use informer_hyper::HyperTransport;
 use informer_mock::{FakeServer, Mock, ScriptedServer, TokioClock, json};
 use informer_tokio::informer::wait_for_sync;

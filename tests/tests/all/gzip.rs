@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use informer_core::{Initial, Resource};
+use informer_core::{Resource, reflector::Initial};
 use informer_hyper::HyperTransport;
 use informer_mock::{Config, FakeServer, Fault, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};
@@ -46,7 +46,7 @@ async fn compressed_bodies_bring_what_plain_ones_do() {
         let url = format!("http://{}", serving.local_addr());
         tokio::spawn(serving.run());
         let transport = HyperTransport::builder(&url).gzip(true).build().unwrap();
-        let mut backoff = informer_core::BackoffConfig::default();
+        let mut backoff = informer_core::time::BackoffConfig::default();
         // Time is real here, and there is nothing to be learnt from waiting.
         backoff.initial = Duration::from_millis(1);
         let (pods, driver) = Informer::builder(transport, PODS, Raw)

@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Change, Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
+use informer_core::{
+    Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource, reflector::Change,
+};
 use informer_mock::{
     Backend, Config, FakeServer, Fault, Gone, Mock, MockTransport, RequestLog, ScriptedServer,
     TokioClock, Verb, json,

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Initial, Resource};
+use informer_core::{Resource, reflector::Initial};
 use informer_mock::{
     FailureKind, FakeServer, Fault, Mock, MockTransport, ScriptedServer, TokioClock, Verb, json,
 };

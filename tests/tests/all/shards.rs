@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use informer_core::{Initial, Resource, Shard, ShardBy};
+use informer_core::{
+    Resource,
+    reflector::Initial,
+    resource::{Shard, ShardBy},
+};
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::informer::Driver;
 use informer_tokio::{Informer, Raw, RawJson};

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Initial, RawObject, Resource};
+use informer_core::{RawObject, Resource, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
 use informer_tokio::decode::View;
 use informer_tokio::handler::{EventHandler, HandlerHandle, HandlerOptions};

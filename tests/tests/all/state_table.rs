@@ -10,8 +10,8 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use informer_core::{
-    BackoffConfig, End, Failure, FailureKind, Frame, Head, Heap, Initial, Instant, Output,
-    Reflector, ReflectorConfig, RequestId, Resource,
+    End, Failure, Frame, Head, Heap, Instant, Output, Reflector, ReflectorConfig, RequestId,
+    Resource, reflector::Initial, time::BackoffConfig, transport::FailureKind,
 };
 
 type Machine = Reflector<Resource<'static>, Heap>;

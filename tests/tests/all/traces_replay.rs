@@ -9,7 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use informer_core::storage::BoxedIndexFn;
-use informer_core::{DeltaFifo, DeltaKind, Heap, Indexer, Keyed, KnownObjects, Tombstone};
+use informer_core::{
+    Heap,
+    cache::{DeltaFifo, Indexer, KnownObjects},
+    object::Keyed,
+    storage::{DeltaKind, Tombstone},
+};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Many watches on few connections.
 
-use informer_core::{Body as _, Get, Transport as _};
+use informer_core::{Body as _, Transport as _, transport::Get};
 use informer_tests::proxy::FaultProxy;
 use informer_tests::real::{Outcome, Subject, ensure};
 use informer_tests::say;

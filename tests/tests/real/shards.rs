@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use http::Method;
-use informer_core::{Shard, ShardBy};
+use informer_core::resource::{Shard, ShardBy};
 use informer_tests::real::{Cluster, Outcome, Protocol, Table, ensure, until};
 use informer_tokio::informer::Initial;
 use informer_tokio::{Entry, Informer, Raw, RawJson};

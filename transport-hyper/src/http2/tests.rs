@@ -5,7 +5,7 @@ use super::*;
 use std::task::Wake;
 
 use h2::server::SendResponse;
-use informer_core::{FailureKind, TransportError};
+use informer_core::transport::{FailureKind, TransportError};
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use crate::support::{Server, answered, is_reused, read, read_abandoning, whole, write_in_steps};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 

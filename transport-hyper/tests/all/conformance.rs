@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use informer_core::{Body, Get, Transport};
+use informer_core::{Body, Transport, transport::Get};
 use informer_hyper::HyperTransport;
 use informer_mock::conformance::{self, Server, TestServer};
 use informer_mock::{MockTransport, TokioClock, serve};

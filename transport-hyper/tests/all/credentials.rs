@@ -10,7 +10,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::support::{Peer, Server, read, tls};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::{
     Credential, CredentialError, CredentialFuture, CredentialSource, HyperTransport,
 };

@@ -7,7 +7,10 @@ use crate::support::{
     Server, answer, answered, is_reused, read, read_abandoning, whole, write_in_steps,
 };
 use flate2::{Compress, Compression, Crc, FlushCompress};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::HyperBody;
 use tokio::time::timeout;
 

@@ -12,7 +12,10 @@ use crate::support::{Server, read};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::{HyperBody, HyperTransport};
 use tokio::sync::{mpsc, oneshot};
 

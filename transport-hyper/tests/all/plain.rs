@@ -4,7 +4,10 @@
 use core::time::Duration;
 
 use crate::support::{Server, answered, is_reused, read, settle, whole};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::HyperTransport;
 
 fn is_send<T: Send>(_: &T) {}

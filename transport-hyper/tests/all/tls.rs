@@ -7,7 +7,10 @@
 
 use crate::support::tls::{Ca, accept, for_name};
 use crate::support::{Peer, Server, is_reused, read};
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::{HyperBuilder, HyperError, HyperTransport};
 use rcgen::{CertificateParams, date_time_ymd};
 use rustls::ServerConfig;

@@ -12,7 +12,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{Empty, Full, StreamBody};
 use hyper::body::Frame;
-use informer_core::{Body, FailureKind, Get, Transport, TransportError};
+use informer_core::{
+    Body, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_hyper::TowerTransport;
 use tower::service_fn;
 

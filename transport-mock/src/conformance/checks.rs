@@ -9,7 +9,10 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use serde_json::{Value, json};
 
 use super::{Check, Outcome, TestServer};

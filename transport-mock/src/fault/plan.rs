@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use informer_core::FailureKind;
+use informer_core::transport::FailureKind;
 
 use super::Fault;
 use crate::log::RequestRecord;

@@ -265,7 +265,7 @@ async fn answer<B: Backend>(
 async fn large<B: Backend>(
     exchange: &mut Exchange<B, TokioClock>,
     pieces: &mut Vec<Vec<u8>>,
-) -> Result<bool, informer_core::FailureKind> {
+) -> Result<bool, informer_core::transport::FailureKind> {
     let mut length = 0;
     while length <= gzip::LARGE {
         let Some(bytes) = exchange.raw_chunk().await? else {

@@ -64,7 +64,7 @@ impl Backend for FakeServer {
         self.next_response += 1;
 
         let (head, source) = if self.replica().down {
-            effects.fail = Some(informer_core::FailureKind::Refused);
+            effects.fail = Some(informer_core::transport::FailureKind::Refused);
             effects.silent = false;
             (ResponseHead::new(0), Source::Whole(Vec::new()))
         } else if let Some(answer) = effects.answer.take() {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use informer_core::{FailureKind, Instant};
+use informer_core::{Instant, transport::FailureKind};
 
 use super::list::ListBody;
 use super::watch::WatchBody;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use informer_core::FailureKind;
+use informer_core::transport::FailureKind;
 
 use super::FakeServer;
 use super::response::Response;

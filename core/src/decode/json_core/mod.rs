@@ -49,7 +49,7 @@ use super::{Decode, RawObject};
 ///
 /// let error = JsonCore::<Pod>::new().decode(&RawObject::parse(br#"{"spec":{"nodeName":7}}"#)).err();
 /// assert_eq!(error.map(|error| error.to_string()).as_deref(), Some("nodeName: it is of another type"));
-/// # Ok::<(), informer_core::JsonCoreError>(())
+/// # Ok::<(), informer_core::decode::JsonCoreError>(())
 /// ```
 pub struct JsonCore<T, const S: usize = 64>(PhantomData<fn() -> T>);
 

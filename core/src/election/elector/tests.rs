@@ -433,7 +433,10 @@ fn values_that_allow_two_leaders_or_none_are_rejected() {
             retry_period: retry,
         };
         let error = Elector::new(name, config).map(drop).err();
-        assert_eq!(crate::Members::new(name, config).map(drop).err(), error);
+        assert_eq!(
+            crate::election::Members::new(name, config).map(drop).err(),
+            error
+        );
         let said = error.map(|error| error.to_string()).unwrap_or_default();
         let fits = if wanted.is_empty() {
             said.is_empty()

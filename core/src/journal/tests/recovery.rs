@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use super::*;
-use crate::{End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId, Verb};
+use crate::{
+    End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId, reflector::Verb,
+};
 
 /// A journal on a medium that is full at times.
 struct Disk {

@@ -355,7 +355,7 @@ fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
     w.events(&["{}".to_string()]);
     let reports = w.take_reports();
     assert_eq!(reports.len(), 1);
-    assert_eq!(reports[0].level, crate::Level::Debug);
+    assert_eq!(reports[0].level, crate::report::Level::Debug);
     w.expect_after(ms(800), "LIST resourceVersion=10");
 }
 

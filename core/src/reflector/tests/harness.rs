@@ -17,7 +17,10 @@ use crate::resource::Resource;
 use crate::storage::Heap;
 use crate::time::Instant;
 use crate::transport::{End, Failure, FailureKind, Head};
-use crate::{Level, Notification, Phase};
+use crate::{
+    Notification,
+    report::{Level, Phase},
+};
 
 pub(super) type Decoder = fn(&RawObject<'_>) -> Result<String, &'static str>;
 

@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 
 use super::harness::*;
 use crate::reflector::ReflectorConfig;
+use crate::resource::{Shard, ShardBy};
 use crate::transport::Head;
-use crate::{Shard, ShardBy};
 
 const LIMIT: usize = 1024;
 

@@ -7,7 +7,11 @@ use alloc::vec::Vec;
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::{End, Failure, FailureKind, Head};
-use crate::{Frame, Heap, Instant, Level, Output, Phase, Reflector, ResourceVersion, Verb};
+use crate::{
+    Frame, Heap, Instant, Output, Reflector, ResourceVersion,
+    reflector::Verb,
+    report::{Level, Phase},
+};
 
 fn both() -> [World; 2] {
     [World::list(), World::client_go(Initial::List)]

@@ -1,8 +1,8 @@
 //! Streaming lists (KEP-3157), and the way back to a list.
 
 use super::harness::*;
-use crate::Level;
 use crate::reflector::{Initial, ReflectorConfig};
+use crate::report::Level;
 use crate::transport::{FailureKind, Head};
 
 fn both() -> [World; 2] {

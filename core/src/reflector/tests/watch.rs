@@ -2,8 +2,8 @@
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
+use crate::report::{Level, Phase};
 use crate::transport::{End, FailureKind, Head};
-use crate::{Level, Phase};
 
 fn both() -> [World; 2] {
     [

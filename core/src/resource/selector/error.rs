@@ -7,7 +7,7 @@ use core::{error::Error, fmt};
 /// # Examples
 ///
 /// ```
-/// use informer_core::{Selector, SelectorErrorKind};
+/// use informer_core::selector::{Selector, SelectorErrorKind};
 ///
 /// let error = Selector::parse("app in prod").unwrap_err();
 /// assert_eq!(error.kind(), SelectorErrorKind::ExpectedParenthesis);
@@ -84,7 +84,7 @@ crate::readable_errors!(SelectorError);
 /// # Examples
 ///
 /// ```
-/// use informer_core::{Selector, SelectorErrorKind};
+/// use informer_core::selector::{Selector, SelectorErrorKind};
 ///
 /// let error = Selector::parse("replicas>many").unwrap_err();
 /// assert_eq!(error.kind(), SelectorErrorKind::NotAnInteger);

@@ -13,14 +13,14 @@ use core::{error::Error, fmt, str::FromStr};
 /// # Examples
 ///
 /// ```
-/// use informer_core::FieldSelector;
+/// use informer_core::selector::FieldSelector;
 ///
 /// let mine = FieldSelector::new().is("spec.nodeName", "node-1").is_not("status.phase", "Failed");
 /// assert_eq!(mine.as_ref(), "spec.nodeName=node-1,status.phase!=Failed");
 /// assert_eq!(FieldSelector::new().is("metadata.name", r"a=b,c\").as_ref(), r"metadata.name=a\=b\,c\\");
 ///
 /// assert_eq!("spec.nodeName==node-1".parse::<FieldSelector>()?.as_ref(), "spec.nodeName=node-1");
-/// # Ok::<(), informer_core::FieldSelectorError>(())
+/// # Ok::<(), informer_core::selector::FieldSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector(String);
@@ -30,7 +30,7 @@ pub struct FieldSelector(String);
 /// # Examples
 ///
 /// ```
-/// use informer_core::{FieldSelector, FieldSelectorError};
+/// use informer_core::selector::{FieldSelector, FieldSelectorError};
 ///
 /// assert_eq!("spec.nodeName".parse::<FieldSelector>(), Err(FieldSelectorError::NoOperator));
 /// ```
@@ -53,7 +53,7 @@ impl FieldSelector {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(informer_core::FieldSelector::new().as_ref(), "");
+    /// assert_eq!(informer_core::selector::FieldSelector::new().as_ref(), "");
     /// ```
     #[must_use]
     pub const fn new() -> Self {
@@ -65,7 +65,7 @@ impl FieldSelector {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(informer_core::FieldSelector::new().is("metadata.name", "web").as_ref(), "metadata.name=web");
+    /// assert_eq!(informer_core::selector::FieldSelector::new().is("metadata.name", "web").as_ref(), "metadata.name=web");
     /// ```
     #[must_use]
     pub fn is(self, field: &str, value: &str) -> Self {
@@ -77,7 +77,7 @@ impl FieldSelector {
     /// # Examples
     ///
     /// ```
-    /// let others = informer_core::FieldSelector::new().is_not("metadata.name", "web");
+    /// let others = informer_core::selector::FieldSelector::new().is_not("metadata.name", "web");
     /// assert_eq!(others.as_ref(), "metadata.name!=web");
     /// ```
     #[must_use]

@@ -31,7 +31,7 @@ const PREFIX_MAX: usize = 253;
 /// # Examples
 ///
 /// ```
-/// use informer_core::{Labels, Selector};
+/// use informer_core::selector::{Labels, Selector};
 ///
 /// struct Tier(&'static str);
 ///
@@ -42,7 +42,7 @@ const PREFIX_MAX: usize = 253;
 /// }
 ///
 /// assert!(Selector::parse("tier in (web, db)")?.matches(&Tier("db")));
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 pub trait Labels {
     /// Calls `f` once with the value of `key`, or with `None` where there is no such label.
@@ -106,14 +106,14 @@ impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
 /// # Examples
 ///
 /// ```
-/// use informer_core::Selector;
+/// use informer_core::selector::Selector;
 ///
 /// let selector = Selector::parse("app=web, tier notin (test, dev)")?;
 /// assert!(selector.matches(&[("app", "web")]));
 /// assert!(!selector.matches(&[("app", "web"), ("tier", "dev")]));
 ///
 /// assert!(Selector::parse("")?.matches(&[("any", "thing")]));
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Selector<'a> {
@@ -131,7 +131,7 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// assert!(Selector::parse("app.kubernetes.io/name=web,!legacy").is_ok());
     ///
@@ -151,7 +151,7 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// assert!(Selector::everything().matches(&[("app", "web")]));
     /// ```
@@ -165,7 +165,7 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// assert!(!Selector::nothing().matches(&[("app", "web")]));
     /// ```
@@ -179,10 +179,10 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// assert_eq!(Selector::parse("app = web")?.as_str(), Some("app = web"));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
@@ -196,11 +196,11 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// let selector = Selector::parse("b, a=1")?;
     /// assert!(selector.requirements().map(|requirement| requirement.key()).eq(["b", "a"]));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub const fn requirements(&self) -> Requirements<'a> {
@@ -217,12 +217,12 @@ impl<'a> Selector<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// let selector = Selector::parse("app!=web")?;
     /// assert!(selector.matches(&[("app", "db")]));
     /// assert!(selector.matches(&[("tier", "web")]));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.text.is_some()
@@ -251,10 +251,10 @@ impl fmt::Display for Selector<'_> {
 /// # Examples
 ///
 /// ```
-/// use informer_core::Selector;
+/// use informer_core::selector::Selector;
 ///
 /// assert_eq!(Selector::parse("a,b,!c")?.requirements().count(), 3);
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Requirements<'a> {
@@ -281,13 +281,13 @@ impl FusedIterator for Requirements<'_> {}
 /// # Examples
 ///
 /// ```
-/// use informer_core::{Operator, Selector};
+/// use informer_core::selector::{Operator, Selector};
 ///
 /// let selector = Selector::parse("tier in (web, db)")?;
 /// let requirement = selector.requirements().next().unwrap();
 /// assert_eq!((requirement.key(), requirement.operator()), ("tier", Operator::In));
 /// assert!(requirement.values().eq(["web", "db"]));
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RequirementRef<'a> {
@@ -323,13 +323,13 @@ impl<'a> RequirementRef<'a> {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::Selector;
+    /// use informer_core::selector::Selector;
     ///
     /// let requirement = Selector::parse("replicas>3")?.requirements().next().unwrap();
     /// assert!(requirement.accepts(Some("4")));
     /// assert!(!requirement.accepts(Some("many")));
     /// assert!(!requirement.accepts(None));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub fn accepts(&self, value: Option<&str>) -> bool {
@@ -348,11 +348,11 @@ impl<'a> RequirementRef<'a> {
 /// # Examples
 ///
 /// ```
-/// use informer_core::Selector;
+/// use informer_core::selector::Selector;
 ///
 /// let requirement = Selector::parse("a notin (x,,y)")?.requirements().next().unwrap();
 /// assert!(requirement.values().eq(["x", "", "y"]));
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
@@ -380,7 +380,7 @@ impl FusedIterator for Values<'_> {}
 /// # Examples
 ///
 /// ```
-/// use informer_core::Operator;
+/// use informer_core::selector::Operator;
 ///
 /// assert_eq!(Operator::NotIn.to_string(), "notin");
 /// ```

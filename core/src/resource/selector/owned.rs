@@ -22,14 +22,14 @@ use super::{
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use informer_core::LabelSelector;
+/// use informer_core::selector::LabelSelector;
 ///
 /// let selector: LabelSelector = "tier in (web, db, db), app = shop".parse()?;
 /// assert_eq!(selector.to_string(), "app=shop,tier in (db,web)");
 ///
 /// let labels = BTreeMap::from([("app".to_string(), "shop".to_string()), ("tier".to_string(), "db".to_string())]);
 /// assert!(selector.matches(&labels));
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
@@ -47,10 +47,10 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// assert!(LabelSelector::parse("app=web")?.matches(&[("app", "web")]));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Selector::parse(text).map(Self::from)
@@ -61,10 +61,10 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// assert_eq!(LabelSelector::everything(), LabelSelector::parse("")?);
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub const fn everything() -> Self {
@@ -78,7 +78,7 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// assert!(!LabelSelector::nothing().matches(&[("app", "web")]));
     /// ```
@@ -92,7 +92,7 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// assert!(LabelSelector::default().is_everything());
     /// ```
@@ -108,7 +108,7 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// assert!(LabelSelector::nothing().is_nothing());
     /// ```
@@ -124,11 +124,11 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// let selector = LabelSelector::parse("b,a")?;
     /// assert!(selector.requirements().iter().map(|requirement| requirement.key()).eq(["a", "b"]));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub fn requirements(&self) -> &[Requirement] {
@@ -140,11 +140,11 @@ impl LabelSelector {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::LabelSelector;
+    /// use informer_core::selector::LabelSelector;
     ///
     /// let selector = LabelSelector::parse("app,!legacy")?;
     /// assert!(selector.matches(&[("app", "web")]));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.as_ref().is_some_and(|requirements| {
@@ -210,14 +210,14 @@ impl fmt::Display for LabelSelector {
 /// # Examples
 ///
 /// ```
-/// use informer_core::{LabelSelector, Operator, Requirement};
+/// use informer_core::selector::{LabelSelector, Operator, Requirement};
 ///
 /// let web = Requirement::new("tier", Operator::In, ["web", "edge"])?;
 /// assert_eq!(web.to_string(), "tier in (edge,web)");
 ///
 /// let selector = LabelSelector::from_iter([web, Requirement::new("app", Operator::Exists, [""; 0])?]);
 /// assert_eq!(selector.to_string(), "app,tier in (edge,web)");
-/// # Ok::<(), informer_core::SelectorError>(())
+/// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
@@ -241,7 +241,7 @@ impl Requirement {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::{Operator, Requirement, SelectorErrorKind};
+    /// use informer_core::selector::{Operator, Requirement, SelectorErrorKind};
     ///
     /// let error = Requirement::new("app", Operator::Equals, ["a", "b"]).unwrap_err();
     /// assert_eq!(error.kind(), SelectorErrorKind::NotOneValue);
@@ -296,11 +296,11 @@ impl Requirement {
     /// # Examples
     ///
     /// ```
-    /// use informer_core::{Operator, Requirement};
+    /// use informer_core::selector::{Operator, Requirement};
     ///
     /// let other = Requirement::new("app", Operator::NotEquals, ["web"])?;
     /// assert!(other.accepts(None) && other.accepts(Some("db")) && !other.accepts(Some("web")));
-    /// # Ok::<(), informer_core::SelectorError>(())
+    /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     #[must_use]
     pub fn accepts(&self, value: Option<&str>) -> bool {

@@ -4,7 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use informer_core::{Body, FailureKind, Get, Head, Transport, TransportError};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{FailureKind, Get, TransportError},
+};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock};
 use informer_serial::{SerialError, SerialProblem};
 use tokio::task::LocalSet;

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use informer_core::{Event, ListenerConfig, ListenerId, Notification};
+use informer_core::{
+    Notification,
+    listeners::{Event, ListenerConfig, ListenerId},
+};
 use informer_mock::Instant;
 
 use super::{Client, Seen};

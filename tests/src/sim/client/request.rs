@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use informer_core::{End, Failure, FailureKind, RequestId, Verb};
+use informer_core::{End, Failure, RequestId, reflector::Verb, transport::FailureKind};
 use informer_mock::{Chunk, HeadPoll, Instant};
 
 use super::{Client, Seen};

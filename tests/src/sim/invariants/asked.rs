@@ -4,7 +4,7 @@
 //!
 //! Source: etcd's robustness tests, "Resumable"; client-go's `relistResourceVersion` and `rewatchResourceVersion`.
 
-use informer_core::Verb;
+use informer_core::reflector::Verb;
 
 use super::super::client::{Asked as Request, Seen};
 use super::super::plan::World;

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use informer_core::Verb;
+use informer_core::reflector::Verb;
 use informer_mock::Instant;
 
 use super::super::client::Seen;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informer_core::Event;
+use informer_core::listeners::Event;
 
 use super::super::client::{Handler, Heard, Seen};
 use super::super::cluster::State;

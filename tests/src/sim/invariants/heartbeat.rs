@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use informer_core::Verb;
+use informer_core::reflector::Verb;
 
 use super::super::client::{Ended, Seen};
 use super::super::plan::World;

@@ -4,7 +4,7 @@
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
 
-use informer_core::{FailureKind, Verb};
+use informer_core::{reflector::Verb, transport::FailureKind};
 
 use super::super::client::{Ended, Seen};
 use super::{Context, Invariant, Verdict};

@@ -3,7 +3,7 @@
 //! Source: `core/src/report/mod.rs`: "nothing is lost in silence". What is repeated below the reflector, and a watch that ends as watches do, is no
 //! failure.
 
-use informer_core::Verb;
+use informer_core::reflector::Verb;
 
 use super::super::client::{Ended, Seen};
 use super::super::plan::World;

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use informer_core::ElectionConfig;
+use informer_core::election::ElectionConfig;
 use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;

@@ -4,8 +4,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use informer_core::{
-    ElectionConfig, ElectionStep, Elector, ExpectedState, Exponential, Instant, LeaseRecord,
-    Members, RequestId, ResourceVersion, Uid, Written,
+    Instant, RequestId, ResourceVersion, Uid,
+    election::{ElectionConfig, ElectionStep, Elector, LeaseRecord, Members, Written},
+    object::ExpectedState,
+    queue::Exponential,
 };
 use informer_mock::DeleteAnswer;
 

@@ -4,7 +4,7 @@ mod check;
 
 use std::collections::BTreeMap;
 
-use informer_core::{Instant, Written};
+use informer_core::{Instant, election::Written};
 use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use informer_core::{ExpectedState, LeaseRecord, Written};
+use informer_core::{
+    election::{LeaseRecord, Written},
+    object::ExpectedState,
+};
 use informer_mock::DeleteAnswer;
 
 use super::plan::KEYS;

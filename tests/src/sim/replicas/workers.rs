@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use informer_core::{Exponential, Instant, Turn, Waiter, Waiters, WorkQueue};
+use informer_core::{
+    Instant,
+    queue::{Exponential, Turn, Waiter, Waiters, WorkQueue},
+};
 
 use super::super::entropy::Entropy;
 use super::plan::{NEVER, World};

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use informer_core::{Audit, AuditConfig, AuditStep, Verdict};
+use informer_core::audit::{Audit, AuditConfig, AuditStep, Verdict};
 
 use super::{Failed, PATIENCE, Run};
 use crate::sim::audit::{Entries, list, version};

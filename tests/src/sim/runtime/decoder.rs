@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use informer_core::{Decode, Raw, RawJson, RawObject};
+use informer_core::{Decode, Raw, RawObject, decode::RawJson};
 
 use super::user::{Picky, User};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use informer_core::{AuditConfig, ExpectedState, Initial};
+use informer_core::{audit::AuditConfig, object::ExpectedState, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::journal::Journal;
 use informer_tokio::{Entry, Informer, Lister, RawJson};

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{Decode, Get, Head, Problem, Raw, RawJson, RawObject, Report, Transport};
+use informer_core::{
+    Decode, Head, Raw, RawObject, Report, Transport, decode::RawJson, report::Problem,
+    transport::Get,
+};
 use informer_tokio::Entry;
 use informer_tokio::handler::{AsyncEventHandler, EventHandler};
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use informer_core::{Get, Transport};
+use informer_core::{Transport, transport::Get};
 use informer_hyper::Kubeconfig;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::server::WebPkiClientVerifier;

@@ -10,7 +10,7 @@ pub mod tls;
 
 use core::future::ready;
 
-use informer_core::{Body, Get, Head, Transport};
+use informer_core::{Body, Head, Transport, transport::Get};
 use informer_hyper::{HyperBody, HyperBuilder, HyperError, HyperTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
