@@ -1,10 +1,10 @@
 //! An informer on tokio whose process dies and starts again, with everything that works beside its watch: a journal with a
 //! slow writer, decoding on other threads, audits, late indexes, filters, waiting for writes, and workers of a queue.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use informer_core::{audit::AuditConfig, object::ExpectedState, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
