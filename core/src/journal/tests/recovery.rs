@@ -117,7 +117,7 @@ impl World {
         let taken = self
             .informer
             .handle_data(self.now, id, data.as_bytes(), &mut |report| {
-                reports.push(report.class())
+                reports.push(report.class());
             });
         assert_eq!(taken, data.len());
         while self.informer.pop().is_some() {}
