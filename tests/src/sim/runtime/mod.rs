@@ -4,8 +4,8 @@
 //! API server on the same clock. Handlers join, leave, are slow and panic; hooks, the decoder and the transport panic;
 //! informers are stopped and drivers dropped. At the end all faults are taken away, and everything has to come right.
 //!
-//! Each seed also runs a [`process`] that dies and starts again, with all that an informer has beside its watch, and
-//! [`replicas`] that share keys.
+//! Each seed also runs a `process` that dies and starts again, with all that an informer has beside its watch, and
+//! `replicas` that share keys.
 
 mod decoder;
 mod history;
