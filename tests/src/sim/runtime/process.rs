@@ -559,7 +559,10 @@ impl World {
         if self.life.has_late {
             indexed(&lister, INDEXES[1])?;
         }
-        self.workers.check().await?;
+        if self.workers.is_missed() {
+            self.pause(Duration::from_millis(2)).await;
+        }
+        self.workers.check()?;
         let mut waits = Vec::new();
         for wait in core::mem::take(&mut self.waits) {
             if !wait.is_finished() {
