@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// What one replica knows of all of them, and so which keys are its own: a state machine without I/O.
 ///
 /// Each replica holds a Lease of its own, by an [`Elector`](crate::election::Elector) that nobody contends with, and lists the
-/// Leases of all as often as it renews. Keys are spread over the live ones by [`rendezvous`], so that few move when one
+/// Leases of all as often as it renews. Keys are spread over the live ones by [`rendezvous()`], so that few move when one
 /// comes or goes. That no key is done by two at once is the promise of the Lease, and it is kept so:
 /// - A replica is taken for dead when a list that was asked for `lease_duration` after its Lease was first seen so
 ///   shows it unchanged. It has stopped before: without a renewal it has no keys after `renew_deadline`.
