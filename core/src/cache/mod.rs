@@ -177,7 +177,7 @@ pub enum Notification<'a, T, X> {
         /// Whether nobody saw it go, so that there may have been changes before that are not known.
         final_state_unknown: bool,
     },
-    /// All sources have shown a complete list, and all of it was told.
+    /// All sources have shown a complete list, and handlers were notified of all of it.
     Synced,
 }
 
@@ -627,7 +627,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.synced
     }
 
-    /// Tells whether a source has shown a complete list, and all of it was told.
+    /// Tells whether a source has shown a complete list, and handlers were notified of all of it.
     #[must_use]
     pub fn is_source_synced(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| {

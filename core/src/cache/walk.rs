@@ -76,7 +76,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 self.mark = self.mark.wrapping_add(1).max(1);
                 self.store.take_moved();
             }
-            // The first sweep of a source also tells what came after its list, of which nobody was told yet.
+            // The first sweep of a source also notifies of objects that came after its list.
             let told = sources
                 .get(usize::from(walk.source))
                 .is_none_or(|source| source.told);
@@ -198,8 +198,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         otherwise
     }
 
-    /// Whether an object that a source brings is told at once: a complete list of the source was told. Until then its
-    /// first sweep tells the object.
+    /// Whether handlers are notified of an object of this source at once: they have its first complete list. Before that,
+    /// the first sweep notifies of it.
     pub(super) fn shows(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| source.told)
     }

@@ -5,7 +5,7 @@ use crate::resource::Fnv;
 /// Says which of several members a key belongs to, so that a member that comes or goes moves no more keys than it has
 /// to (rendezvous hashing). `None` where there are no members.
 ///
-/// Members are told apart by their names, and their order does not matter.
+/// Members are identified by their names, and their order does not matter.
 ///
 /// ```
 /// use informer_core::election::rendezvous;

@@ -52,7 +52,7 @@ pub enum Event<K, T> {
         /// Whether nobody saw it go.
         final_state_unknown: bool,
     },
-    /// The first state is complete, and all of it was told.
+    /// The first state is complete, and the handler was notified of all of it.
     Synced,
 }
 

@@ -498,7 +498,7 @@ where
         if let Some(recorder) = &mut self.recorder {
             core::task::ready!(recorder.journal().poll_room(cx));
         }
-        // A list is told before what follows it changes its objects, or nobody would be notified of the change.
+        // Handlers are notified of a list before later events change its objects, or they would miss the change.
         self.poll_walk(cx)
     }
 
@@ -543,7 +543,7 @@ where
                 .next_resync(now)
                 .is_some_and(|due| now >= due);
             if due {
-                // The listeners have to know the pass before it is told.
+                // The listeners have to know the pass before its first notification.
                 let pass = cache.resync();
                 told.listeners.begin_pass(now, pass);
             }

@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-/// By what informers are told apart.
+/// What identifies an informer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct SlotKey {
     pub(super) decoder: TypeId,

@@ -48,7 +48,7 @@ pub enum Event<V> {
         /// Whether nobody saw it go, so that there may have been changes before that are not known.
         final_state_unknown: bool,
     },
-    /// The first state is complete, and all of it was told.
+    /// The first state is complete, and the handler was notified of all of it.
     Synced,
 }
 

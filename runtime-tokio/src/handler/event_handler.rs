@@ -42,7 +42,7 @@ pub trait EventHandler<V>: Send + 'static {
         let _ = (entry, final_state_unknown);
     }
 
-    /// The first state is complete, and all of it was told.
+    /// The first state is complete, and the handler was notified of all of it.
     fn on_synced(&mut self) {}
 }
 
@@ -94,7 +94,7 @@ pub trait AsyncEventHandler<V>: Send + 'static {
         core::future::ready(())
     }
 
-    /// The first state is complete, and all of it was told.
+    /// The first state is complete, and the handler was notified of all of it.
     fn on_synced(&mut self) -> impl Future<Output = ()> + Send {
         core::future::ready(())
     }

@@ -65,7 +65,7 @@ impl<V> Handlers<V> {
         self
     }
 
-    /// Sets what is done when all of the first state was told.
+    /// Sets the function that is called after the notifications of the first state.
     pub fn on_synced(mut self, f: impl FnMut() + Send + 'static) -> Self {
         self.synced = Some(Box::new(f));
         self
