@@ -148,4 +148,48 @@ mod tests {
             panic!("{error}");
         }
     }
+
+    /// `UPDATE=1` writes name, place and fault of each patch; seeds and invariants of rows that are there stay.
+    #[test]
+    fn the_table_names_every_patch() {
+        let root = workspace();
+        let path = root.join("docs/generated/PLANTED.md");
+        let page = fs::read_to_string(&path).unwrap_or_default();
+        let (head, rows) = page
+            .split_once("|---|---|---|---|---|\n")
+            .unwrap_or_default();
+        let found: BTreeMap<_, _> = rows
+            .lines()
+            .filter_map(|row| {
+                let cells: Vec<_> = row.split(" | ").collect();
+                Some((*cells.first()?, cells.get(3..)?.join(" | ")))
+            })
+            .collect();
+        let mut files = Files::new();
+        read(&root, Path::new("tests/planted"), &mut files).unwrap_or_default();
+        let patches = patches(&files).unwrap_or_default();
+        let rows: String = patches
+            .iter()
+            .map(
+                |Patch {
+                     name, place, what, ..
+                 }| {
+                    let name = format!("| `{name}`");
+                    let found = found
+                        .get(name.as_str())
+                        .map_or("not hunted | |", String::as_str);
+                    format!("{name} | `{place}` | {what} | {found}\n")
+                },
+            )
+            .collect();
+        let made = format!("{head}|---|---|---|---|---|\n{rows}");
+        if env::var_os("UPDATE").is_some() {
+            let _ = fs::write(&path, &made);
+        }
+        assert!(
+            made == page && !rows.contains("not hunted"),
+            "{} is out of date",
+            path.display()
+        );
+    }
 }

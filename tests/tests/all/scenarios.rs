@@ -1,4 +1,4 @@
-//! `docs/SCENARIOS.md` names every scenario once, and the tests that it names are there.
+//! `docs/generated/SCENARIOS.md` names every scenario once, and the tests that it names are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -103,7 +103,8 @@ fn problems(rows: &[Row], has: impl Fn(&str, &str) -> bool) -> Vec<String> {
 #[test]
 fn every_scenario_has_a_test_or_a_reason() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let text = std::fs::read_to_string(root.join("docs/SCENARIOS.md")).expect("it is there");
+    let text =
+        std::fs::read_to_string(root.join("docs/generated/SCENARIOS.md")).expect("it is there");
     let rows = rows(&text);
     let mut files: BTreeMap<&str, String> = BTreeMap::new();
     for (path, _) in rows.iter().flat_map(|row| &row.tests) {

@@ -1,6 +1,6 @@
 //! The reflector's states against its inputs, as a table that is made from the code and checked in.
 //!
-//! `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes `docs/STATE-TABLE.md` anew; without it the test
+//! `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes `docs/generated/STATE-TABLE.md` anew; without it the test
 //! fails where the table is not what the code does. So a change of behaviour is seen as a change of the table.
 
 #![allow(clippy::unwrap_used, reason = "writing into a string does not fail")]
@@ -508,10 +508,10 @@ fn inputs() -> Vec<Input> {
 fn table() -> String {
     let mut page = String::from(
         "# The reflector: every state against every input\n\n\
-         Made from the code by the test `state_table`; `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes\n\
-         it anew. Each row says what the reflector does at once: frames it hands on, reports, requests (bold), and how\n\
-         long it then waits. There is no jitter here: a delay of 0.8 s is one from 0.8 to 1.6 s. Rows that say the same\n\
-         as \"nothing\" are left out: the input means nothing in that state.\n",
+         For maintainers of the reflector: look up what it does in a state with an input. The test `state_table` makes this page;\n\
+         `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes it.\n\n\
+         Each row shows what follows at once: frames, reports, requests (bold) and the wait after them. Jitter is off: a delay\n\
+         of 0.8 s stands for 0.8 to 1.6 s. A row that would equal \"nothing\" is left out, since its input has no effect in that state.\n",
     );
     for state in states() {
         write!(
@@ -559,7 +559,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_is_what_the_code_does() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/STATE-TABLE.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/generated/STATE-TABLE.md");
     let made = table();
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &made).unwrap();
@@ -576,7 +576,7 @@ fn the_table_is_what_the_code_does() {
     assert_eq!(
         made.lines().count(),
         kept.lines().count(),
-        "docs/STATE-TABLE.md is not as long as the table"
+        "docs/generated/STATE-TABLE.md is not as long as the table"
     );
 }
 
