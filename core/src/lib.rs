@@ -1,28 +1,30 @@
-//! The Kubernetes informer without I/O.
+//! The Kubernetes informer engine, without I/O.
 //!
-//! An informer keeps a local, indexed copy of a Kubernetes resource true: it lists the resource, watches it, and tells
-//! what changed. This crate is its engine. It is `no_std`, and has no socket, no clock, no thread, and no randomness
-//! but a seed; with fixed storage it has no allocator. A runtime brings time and a transport brings bytes.
+//! An informer keeps a local, indexed cache of a Kubernetes resource up to date: it lists the resource, watches it, and
+//! notifies of changes. This crate is its engine. It is `no_std` and has no socket, clock or thread; its randomness
+//! comes from a seed. With fixed storage it needs no allocator. A runtime provides time, and a transport provides
+//! bytes.
 //!
-//! # The way of the data
+//! # Data flow
 //! ```text
 //! bytes ──> Reflector ──frames──> Decode ──> Cache: DeltaFIFO ──pop──> Indexer ──notifications──> Listeners
 //! ```
-//! - A [`Reflector`] says which requests to send, and finds objects in the bytes of their answers.
-//! - A [`Decode`] says what is kept of an object: a type, bytes, metadata, or what a closure gives.
-//! - A [`Cache`] applies changes, indexes objects, replays them in a resync, and lends what is to be told.
-//! - [`DeltaFifo`](cache::DeltaFifo) and [`Indexer`](cache::Indexer) are its two parts for use by hand, with the contract of client-go.
+//! - A [`Reflector`] decides which requests to send, and cuts the answers into objects.
+//! - A [`Decode`] decides what to store of an object: a type, its bytes, its metadata, or the result of a closure.
+//! - A [`Cache`] applies changes, indexes objects, replays them in a resync, and lends the notifications.
+//! - [`DeltaFifo`](cache::DeltaFifo) and [`Indexer`](cache::Indexer) are the two parts of a cache for standalone use,
+//!   with the contract of client-go.
 //!
 //! # Ways to use it
-//! - An [`Informer`] is reflector, decoder and cache together, driven call by call: for a microcontroller, for a
-//!   simulation, for anything without futures.
-//! - [`drive()`] is the loop over a [`Transport`], a [`Timer`] and a [`Sink`] that runtimes are made of.
-//! - Programs on tokio use the crate `informer-tokio` and find the rest there.
+//! - An [`Informer`] joins reflector, decoder and cache, and is driven call by call. Use it on a microcontroller, in a
+//!   simulation, or anywhere without futures.
+//! - [`drive()`] is the loop over a [`Transport`], a [`Timer`] and a [`Sink`] on which the runtimes are built.
+//! - Programs on tokio use the crate `informer-tokio`, which re-exports what they need.
 //!
 //! ```
 //! use informer_core::{Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
 //!
-//! // At most 16 objects, keys of 64 bytes, objects of 1 KiB as they come.
+//! // At most 16 objects, with keys of 64 bytes and objects of 1 KiB, stored inline.
 //! type Memory = Inline<16, 64, 1024>;
 //! let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 //! let pods = Resource::new("", "v1", "pods").namespace("prod");
@@ -31,37 +33,37 @@
 //! let now = Instant::from_micros(0);
 //! let Output::Send(request) = informer.poll_output(now) else { panic!() };
 //! let id = request.id();
-//! // Here the request is sent. This is what comes back:
+//! // Send the request here. This is the answer:
 //! informer.handle_head(now, id, Head::new(200));
 //! let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
 //!     {"metadata":{"name":"web","namespace":"prod"}}]}"#;
 //! let taken = informer.handle_data(now, id, body, &mut |report| panic!("{report}"));
-//! // Fewer while the cache has no room for more: pop, and give the rest again.
+//! // Less is taken while the cache is full: pop notifications, then pass the rest again.
 //! assert_eq!(taken, body.len());
 //! let Some(Notification::Added { key, .. }) = informer.pop() else { panic!() };
 //! assert_eq!(key.as_ref(), "prod/web");
 //! ```
 //!
 //! # Storage
-//! The engine is written once, over [`Storage`]. `Heap` grows; [`Inline`] is of a fixed size. The choice is a type
-//! parameter and never a feature.
+//! The engine is written once, over [`Storage`]. `Heap` grows; [`Inline`] has a fixed size. The choice is a type
+//! parameter, never a feature.
 //!
-//! # Trouble
-//! What a server, a network or an object does wrong is never a panic and never ends an informer: it is a [`Report`], and
-//! the engine says what it tries next and when.
+//! # Failures
+//! A fault of the server, the network or an object never panics and never ends an informer. It becomes a [`Report`]
+//! that states what the engine tries next, and when.
 //!
 //! # Features
-//! None is on by default. Each only adds, and changes no type.
+//! No feature is on by default. Each feature only adds items and changes no type.
 //! - `alloc`: `Heap`, `Listeners`, `OwnedResource`, `LabelSelector`, and the decoders `Raw` and `Meta`.
-//! - `std`: implies `alloc`; for implementations for types of `std`.
+//! - `std`: implies `alloc`; implements traits for types of `std`.
 //! - `serde_json`: implies `alloc`; `Json`, which decodes into a type by serde.
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
-//! - `lz4`: implies `alloc`; `PackedLz4`, which keeps objects compressed.
-//! - `embedded-storage`: [`journal`]s on NOR flash.
+//! - `lz4`: implies `alloc`; `PackedLz4`, which stores objects compressed.
+//! - `embedded-storage`: [`journal`]s in NOR flash.
 //!
 //! # Documents
-//! The folder `docs` of the repository has the run loop step by step (`RUN-LOOP.md`), and every difference from client-go
-//! with its reason (`DIFFERENCES.md`).
+//! The folder `docs` of the repository describes the run loop step by step (`RUN-LOOP.md`), and every difference from
+//! client-go with its reason (`DIFFERENCES.md`).
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -71,7 +73,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-// In the order in which the data flows: each module depends only on those above it.
+// In the order of the data flow: each module depends only on those above it.
 pub mod time;
 
 pub mod json;
@@ -152,7 +154,7 @@ pub use time::Instant;
 #[doc(inline)]
 pub use transport::{Body, End, Failure, Head, Timer, Transport};
 
-/// How often a test of random cases goes round: under miri each takes a thousand times as long.
+/// Returns how many rounds a test of random cases runs. Each takes about a thousand times as long under miri.
 #[cfg(test)]
 pub(crate) const fn rounds(usual: u64) -> u64 {
     if cfg!(miri) {

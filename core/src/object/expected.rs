@@ -1,4 +1,4 @@
-//! What a cache shows after a write.
+//! The state that a cache reaches once it includes a write.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -7,31 +7,31 @@ use crate::json::{Elements, as_str, as_u64, value_at};
 use crate::object::{ResourceVersion, Uid};
 use crate::storage::Text;
 
-/// The state that a cache has to show before it includes a write: an object at a version or later, or no object with a
-/// uid any more.
+/// The state that a cache must show to include a write: an object at a version or later, or the absence of a uid.
 ///
-/// A deletion cannot be awaited by a version alone. An API server up to Kubernetes 1.37 answers a DELETE with the last
-/// version that the object *had*, which the cache shows already; a newer one answers with the version of the deletion;
-/// and for many resources the answer is a `Status` without any version. [`after_delete`](Self::after_delete) reads all
-/// three.
+/// A version alone is not enough to wait for a deletion. An API server up to Kubernetes 1.37 answers a DELETE with the
+/// last version that the object *had*, which the cache already shows. A newer server answers with the version of the
+/// deletion, and for many resources the answer is a `Status` without a version. [`after_delete`](Self::after_delete)
+/// reads all three.
 ///
 /// ```
 /// use informer_core::{ResourceVersion, Uid, object::ExpectedState};
 ///
 /// let (old, uid) = (ResourceVersion::<Box<str>>::new("7"), Uid::new("u1"));
 /// let expected = ExpectedState::gone("u1", "7");
-/// assert!(!expected.is_shown([&old], Some((&uid, &old))), "it is still there");
+    /// assert!(!expected.is_shown([&old], Some((&uid, &old))), "the cache still has the object");
 /// assert!(expected.is_shown([&ResourceVersion::new("8")], None));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExpectedState<X> {
     version: ResourceVersion<X>,
-    /// No object with this uid is there.
+    /// The uid that must be absent.
     gone: Option<Uid<X>>,
 }
 
 impl<X: Text> ExpectedState<X> {
-    /// Expects an object at this resourceVersion or a later one, as after a create, an update or a patch.
+    /// Returns the state in which the object is at this resourceVersion or a later one, as after a create, update or
+    /// patch.
     #[must_use]
     pub fn at_version(version: &str) -> Self {
         Self {
@@ -40,9 +40,11 @@ impl<X: Text> ExpectedState<X> {
         }
     }
 
-    /// Expects that the object with this uid is gone. `version` is any version that the object had, such as the one that
-    /// was deleted, so that a cache that has not seen the object yet does not count as one that has seen its end. It may
-    /// be empty if the object was read from that cache.
+    /// Returns the state in which the object with this uid is deleted.
+    ///
+    /// `version` is any version that the object had, such as the last one. With it, a cache that has not seen the
+    /// object yet does not count as one that has seen the deletion. It may be empty if the object was read from that
+    /// cache.
     #[must_use]
     pub fn gone(uid: &str, version: &str) -> Self {
         Self {
@@ -51,8 +53,11 @@ impl<X: Text> ExpectedState<X> {
         }
     }
 
-    /// Reads the answer to a DELETE of one object, in JSON. An object with finalizers or a grace period is only marked by
-    /// it, and expected at the version of the answer; any other is gone. `None` if the answer names no uid.
+    /// Returns the state that follows from the JSON answer to a DELETE of one object; `None` if the answer contains no
+    /// uid.
+    ///
+    /// An object with finalizers or a grace period is only marked for deletion, and is expected at the version of the
+    /// answer. Any other object is expected to be deleted.
     ///
     /// ```
     /// use informer_core::object::ExpectedState;
@@ -85,8 +90,10 @@ impl<X: Text> ExpectedState<X> {
         })
     }
 
-    /// Returns whether a cache shows it: `reached` are the versions of the sources that the object can come from, and
-    /// `object` is the one under its key.
+    /// Returns whether a cache shows this state.
+    ///
+    /// `reached` are the versions of the sources that the object can come from. `object` is the cached object under its
+    /// key.
     pub fn is_shown<'a>(
         &self,
         reached: impl IntoIterator<Item = &'a ResourceVersion<X>>,
@@ -100,7 +107,7 @@ impl<X: Text> ExpectedState<X> {
             order.is_some_and(Ordering::is_ge)
         };
         if let Some(uid) = &self.gone {
-            // An object without a uid may be the one.
+            // An object without a uid may be the deleted one.
             let is_held = object.is_some_and(|(held, _)| held == uid || !held.is_known());
             if is_held || !self.version.is_known() {
                 return !is_held;
@@ -185,19 +192,19 @@ mod tests {
             (State::at_version("7"), &["7"], None, true),
             (State::at_version("7"), &["7", "6"], None, false),
             (State::at_version("7"), &[], None, false),
-            // The last version that it had, up to 1.37.
+            // Up to 1.37, the answer has the last version of the object.
             (State::gone("u1", "7"), &["7"], Some(("u1", "7")), false),
             (State::gone("u1", "7"), &["9"], Some(("u1", "7")), false),
             (State::gone("u1", "7"), &["8"], None, true),
-            // The cache has not seen its creation yet.
+            // The cache has not seen the object's creation yet.
             (State::gone("u1", "7"), &["6"], None, false),
-            // The version of the deletion.
+            // The answer has the version of the deletion.
             (State::gone("u1", "8"), &["7"], Some(("u1", "7")), false),
             (State::gone("u1", "8"), &["8"], None, true),
-            // Another object under the same name.
+            // Another object has the same name.
             (State::gone("u1", "7"), &["7"], Some(("u2", "9")), true),
             (State::gone("u1", "7"), &["6"], Some(("u0", "5")), false),
-            // A Status names no version.
+            // A Status has no version.
             (State::gone("u1", ""), &["7"], Some(("u1", "7")), false),
             (State::gone("u1", ""), &["7"], None, true),
             (State::gone("u1", ""), &["7"], Some(("u2", "9")), true),

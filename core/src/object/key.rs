@@ -1,34 +1,21 @@
-//! Keys: `namespace/name`, or `name` where there is no namespace.
+//! Keys: `namespace/name`, or `name` for an object without a namespace.
 
 use core::fmt::{self, Write};
 
 use crate::storage::{Storage, Text};
 
-/// Writes the key of an object.
+/// A function that writes the key of an object.
 ///
 /// # Errors
-/// An object that has no key is an error.
+/// Fails for an object without a key.
 pub type KeyFn<T> = fn(&T, &mut dyn Write) -> fmt::Result;
 
-/// An object that knows its key.
-///
-/// ```
-/// use core::fmt::{self, Write};
-/// use informer_core::object::Keyed;
-///
-/// struct Pod { namespace: &'static str, name: &'static str }
-///
-/// impl Keyed for Pod {
-///     fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
-///         write!(out, "{}/{}", self.namespace, self.name)
-///     }
-/// }
-/// ```
+/// An object that can write its own key.
 pub trait Keyed {
     /// Writes `namespace/name`, or `name` for an object without a namespace.
     ///
     /// # Errors
-    /// An object that has no name is an error.
+    /// Fails for an object without a name.
     fn write_key(&self, out: &mut dyn Write) -> fmt::Result;
 }
 
@@ -38,19 +25,19 @@ impl Keyed for str {
     }
 }
 
-/// Why an object has no usable key: client-go's `KeyError`.
+/// The reason why an object has no usable key: client-go's `KeyError`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The key function failed.
     NoKey,
-    /// The key is longer than the storage takes.
+    /// The key is longer than the storage allows.
     TooLong,
-    /// `Deltas` without a delta in it have no key.
+    /// `Deltas` is empty, so it has no key.
     NoDeltas,
     /// There is no room for another key.
     Full,
-    /// The source is not one of the cache: ids begin at 0, and the cache was made for fewer.
+    /// The cache has no such source. Ids begin at 0, and the cache was created for fewer sources.
     UnknownSource,
 }
 
@@ -58,11 +45,11 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoKey => "the object has no key: give it a metadata.name",
-            Self::TooLong => "the key is longer than the storage takes: raise its second size",
+            Self::TooLong => "the key is longer than the storage allows: raise its second size",
             Self::NoDeltas => "0 length Deltas object; can't get key",
             Self::Full => "there is no room for another key: raise the storage's first size",
             Self::UnknownSource => {
-                "the cache has no such source: make it for as many as there are lists and watches"
+                "the cache has no such source: create it with one source for each list and watch"
             }
         })
     }
@@ -72,7 +59,7 @@ impl core::error::Error for KeyError {}
 
 crate::readable_errors!(KeyError);
 
-/// Splits a key into namespace and name; the namespace is empty where there is none.
+/// Splits a key into namespace and name. The namespace is empty for an object without one.
 ///
 /// ```
 /// use informer_core::object::split_key;
@@ -88,7 +75,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
 /// The longest key the API server makes: a namespace of 63 and a name of 253 bytes.
 pub(crate) const MAX_KEY: usize = 63 + 1 + 253;
 
-/// Room on the stack for one key, so that a look-up allocates nothing.
+/// A buffer on the stack for one key, so that a lookup does not allocate.
 pub(crate) struct KeyBuf {
     bytes: [u8; MAX_KEY],
     len: usize,
@@ -118,7 +105,7 @@ impl KeyBuf {
 
     pub(crate) fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.len).unwrap_or_default();
-        // Only whole `&str`s are written into it.
+        // Only complete `&str`s are written to the buffer.
         core::str::from_utf8(bytes).unwrap_or_default()
     }
 }
@@ -135,7 +122,7 @@ impl Write for KeyBuf {
     }
 }
 
-/// Tells a key that is too long from a key function that failed.
+/// Distinguishes a key that is too long from a key function that failed.
 struct Probe<'a> {
     buf: &'a mut KeyBuf,
     overflow: bool,

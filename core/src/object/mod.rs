@@ -1,4 +1,4 @@
-//! An object as the cache holds it.
+//! Objects, keys and versions as a cache stores them.
 
 mod expected;
 mod key;
@@ -13,22 +13,22 @@ use core::fmt;
 
 use crate::storage::Text;
 
-/// What a cache has to know of the objects in it.
+/// The comparisons that a cache needs of its objects.
 ///
-/// [`Object`] implements it; so does a runtime's shared handle on one.
+/// [`Object`] implements it, and so does a runtime's shared handle to an object.
 pub trait Cached {
-    /// Tells whether both are the same state of one object: both have a resourceVersion, and the same one.
+    /// Returns whether both are the same state of one object: both have a resourceVersion, and the versions are equal.
     fn same_version(&self, other: &Self) -> bool;
-    /// Tells whether one was deleted and the other created under the same name: both have a uid, and not the same one.
+    /// Returns whether the two are different objects under the same name: both have a uid, and the uids differ.
     fn is_another(&self, other: &Self) -> bool;
 
-    /// Returns how many bytes the object counts for in [`Cache::bytes`](crate::Cache::bytes); 0 where that is not known.
+    /// Returns the size of the object in bytes, as counted by [`Cache::bytes`](crate::Cache::bytes); 0 if unknown.
     fn bytes(&self) -> usize {
         0
     }
 }
 
-/// An object: which one it is, at which version, and what the decoder kept of it.
+/// An object as stored: its uid, its resourceVersion, and the value that the decoder produced.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object<V, X> {
     uid: Uid<X>,
@@ -37,7 +37,7 @@ pub struct Object<V, X> {
 }
 
 impl<V, X: Text> Object<V, X> {
-    /// Makes an object of its parts.
+    /// Creates an object from its parts.
     #[must_use]
     pub const fn new(uid: Uid<X>, version: ResourceVersion<X>, value: V) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<V, X: Text> Object<V, X> {
         }
     }
 
-    /// Returns what the decoder kept.
+    /// Returns the decoded value.
     #[must_use]
     pub const fn value(&self) -> &V {
         &self.value

@@ -1,4 +1,4 @@
-//! Names of a moment and of an object: resourceVersion and uid, stored small.
+//! The resourceVersion and the uid of an object, stored compactly.
 
 use core::cmp::Ordering;
 use core::fmt::{self, Write};
@@ -7,10 +7,10 @@ use crate::json::JsonStr;
 use crate::object::KeyBuf;
 use crate::storage::Text;
 
-/// A resourceVersion. A decimal number is stored as one; anything else is kept as it is and is opaque.
+/// A resourceVersion. A decimal number is stored as a number; any other text is stored as it is, and is opaque.
 ///
-/// Versions of one resource that are decimal numbers are in order (KEP-5504, conformance since Kubernetes 1.35).
-/// Others can only be equal or not.
+/// Decimal versions of one resource are ordered (KEP-5504, conformance since Kubernetes 1.35). Opaque versions can only
+/// be compared for equality.
 ///
 /// ```
 /// use core::cmp::Ordering;
@@ -39,7 +39,7 @@ impl<X> Default for ResourceVersion<X> {
 }
 
 impl<X: Text> ResourceVersion<X> {
-    /// Stores a version. An empty text, and one that the storage cannot take, is no version.
+    /// Stores a version. An empty text is no version, and neither is a text that the storage cannot hold.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(match canonical_number(text) {
@@ -63,14 +63,14 @@ impl<X: Text> ResourceVersion<X> {
         }
     }
 
-    /// Tells whether there is a version at all.
+    /// Returns whether there is a version.
     #[must_use]
     pub const fn is_known(&self) -> bool {
         !matches!(self.0, Repr::None)
     }
 
-    /// Compares two versions of the same resource: by length, then bytes, where both are decimal numbers; else only
-    /// for equality.
+    /// Compares two versions of the same resource. Decimal numbers are ordered; other versions are equal, or `None` is
+    /// returned.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
@@ -86,7 +86,7 @@ impl<X: Text> ResourceVersion<X> {
                     None
                 }
             }
-            // A number that does not fit 64 bits is longer than any that does.
+            // A number that does not fit in 64 bits is greater than any that does.
             (Repr::Number(_), Repr::Text(b)) => is_decimal(b.as_ref()).then_some(Ordering::Less),
             (Repr::Text(a), Repr::Number(_)) => is_decimal(a.as_ref()).then_some(Ordering::Greater),
             (Repr::None, Repr::Number(_) | Repr::Text(_))
@@ -94,7 +94,7 @@ impl<X: Text> ResourceVersion<X> {
         }
     }
 
-    /// Tells whether it is `""` or `"0"`, which are commands and no versions.
+    /// Returns whether it is `""` or `"0"`, which are instructions to the server rather than versions.
     pub(crate) const fn is_command(&self) -> bool {
         matches!(self.0, Repr::None | Repr::Number(0))
     }
@@ -110,19 +110,19 @@ impl<X: Text> fmt::Display for ResourceVersion<X> {
     }
 }
 
-/// A text as a number, where the number prints as the same text.
+/// Parses a number that prints as the same text again.
 fn canonical_number(text: &str) -> Option<u64> {
     (is_decimal(text) || text == "0")
         .then(|| text.parse().ok())
         .flatten()
 }
 
-/// A legal version by KEP-5504: digits, without a leading zero.
+/// Returns whether the text is a valid version by KEP-5504: digits without a leading zero.
 fn is_decimal(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// A uid. One in the usual form takes 16 bytes.
+/// A uid. A UUID in lower case takes 16 bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uid<X>(UidRepr<X>);
 
@@ -140,13 +140,7 @@ impl<X> Default for Uid<X> {
 }
 
 impl<X: Text> Uid<X> {
-    /// Stores a uid. An empty text, and one that the storage cannot take, is none.
-    ///
-    /// ```
-    /// use informer_core::Uid;
-    /// let uid = Uid::<Box<str>>::new("0b5ba2b0-6f0f-4f0c-8b0a-2f1c9b7d1e55");
-    /// assert_eq!(uid.to_string(), "0b5ba2b0-6f0f-4f0c-8b0a-2f1c9b7d1e55");
-    /// ```
+    /// Stores a uid. An empty text is no uid, and neither is a text that the storage cannot hold.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(match parse_uuid(text) {
@@ -160,7 +154,7 @@ impl<X: Text> Uid<X> {
         text.as_plain().map_or_else(Self::default, Self::new)
     }
 
-    /// Tells whether there is a uid at all.
+    /// Returns whether there is a uid.
     #[must_use]
     pub const fn is_known(&self) -> bool {
         !matches!(self.0, UidRepr::None)
@@ -180,7 +174,7 @@ impl<X: Text> fmt::Display for Uid<X> {
     }
 }
 
-/// Reads the form `8-4-4-4-12` in lower case, so that it prints as the same text.
+/// Parses the form `8-4-4-4-12` in lower case, which prints as the same text again.
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     if text.len() != 36 {
         return None;

@@ -1,4 +1,4 @@
-//! The table of the resources that Kubernetes itself serves.
+//! The table of the resources that Kubernetes serves without extensions.
 
 use super::Resource;
 
@@ -24,14 +24,14 @@ impl Builtin {
     }
 }
 
-/// Where the objects of a resource live.
+/// Whether the objects of a resource are namespaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Namespaced,
     Cluster,
 }
 
-/// Goes through the table, the core group first.
+/// Returns the entries of the table, the core group first.
 pub(super) fn builtins() -> impl Iterator<Item = Builtin> {
     BUILTINS.iter().flat_map(|&(group, version, resources)| {
         resources.iter().map(move |&(plural, kind, scope)| Builtin {
@@ -50,9 +50,9 @@ type GroupVersion = (
     &'static [(&'static str, &'static str, Scope)],
 );
 
-/// What Kubernetes 1.36 serves and lets be watched, each in the version its discovery prefers.
+/// The resources of Kubernetes 1.36 that can be watched, each in the version that discovery prefers.
 ///
-/// The core group comes first, so that `events` alone is its own.
+/// The core group is first so that `events` without a group is found there.
 static BUILTINS: &[GroupVersion] = &[
     (
         "",

@@ -1,4 +1,4 @@
-//! What to list and watch: the group, version and plural name of a resource, and how its address is written.
+//! Resource names: the group, version and plural name of a resource, and the URL path and query that they form.
 
 use core::{error::Error, fmt};
 
@@ -17,9 +17,9 @@ pub use shard::{Shard, ShardBy};
 use builtin::{Builtin, Scope, builtins};
 use selector::is_dns_subdomain;
 
-/// Names a collection of Kubernetes objects: the resource type, and optionally a namespace and selectors.
+/// A collection of Kubernetes objects: the resource type, and optionally a namespace and selectors.
 ///
-/// The selectors are sent to the server, which filters by them.
+/// The server filters by the selectors.
 ///
 /// # Examples
 ///
@@ -42,32 +42,24 @@ pub struct Resource<'a> {
     pub group: &'a str,
     /// The version within the group, such as `v1` or `v1beta1`.
     pub version: &'a str,
-    /// The name as it stands in the address: plural and in lower case, such as `pods`.
+    /// The name in the URL path: plural and in lower case, such as `pods`.
     pub plural: &'a str,
-    /// The kind of the objects, such as `Pod`, if it is known.
+    /// The kind of the objects, such as `Pod`, if known.
     pub kind: Option<&'a str>,
-    /// The namespace to look in, or `None` for all of them.
+    /// The namespace, or `None` for all namespaces.
     pub namespace: Option<&'a str>,
-    /// Which labels the objects must have, in the grammar of [`Selector`](crate::selector::Selector).
+    /// The labels that objects must have, in the grammar of [`Selector`](crate::selector::Selector).
     pub label_selector: Option<&'a str>,
-    /// Which fields the objects must have, such as `spec.nodeName=node-1`.
+    /// The fields that objects must have, such as `spec.nodeName=node-1`.
     pub field_selector: Option<&'a str>,
-    /// Which part of the objects to look at, or `None` for all of them.
+    /// The shard of the objects, or `None` for all objects.
     pub shard: Option<Shard>,
 }
 
 impl<'a> Resource<'a> {
     /// Names a resource in all namespaces, without selectors.
     ///
-    /// The core group is the empty string. Nothing is checked here; [`Resource::parse`] does check.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// assert_eq!(Resource::new("", "v1", "pods").path().to_string(), "/api/v1/pods");
-    /// ```
+    /// The group of the core API is the empty string. Nothing is validated here; [`Resource::parse`] validates.
     #[must_use]
     pub const fn new(group: &'a str, version: &'a str, plural: &'a str) -> Self {
         Self {
@@ -82,7 +74,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// Reads the name of a resource: a built-in plural, or `plural.version.group`.
+    /// Parses the name of a resource: a built-in plural, or `plural.version.group`.
     ///
     /// | written | read as |
     /// |---|---|
@@ -91,12 +83,12 @@ impl<'a> Resource<'a> {
     /// | `horizontalpodautoscalers.v1.autoscaling`, `pods.v1` | a built-in resource in another version |
     /// | `widgets.v1alpha1.example.com` | any other resource; its kind is unknown |
     ///
-    /// Built in are the resources of Kubernetes 1.36 that can be listed and watched; `events` alone is
-    /// the one of the core group.
+    /// The resources of Kubernetes 1.36 that can be listed and watched are built in. `events` alone means the resource
+    /// of the core group.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] where the text is neither.
+    /// Returns a [`ResourceError`] for any other text.
     ///
     /// # Examples
     ///
@@ -149,21 +141,13 @@ impl<'a> Resource<'a> {
     }
 
     /// Sets the kind of the objects, such as `Pod`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// assert_eq!(Resource::new("", "v1", "pods").kind("Pod").kind, Some("Pod"));
-    /// ```
     #[must_use]
     pub const fn kind(mut self, kind: &'a str) -> Self {
         self.kind = non_empty(kind);
         self
     }
 
-    /// Looks in one namespace; an empty string means all of them.
+    /// Restricts the resource to one namespace; an empty string means all namespaces.
     ///
     /// # Examples
     ///
@@ -180,44 +164,26 @@ impl<'a> Resource<'a> {
         self
     }
 
-    /// Sets the label selector, such as `app=web`; an empty string means every object.
+    /// Sets the label selector, such as `app=web`; an empty string selects every object.
     ///
-    /// It is sent as it is. To find a mistake in it before the server does, give it to
+    /// The text is sent unchanged. To find a mistake before the server does, pass it to
     /// [`Selector::parse`](crate::selector::Selector::parse).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// let web = Resource::new("", "v1", "pods").labels("app=web");
-    /// assert_eq!(web.label_selector, Some("app=web"));
-    /// ```
     #[must_use]
     pub const fn labels(mut self, selector: &'a str) -> Self {
         self.label_selector = non_empty(selector);
         self
     }
 
-    /// Sets the field selector, such as `spec.nodeName=node-1`; an empty string means every object.
+    /// Sets the field selector, such as `spec.nodeName=node-1`; an empty string selects every object.
     ///
-    /// It is sent as it is; `\`, `,` and `=` within a value must be escaped by a backslash.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// let here = Resource::new("", "v1", "pods").fields("spec.nodeName=node-1");
-    /// assert_eq!(here.field_selector, Some("spec.nodeName=node-1"));
-    /// ```
+    /// The text is sent unchanged: escape `\`, `,` and `=` within a value by a backslash.
     #[must_use]
     pub const fn fields(mut self, selector: &'a str) -> Self {
         self.field_selector = non_empty(selector);
         self
     }
 
-    /// Looks at a part of the objects only.
+    /// Restricts the resource to one shard of its objects.
     ///
     /// # Examples
     ///
@@ -236,25 +202,15 @@ impl<'a> Resource<'a> {
         self
     }
 
-    /// Tells whether the objects live in namespaces, if the resource is built in.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// assert_eq!(Resource::new("", "v1", "pods").is_namespaced(), Some(true));
-    /// assert_eq!(Resource::new("", "v1", "nodes").is_namespaced(), Some(false));
-    /// assert_eq!(Resource::new("example.com", "v1", "widgets").is_namespaced(), None);
-    /// ```
+    /// Returns whether the objects are namespaced, or `None` if the resource is not built in.
     #[must_use]
     pub fn is_namespaced(&self) -> Option<bool> {
         Builtin::find(self.group, self.plural).map(|builtin| builtin.scope == Scope::Namespaced)
     }
 
-    /// Writes the path of the collection, each segment percent-encoded.
+    /// Returns the path of the collection, with each segment percent-encoded.
     ///
-    /// A namespace is left out where the resource is known to have none, as `kubectl` does.
+    /// The namespace is omitted if the resource is known to be cluster-scoped, as in `kubectl`.
     ///
     /// # Examples
     ///
@@ -271,26 +227,17 @@ impl<'a> Resource<'a> {
         Path(*self)
     }
 
-    /// Writes the group and version as an object's `apiVersion` has them.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// assert_eq!(Resource::new("", "v1", "pods").api_version().to_string(), "v1");
-    /// assert_eq!(Resource::new("apps", "v1", "deployments").api_version().to_string(), "apps/v1");
-    /// ```
+    /// Returns the group and version in the form of an object's `apiVersion`, such as `apps/v1`.
     #[must_use]
     pub const fn api_version(&self) -> impl fmt::Display + use<'a> {
         ApiVersion(*self)
     }
 
-    /// Begins a query by the selectors, and returns the writer for further parameters.
+    /// Writes the selectors as the beginning of a query, and returns the writer for further parameters.
     ///
     /// # Errors
     ///
-    /// Whatever `out` answers.
+    /// Returns the errors of `out`.
     ///
     /// # Examples
     ///
@@ -317,13 +264,13 @@ impl<'a> Resource<'a> {
         Ok(query)
     }
 
-    /// Writes a whole query: the selectors, then the parameters in their order.
+    /// Writes a complete query: the selectors, then the parameters in the given order.
     ///
-    /// Nothing at all is written where there is neither.
+    /// Writes nothing if there are neither selectors nor parameters.
     ///
     /// # Errors
     ///
-    /// Whatever `out` answers.
+    /// Returns the errors of `out`.
     ///
     /// # Examples
     ///
@@ -350,7 +297,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Writes `plural.version` or `plural.version.group`, which [`Resource::parse`] understands.
+/// Writes `plural.version` or `plural.version.group`, which [`Resource::parse`] accepts.
 impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.plural, self.version)?;
@@ -361,7 +308,7 @@ impl fmt::Display for Resource<'_> {
     }
 }
 
-/// Owns the strings of a [`Resource`].
+/// A [`Resource`] that owns its strings.
 ///
 /// # Examples
 ///
@@ -387,16 +334,7 @@ pub struct OwnedResource {
 
 #[cfg(feature = "alloc")]
 impl OwnedResource {
-    /// Lends the strings.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::{OwnedResource, Resource};
-    ///
-    /// let pods = Resource::new("", "v1", "pods");
-    /// assert_eq!(OwnedResource::from(pods).as_ref(), pods);
-    /// ```
+    /// Returns a [`Resource`] that borrows the strings.
     #[must_use]
     pub fn as_ref(&self) -> Resource<'_> {
         Resource {
@@ -444,7 +382,7 @@ impl fmt::Display for OwnedResource {
     }
 }
 
-/// Says why a text does not name a resource.
+/// The reason why a text does not name a resource.
 ///
 /// # Examples
 ///
@@ -459,14 +397,14 @@ impl fmt::Display for OwnedResource {
 pub enum ResourceError {
     /// The text is empty.
     Empty,
-    /// There is no built-in resource of this name.
+    /// No built-in resource has this name.
     Unknown {
-        /// A built-in plural whose kind, or whose name in lower case, this is.
+        /// The built-in plural whose kind or plural equals the text if case is ignored.
         similar: Option<&'static str>,
     },
-    /// The resource is not built in, and there is no version between its name and its group.
+    /// The resource is not built in, and the text has no version between name and group.
     NoVersion,
-    /// The plural or the group has characters that no such name can have.
+    /// The plural or the group contains characters that are not allowed.
     InvalidName,
 }
 
@@ -494,10 +432,10 @@ impl Error for ResourceError {}
 
 crate::readable_errors!(ResourceError);
 
-/// Writes the query of a URL: `?` before the first pair, `&` before the others, both sides percent-encoded.
+/// A writer for the query of a URL: `?` before the first pair, `&` before the others, keys and values percent-encoded.
 ///
-/// Letters, digits, `-`, `.`, `_` and `~` stay; every other byte of the UTF-8 text becomes `%XX`. Nothing
-/// is allocated.
+/// Letters, digits, `-`, `.`, `_` and `~` are written unchanged; every other byte of the UTF-8 text becomes `%XX`. The
+/// writer does not allocate.
 ///
 /// # Examples
 ///
@@ -517,17 +455,7 @@ pub struct QueryWriter<'w> {
 }
 
 impl<'w> QueryWriter<'w> {
-    /// Begins a query; nothing is written before the first pair.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::resource::QueryWriter;
-    ///
-    /// let mut query = String::new();
-    /// QueryWriter::new(&mut query);
-    /// assert_eq!(query, "");
-    /// ```
+    /// Creates a writer for a query. It writes nothing before the first pair.
     #[must_use]
     pub const fn new(out: &'w mut dyn fmt::Write) -> Self {
         Self {
@@ -540,18 +468,7 @@ impl<'w> QueryWriter<'w> {
     ///
     /// # Errors
     ///
-    /// Whatever the output answers.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::resource::QueryWriter;
-    ///
-    /// let mut query = String::new();
-    /// QueryWriter::new(&mut query).pair("continue", "x+/=")?;
-    /// assert_eq!(query, "?continue=x%2B%2F%3D");
-    /// # Ok::<(), core::fmt::Error>(())
-    /// ```
+    /// Returns the errors of the output.
     pub fn pair(&mut self, key: &str, value: impl fmt::Display) -> Result<&mut Self, fmt::Error> {
         self.out.write_char(self.separator)?;
         self.separator = '&';
@@ -605,7 +522,7 @@ impl fmt::Display for ApiVersion<'_> {
 
 fn segment(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     match text {
-        // Left as they are, these two would let a namespace climb out of its place in the path.
+        // Unescaped, `.` and `..` would let a namespace change the path.
         "." => f.write_str("/%2E"),
         ".." => f.write_str("/%2E%2E"),
         text => {
@@ -647,7 +564,7 @@ const fn non_empty(text: &str) -> Option<&str> {
     if text.is_empty() { None } else { Some(text) }
 }
 
-/// Tells whether a text looks like `v1`, `v2beta1` or `v1alpha3`.
+/// Returns whether a text looks like `v1`, `v2beta1` or `v1alpha3`.
 fn is_version(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(number) = text.strip_prefix('v') else {

@@ -1,15 +1,14 @@
-//! Parts of a resource, for replicas that share the work.
+//! Shards of a resource, for replicas that share the work.
 
 use core::fmt;
 
 use crate::decode::RawObject;
 use crate::json::JsonStr;
 
-/// A part of a resource's objects: those for which a hash lies in a range (KEP-5866, sharded list and watch).
+/// A part of a resource's objects: those whose hash is in a range (KEP-5866, sharded list and watch).
 ///
-/// The hash is FNV-1a of 64 bits over the uid or the namespace, as the API server computes it. A server that knows
-/// `shardSelector` sends this part alone; from one that does not everything comes, and what is not of this part is
-/// dropped here, before it is decoded.
+/// The hash is the 64-bit FNV-1a of the uid or the namespace, as the API server computes it. A server that supports
+/// `shardSelector` sends only this part. Any other server sends all objects, and the rest is dropped before decoding.
 ///
 /// ```
 /// use informer_core::{Resource, resource::{Shard, ShardBy}};
@@ -32,10 +31,10 @@ pub struct Shard {
     last: u64,
 }
 
-/// What the hash of a [`Shard`] is of.
+/// The field that a [`Shard`] hashes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum ShardBy {
-    /// `metadata.uid`: objects are spread evenly.
+    /// `metadata.uid`: objects are distributed evenly.
     #[default]
     Uid,
     /// `metadata.namespace`: the objects of a namespace stay together.
@@ -43,15 +42,7 @@ pub enum ShardBy {
 }
 
 impl Shard {
-    /// Names the hashes from `first` to `last`, both included. `None` where there is none between them.
-    ///
-    /// ```
-    /// use informer_core::resource::{Shard, ShardBy};
-    ///
-    /// let all = Shard::new(ShardBy::Uid, 0, u64::MAX).expect("there are some");
-    /// assert!(all.to_string().ends_with("'0x10000000000000000')"));
-    /// assert_eq!(Shard::new(ShardBy::Uid, 2, 1), None);
-    /// ```
+    /// Returns the shard of the hashes from `first` to `last`, both included; `None` if the range is empty.
     #[must_use]
     pub const fn new(by: ShardBy, first: u64, last: u64) -> Option<Self> {
         if first > last {
@@ -60,8 +51,9 @@ impl Shard {
         Some(Self { by, first, last })
     }
 
-    /// Names one of `count` parts of nearly the same size, counted from 0; together they are everything, and no two
-    /// have an object in common. `None` where there is no such part.
+    /// Returns one of `count` shards of nearly equal size, counted from 0; `None` if `index` is not below `count`.
+    ///
+    /// The `count` shards are disjoint and together contain every object.
     ///
     /// ```
     /// use informer_core::resource::{Shard, ShardBy};
@@ -82,19 +74,19 @@ impl Shard {
         })
     }
 
-    /// Returns what the hash is of.
+    /// Returns the field that is hashed.
     #[must_use]
     pub const fn by(&self) -> ShardBy {
         self.by
     }
 
-    /// Returns the first and the last hash.
+    /// Returns the first and the last hash, both included.
     #[must_use]
     pub const fn range(&self) -> (u64, u64) {
         (self.first, self.last)
     }
 
-    /// Tells whether an object with this uid, or in this namespace, is of this part.
+    /// Returns whether an object with this uid, or in this namespace, is in the shard.
     #[must_use]
     pub fn has(&self, value: &str) -> bool {
         let mut hash = Fnv::new();
@@ -108,7 +100,7 @@ impl Shard {
             ShardBy::Namespace => object.namespace(),
         };
         let mut hash = Fnv::new();
-        // It cannot fail: the hash takes everything.
+        // Cannot fail: the hash accepts any text.
         let _ = value.write_to(&mut hash);
         self.holds(&hash)
     }
@@ -118,14 +110,14 @@ impl Shard {
     }
 }
 
-/// Writes it as the API server reads it in `shardSelector`.
+/// Writes the shard in the form of the API server's `shardSelector`.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = match self.by {
             ShardBy::Uid => "uid",
             ShardBy::Namespace => "namespace",
         };
-        // The end is not included there.
+        // The end is exclusive in this form.
         let end = u128::from(self.last) + 1;
         write!(
             f,
@@ -135,10 +127,10 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Where a part begins: `index / count` of all hashes.
+/// Returns the first hash of a shard: `index / count` of all hashes.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "behind the last part it is 0, as it should be"
+    reason = "the start after the last shard wraps to 0 on purpose"
 )]
 const fn start(index: u64, count: u64) -> u64 {
     (((index as u128) << 64) / count as u128) as u64
