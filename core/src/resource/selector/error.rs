@@ -1,8 +1,8 @@
-//! What is wrong with a label selector.
+//! Errors of label selectors.
 
 use core::{error::Error, fmt};
 
-/// Says what is wrong with a label selector, and where.
+/// A mistake in a label selector, and its position.
 ///
 /// # Examples
 ///
@@ -24,13 +24,13 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// Returns what is wrong.
+    /// Returns the kind of the mistake.
     #[must_use]
     pub const fn kind(&self) -> SelectorErrorKind {
         self.kind
     }
 
-    /// Returns the byte of the text where it is, or `None` where there was no text but the parts of a requirement.
+    /// Returns the byte offset in the text, or `None` if the requirement was not parsed from text.
     #[must_use]
     pub const fn offset(&self) -> Option<usize> {
         self.offset
@@ -79,48 +79,39 @@ impl Error for SelectorError {}
 
 crate::readable_errors!(SelectorError);
 
-/// The kinds of mistakes in a label selector.
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::{Selector, SelectorErrorKind};
-///
-/// let error = Selector::parse("replicas>many").unwrap_err();
-/// assert_eq!(error.kind(), SelectorErrorKind::NotAnInteger);
-/// ```
+/// The kind of a mistake in a label selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SelectorErrorKind {
-    /// A key must stand here.
+    /// Expected a key.
     ExpectedKey,
-    /// An operator must stand here, or the end of the requirement.
+    /// Expected an operator, or the end of the requirement.
     ExpectedOperator,
-    /// A `(` must stand here.
+    /// Expected `(`.
     ExpectedParenthesis,
-    /// A value must stand here.
+    /// Expected a value.
     ExpectedValue,
-    /// The list must go on or be closed here.
+    /// Expected `,` or `)` in a list of values.
     ExpectedListEnd,
-    /// The requirement must end here.
+    /// Expected the end of the requirement.
     ExpectedEnd,
-    /// The name part of a key is empty or has a character that it cannot have there.
+    /// The name part of a key is empty or contains an invalid character.
     InvalidKey,
     /// The name part of a key is too long.
     KeyTooLong,
     /// The prefix of a key is not a DNS subdomain of at most 253 bytes.
     InvalidPrefix,
-    /// A value has a character that it cannot have there.
+    /// A value contains an invalid character.
     InvalidValue,
     /// A value is too long.
     ValueTooLong,
     /// The value of `>` or `<` is not an integer.
     NotAnInteger,
-    /// There are no values for `in` or `notin`.
+    /// `in` or `notin` has no values.
     NoValues,
-    /// There is not exactly one value for `=`, `==`, `!=`, `>` or `<`.
+    /// `=`, `==`, `!=`, `>` or `<` does not have exactly one value.
     NotOneValue,
-    /// There are values for a requirement that takes none.
+    /// A requirement without values has values.
     UnwantedValues,
 }
 

@@ -1,13 +1,13 @@
-//! Field selectors. The server evaluates them; here they are written, and their grammar is checked.
+//! Field selectors. This module writes them and checks their grammar; the server evaluates them.
 
 use alloc::string::String;
 use core::{error::Error, fmt, str::FromStr};
 
-/// Selects objects by their fields, such as `spec.nodeName=node-1,status.phase!=Failed`.
+/// A field selector, such as `spec.nodeName=node-1,status.phase!=Failed`.
 ///
-/// Which fields can be asked for depends on the resource: `metadata.name` and `metadata.namespace` always, others where
-/// the server knows them (for custom resources those that the definition names in `selectableFields`, KEP-4358). The
-/// server does the selecting, so an object that no longer matches is told as deleted. See "Field Selectors" in the
+/// The resource determines which fields are supported: always `metadata.name` and `metadata.namespace`, and others that
+/// the server knows. For custom resources those are the `selectableFields` of the definition (KEP-4358). The server
+/// does the selection, so an object that no longer matches is reported as deleted. See "Field Selectors" in the
 /// Kubernetes documentation.
 ///
 /// # Examples
@@ -25,61 +25,34 @@ use core::{error::Error, fmt, str::FromStr};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector(String);
 
-/// Says why a text is no field selector.
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::{FieldSelector, FieldSelectorError};
-///
-/// assert_eq!("spec.nodeName".parse::<FieldSelector>(), Err(FieldSelectorError::NoOperator));
-/// ```
+/// The reason why a text is not a field selector.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FieldSelectorError {
-    /// A term has none of `=`, `==`, `!=`.
+    /// A term has no `=`, `==` or `!=`.
     NoOperator,
     /// A term has no field before its operator.
     NoField,
-    /// A value has an `=` that is not escaped by a backslash.
+    /// A value contains an `=` that is not escaped by a backslash.
     NotEscaped,
-    /// A backslash is before something that it does not escape.
+    /// A backslash precedes a character other than `\`, `,` or `=`.
     BadEscape,
 }
 
 impl FieldSelector {
-    /// Selects every object.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// assert_eq!(informer_core::selector::FieldSelector::new().as_ref(), "");
-    /// ```
+    /// Creates a field selector that selects every object.
     #[must_use]
     pub const fn new() -> Self {
         Self(String::new())
     }
 
-    /// Selects, of these objects, those whose field has this value. The value is escaped where it has to be.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// assert_eq!(informer_core::selector::FieldSelector::new().is("metadata.name", "web").as_ref(), "metadata.name=web");
-    /// ```
+    /// Adds the requirement that the field has this value. The value is escaped as needed.
     #[must_use]
     pub fn is(self, field: &str, value: &str) -> Self {
         self.term(field, "=", value)
     }
 
-    /// Selects, of these objects, those whose field has another value. The value is escaped where it has to be.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let others = informer_core::selector::FieldSelector::new().is_not("metadata.name", "web");
-    /// assert_eq!(others.as_ref(), "metadata.name!=web");
-    /// ```
+    /// Adds the requirement that the field has another value. The value is escaped as needed.
     #[must_use]
     pub fn is_not(self, field: &str, value: &str) -> Self {
         self.term(field, "!=", value)
@@ -114,7 +87,7 @@ impl FromStr for FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            // The first operator counts, as in apimachinery.
+            // The first operator of a term is used, as in apimachinery.
             let at = term
                 .find(['=', '!'])
                 .ok_or(FieldSelectorError::NoOperator)?;
@@ -137,7 +110,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Where the first comma is that no backslash escapes.
+/// Returns the offset of the first comma that is not escaped by a backslash.
 fn end_of_term(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -167,7 +140,7 @@ fn unescape(value: &str) -> Result<String, FieldSelectorError> {
     Ok(plain)
 }
 
-/// The text that a request carries.
+/// The text that is sent in a request.
 impl AsRef<str> for FieldSelector {
     fn as_ref(&self) -> &str {
         &self.0

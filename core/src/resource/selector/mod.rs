@@ -1,4 +1,4 @@
-//! Label selectors, with the grammar and the meaning that the API server and client-go give them.
+//! Label selectors, with the grammar and semantics of the API server and client-go.
 
 mod error;
 #[cfg(feature = "alloc")]
@@ -23,10 +23,10 @@ const NAME_MAX: usize = 63;
 /// The longest prefix of a key, in bytes.
 const PREFIX_MAX: usize = 253;
 
-/// Answers which value a label has.
+/// A set of labels that a selector can look up.
 ///
-/// It hands the value to a closure, so that labels may be looked up where they lie, escaped or in pieces,
-/// and be put together in a buffer of the stack.
+/// The value is passed to a closure rather than returned. An implementation can therefore read labels in place, for
+/// example in JSON, and unescape them in a buffer on the stack.
 ///
 /// # Examples
 ///
@@ -45,9 +45,9 @@ const PREFIX_MAX: usize = 253;
 /// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
 pub trait Labels {
-    /// Calls `f` once with the value of `key`, or with `None` where there is no such label.
+    /// Calls `f` once with the value of `key`, or with `None` if there is no such label.
     ///
-    /// Not calling it at all means the same as `None`.
+    /// An implementation that does not call `f` reports the label as absent.
     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>));
 }
 
@@ -57,7 +57,7 @@ impl<T: Labels + ?Sized> Labels for &T {
     }
 }
 
-/// The first pair of a key counts.
+/// Uses the first pair with the key.
 impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
         f(self
@@ -67,7 +67,7 @@ impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     }
 }
 
-/// The first pair of a key counts.
+/// Uses the first pair with the key.
 impl<K: AsRef<str>, V: AsRef<str>, const N: usize> Labels for [(K, V); N] {
     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
         self.as_slice().label(key, f);
@@ -81,27 +81,28 @@ impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
     }
 }
 
-/// Selects objects by their labels, without allocating: a text that was checked once and is read again at
-/// each match.
+/// A label selector that borrows its text and does not allocate.
 ///
-/// With the feature `alloc`, `LabelSelector` is the faster one for repeated matching.
+/// The text is checked once and parsed again at each match. With the feature `alloc`, `LabelSelector` is faster for
+/// repeated matching.
 ///
 /// # Grammar
 ///
-/// Requirements are joined by commas, and all of them must hold. White space stands anywhere between words.
+/// Requirements are separated by commas, and all of them must hold. White space between words is ignored.
 ///
-/// | requirement | holds where the label |
+/// | requirement | holds if the label |
 /// |---|---|
-/// | `key` | is there |
-/// | `!key` | is not there |
-/// | `key=a`, `key==a` | is there and is `a` |
-/// | `key!=a` | is not there, or is not `a` |
-/// | `key in (a,b)` | is there and is one of these |
-/// | `key notin (a,b)` | is not there, or is none of these |
-/// | `key>5`, `key<5` | is there, is an integer, and is greater or less |
+/// | `key` | exists |
+/// | `!key` | does not exist |
+/// | `key=a`, `key==a` | exists and is `a` |
+/// | `key!=a` | does not exist, or is not `a` |
+/// | `key in (a,b)` | exists and is one of these |
+/// | `key notin (a,b)` | does not exist, or is none of these |
+/// | `key>5`, `key<5` | exists, is an integer, and is greater or less |
 ///
-/// A key is a name of at most 63 bytes, which may follow a DNS subdomain of at most 253 and a `/`. A name is made
-/// of letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. So is a value, which may also be empty.
+/// A key is a name of at most 63 bytes, optionally after a DNS subdomain of at most 253 bytes and a `/`. A name
+/// consists of letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. A value has the same form, or is
+/// empty.
 ///
 /// # Examples
 ///
@@ -122,11 +123,11 @@ pub struct Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Checks a text; the empty one selects everything.
+    /// Parses a selector; the empty text selects every object.
     ///
     /// # Errors
     ///
-    /// [`SelectorError`] at the first mistake.
+    /// Returns a [`SelectorError`] for the first mistake.
     ///
     /// # Examples
     ///
@@ -146,52 +147,27 @@ impl<'a> Selector<'a> {
         Ok(Self { text: Some(text) })
     }
 
-    /// Selects every object.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// assert!(Selector::everything().matches(&[("app", "web")]));
-    /// ```
+    /// Returns the selector that selects every object.
     #[must_use]
     pub const fn everything() -> Self {
         Self { text: Some("") }
     }
 
-    /// Selects no object; there is no text for it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// assert!(!Selector::nothing().matches(&[("app", "web")]));
-    /// ```
+    /// Returns the selector that selects no object. It has no text form.
     #[must_use]
     pub const fn nothing() -> Self {
         Self { text: None }
     }
 
-    /// Returns the text as it was given, or `None` for [`Selector::nothing`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// assert_eq!(Selector::parse("app = web")?.as_str(), Some("app = web"));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
+    /// Returns the original text, or `None` for [`Selector::nothing`].
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
         self.text
     }
 
-    /// Goes through the requirements in their order in the text.
+    /// Returns an iterator over the requirements, in the order of the text.
     ///
-    /// There are none both for [`Selector::everything`] and for [`Selector::nothing`].
+    /// It is empty for [`Selector::everything`] and for [`Selector::nothing`].
     ///
     /// # Examples
     ///
@@ -212,7 +188,7 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// Tells whether every requirement holds for these labels.
+    /// Returns whether every requirement holds for these labels.
     ///
     /// # Examples
     ///
@@ -232,30 +208,21 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Selects everything.
+/// Returns the selector that selects every object.
 impl Default for Selector<'_> {
     fn default() -> Self {
         Self::everything()
     }
 }
 
-/// Writes the text as it was given, and `<nothing>` for [`Selector::nothing`], which is not a selector's text.
+/// Writes the original text. For [`Selector::nothing`] it writes `<nothing>`, which cannot be parsed.
 impl fmt::Display for Selector<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text.unwrap_or(NOTHING))
     }
 }
 
-/// Goes through the requirements of a [`Selector`].
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::Selector;
-///
-/// assert_eq!(Selector::parse("a,b,!c")?.requirements().count(), 3);
-/// # Ok::<(), informer_core::selector::SelectorError>(())
-/// ```
+/// An iterator over the requirements of a [`Selector`].
 #[derive(Clone, Debug)]
 pub struct Requirements<'a> {
     lexer: Lexer<'a>,
@@ -265,7 +232,7 @@ impl<'a> Iterator for Requirements<'a> {
     type Item = RequirementRef<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // The text was checked, so that there is no error to lose.
+        // The text was checked by `parse`, so no error is discarded here.
         self.lexer
             .requirement()
             .ok()
@@ -276,7 +243,7 @@ impl<'a> Iterator for Requirements<'a> {
 
 impl FusedIterator for Requirements<'_> {}
 
-/// One requirement within the text of a [`Selector`].
+/// One requirement in the text of a [`Selector`].
 ///
 /// # Examples
 ///
@@ -293,7 +260,7 @@ impl FusedIterator for Requirements<'_> {}
 pub struct RequirementRef<'a> {
     key: &'a str,
     operator: Operator,
-    /// The one value, or what stands between the parentheses.
+    /// The single value, or the text between the parentheses.
     values: &'a str,
 }
 
@@ -304,13 +271,13 @@ impl<'a> RequirementRef<'a> {
         self.key
     }
 
-    /// Returns how the label relates to the values.
+    /// Returns the operator.
     #[must_use]
     pub const fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// Goes through the values in their order in the text.
+    /// Returns an iterator over the values, in the order of the text.
     #[must_use]
     pub fn values(&self) -> Values<'a> {
         Values {
@@ -318,7 +285,7 @@ impl<'a> RequirementRef<'a> {
         }
     }
 
-    /// Tells whether the requirement holds for a value of its label, or for its absence.
+    /// Returns whether the requirement holds for a value of its label, or for the absence of the label.
     ///
     /// # Examples
     ///
@@ -343,7 +310,7 @@ impl<'a> RequirementRef<'a> {
     }
 }
 
-/// Goes through the values of a [`RequirementRef`].
+/// An iterator over the values of a [`RequirementRef`].
 ///
 /// # Examples
 ///
@@ -375,35 +342,27 @@ impl<'a> Iterator for Values<'a> {
 
 impl FusedIterator for Values<'_> {}
 
-/// How a requirement relates a label to its values.
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::Operator;
-///
-/// assert_eq!(Operator::NotIn.to_string(), "notin");
-/// ```
+/// The relation between a label and the values of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Operator {
-    /// `key`: the label is there.
+    /// `key`: the label exists.
     Exists,
-    /// `!key`: the label is not there.
+    /// `!key`: the label does not exist.
     DoesNotExist,
     /// `key=value`: the label has this value.
     Equals,
     /// `key==value`: the same as [`Operator::Equals`].
     DoubleEquals,
-    /// `key!=value`: the label is not there or has another value.
+    /// `key!=value`: the label does not exist or has another value.
     NotEquals,
     /// `key in (a,b)`: the label has one of these values.
     In,
-    /// `key notin (a,b)`: the label is not there or has none of these values.
+    /// `key notin (a,b)`: the label does not exist or has none of these values.
     NotIn,
-    /// `key>5`: the label is a greater integer.
+    /// `key>5`: the label is an integer greater than 5.
     GreaterThan,
-    /// `key<5`: the label is a smaller integer.
+    /// `key<5`: the label is an integer less than 5.
     LessThan,
 }
 
@@ -434,7 +393,7 @@ impl Operator {
     }
 }
 
-/// Writes the operator as it stands in a selector; [`Operator::Exists`] is the empty text.
+/// Writes the operator as in a selector. [`Operator::Exists`] is the empty text.
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -472,7 +431,7 @@ enum Token<'a> {
     Word(&'a str),
 }
 
-/// A requirement whose shape is right, and where its parts stand.
+/// A requirement with valid syntax, and the offsets of its parts.
 struct Scanned<'a> {
     requirement: RequirementRef<'a>,
     key_at: usize,
@@ -513,7 +472,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0 }
     }
 
-    /// Reads one requirement and the comma after it.
+    /// Parses one requirement and the comma after it.
     fn requirement(&mut self) -> Result<Option<Scanned<'a>>, SelectorError> {
         use SelectorErrorKind::{ExpectedEnd, ExpectedKey, ExpectedOperator, ExpectedValue};
 
@@ -566,7 +525,7 @@ impl<'a> Lexer<'a> {
         match self.next() {
             Token::End => {}
             Token::Comma => {
-                // A comma must not be the last of the text.
+                // A trailing comma is an error.
                 if matches!(self.peek(), Token::End) {
                     return Err(self.unexpected(self.text.len(), ExpectedKey));
                 }
@@ -578,7 +537,7 @@ impl<'a> Lexer<'a> {
         Ok(Some(scanned))
     }
 
-    /// Reads `(a,b)`, and returns where its inside begins, and the inside.
+    /// Parses `(a,b)`, and returns the offset of the text between the parentheses and the text.
     fn list(&mut self) -> Result<(usize, &'a str), SelectorError> {
         let at = self.start();
         if !matches!(self.next(), Token::Open) {
@@ -634,7 +593,7 @@ impl<'a> Lexer<'a> {
         self.clone().next()
     }
 
-    /// Returns where the next token begins.
+    /// Returns the offset of the next token.
     fn start(&self) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
         self.text.len() - rest.trim_start_matches(is_space).len()
@@ -708,7 +667,7 @@ fn check_name(
     Ok(())
 }
 
-/// Tells whether a text is an RFC 1123 subdomain in lower case.
+/// Returns whether a text is an RFC 1123 subdomain in lower case.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= PREFIX_MAX
         && text.split('.').all(|label| {
@@ -1087,7 +1046,7 @@ mod tests {
             match Selector::parse(&text) {
                 Ok(selector) => {
                     accepted += 1;
-                    // What was accepted is read again to its end, and each part of it is valid.
+                    // Every accepted text can be iterated to its end, and each part is valid.
                     let commas = selector.requirements().map(|requirement| {
                         check_key(requirement.key()).unwrap();
                         let values = requirement.values().map(|value| {

@@ -1,4 +1,4 @@
-//! Label selectors that own their parts.
+//! Label selectors that own their requirements.
 
 use alloc::{
     borrow::ToOwned,
@@ -12,10 +12,10 @@ use super::{
     check_key, check_value, lookup,
 };
 
-/// Owns a label selector that was parsed once, for fast repeated matching.
+/// A label selector that is parsed once, for fast repeated matching.
 ///
-/// Its grammar and meaning are those of [`Selector`]. Requirements are sorted by key, those of one key in the
-/// order they were given, and their values are sorted without duplicates. It writes itself in the canonical
+/// Its grammar and semantics are those of [`Selector`]. Requirements are sorted by key, and the values of a requirement
+/// are sorted and deduplicated. Requirements of the same key stay in the given order. `Display` writes the canonical
 /// form of client-go.
 ///
 /// # Examples
@@ -38,34 +38,16 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Reads a selector; the empty text selects everything.
+    /// Parses a selector; the empty text selects every object.
     ///
     /// # Errors
     ///
-    /// [`SelectorError`] at the first mistake.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// assert!(LabelSelector::parse("app=web")?.matches(&[("app", "web")]));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
+    /// Returns a [`SelectorError`] for the first mistake.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Selector::parse(text).map(Self::from)
     }
 
-    /// Selects every object.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// assert_eq!(LabelSelector::everything(), LabelSelector::parse("")?);
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
+    /// Returns the selector that selects every object.
     #[must_use]
     pub const fn everything() -> Self {
         Self {
@@ -73,45 +55,21 @@ impl LabelSelector {
         }
     }
 
-    /// Selects no object; there is no text for it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// assert!(!LabelSelector::nothing().matches(&[("app", "web")]));
-    /// ```
+    /// Returns the selector that selects no object. It has no text form.
     #[must_use]
     pub const fn nothing() -> Self {
         Self { requirements: None }
     }
 
-    /// Tells whether every object is selected.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// assert!(LabelSelector::default().is_everything());
-    /// ```
+    /// Returns whether the selector selects every object.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Tells whether this is [`LabelSelector::nothing`].
+    /// Returns whether this is [`LabelSelector::nothing`].
     ///
-    /// Requirements that contradict each other are not noticed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// assert!(LabelSelector::nothing().is_nothing());
-    /// ```
+    /// Requirements that contradict each other are not detected.
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.requirements.is_none()
@@ -119,33 +77,13 @@ impl LabelSelector {
 
     /// Returns the requirements, sorted by key.
     ///
-    /// There are none both for [`LabelSelector::everything`] and for [`LabelSelector::nothing`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// let selector = LabelSelector::parse("b,a")?;
-    /// assert!(selector.requirements().iter().map(|requirement| requirement.key()).eq(["a", "b"]));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
+    /// The slice is empty for [`LabelSelector::everything`] and for [`LabelSelector::nothing`].
     #[must_use]
     pub fn requirements(&self) -> &[Requirement] {
         self.requirements.as_deref().unwrap_or_default()
     }
 
-    /// Tells whether every requirement holds for these labels.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::LabelSelector;
-    ///
-    /// let selector = LabelSelector::parse("app,!legacy")?;
-    /// assert!(selector.matches(&[("app", "web")]));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
+    /// Returns whether every requirement holds for these labels.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.as_ref().is_some_and(|requirements| {
             requirements
@@ -155,7 +93,7 @@ impl LabelSelector {
     }
 }
 
-/// Selects everything.
+/// Returns the selector that selects every object.
 impl Default for LabelSelector {
     fn default() -> Self {
         Self::everything()
@@ -189,7 +127,7 @@ impl FromIterator<Requirement> for LabelSelector {
     }
 }
 
-/// Writes the canonical form, and `<nothing>` for [`LabelSelector::nothing`], which is not a selector's text.
+/// Writes the canonical form. For [`LabelSelector::nothing`] it writes `<nothing>`, which cannot be parsed.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(requirements) = &self.requirements else {
@@ -205,7 +143,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// Owns one requirement of a [`LabelSelector`].
+/// One requirement of a [`LabelSelector`].
 ///
 /// # Examples
 ///
@@ -230,13 +168,13 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Puts a requirement together.
+    /// Creates a requirement from its parts.
     ///
     /// # Errors
     ///
-    /// [`SelectorError`] where the key or a value is not valid, or the operator takes another number of values:
-    /// at least one for `in` and `notin`, none for `key` and `!key`, one for the others, which is an
-    /// integer for `>` and `<`.
+    /// Returns a [`SelectorError`] if the key or a value is invalid, or if the operator takes another number of values.
+    /// `in` and `notin` take at least one value, `key` and `!key` take none, and the others take one. For `>` and `<`
+    /// it must be an integer.
     ///
     /// # Examples
     ///
@@ -280,18 +218,18 @@ impl Requirement {
         &self.key
     }
 
-    /// Returns how the label relates to the values.
+    /// Returns the operator.
     #[must_use]
     pub const fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// Goes through the values, sorted and without duplicates.
+    /// Returns the values, sorted and deduplicated.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &str> {
         self.values.iter().map(String::as_str)
     }
 
-    /// Tells whether the requirement holds for a value of its label, or for its absence.
+    /// Returns whether the requirement holds for a value of its label, or for the absence of the label.
     ///
     /// # Examples
     ///
