@@ -12,98 +12,105 @@ use crate::time::{Instant, earliest};
 use crate::transport::{Body, End, Failure, FailureKind, Get, Timer, Transport};
 use crate::wire::FrameBuffer;
 
-/// Takes what a driver finds: decodes it, applies it to a cache, and tells of it.
+/// The receiver of a driver's output: it decodes frames, applies them to a cache and sends notifications.
 pub trait Sink<X> {
-    /// After how many frames and chunks the driver lets other tasks run although there is more to read. A turn costs a
-    /// wake and one more poll of the task, so that an executor with threads is served best by a hundred or so. On a
-    /// device, where a frame takes a millisecond, fewer keep the others responsive.
+    /// The number of frames and chunks after which the driver yields to other tasks although there is more to read.
+    ///
+    /// A turn costs a wake and another poll of the task, so about a hundred suits an executor with threads. On a device
+    /// a frame takes a millisecond, and a smaller value keeps the other tasks responsive.
     const TURN: u16 = 128;
 
-    /// Takes a frame. It may be gathered until [`Sink::flush`].
+    /// Receives a frame. The sink may collect frames until [`Sink::flush`].
     fn frame(&mut self, now: Instant, frame: Frame<'_, X>);
 
-    /// Applies what was gathered; `version` is what the reflector has reached with it. It is called before the driver
-    /// waits, so that many events that came at once are one batch.
+    /// Applies the collected frames; `version` is the version that the reflector has reached with them.
+    ///
+    /// The driver calls it before it waits, so that events that arrive together form one batch.
     fn flush(&mut self, now: Instant, version: &ResourceVersion<X>);
 
-    /// Called at the end of a turn, and when the driver is blocked on [`Sink::poll_ready`]. The default flushes; a sink
-    /// with work under way on other threads may go on with that instead, and is flushed later in any case.
+    /// Called at the end of a turn, and when the driver is blocked on [`Sink::poll_ready`].
+    ///
+    /// The default flushes. A sink with work on other threads may continue that work instead; it is flushed later in
+    /// any case.
     fn pause(&mut self, now: Instant, version: &ResourceVersion<X>) {
         self.flush(now, version);
     }
 
-    /// Takes a report.
+    /// Receives a report.
     fn report(&mut self, now: Instant, report: Report<'_>);
 
-    /// Hears what a transport says of its failure, before the report that follows from it.
+    /// Receives the text of a transport failure, before the report that follows from it.
     fn failure(&mut self, now: Instant, error: &dyn core::fmt::Display) {
         let _ = (now, error);
     }
 
-    /// Hears what the driver is about, each time that may have changed. It is for showing, and asks for nothing.
+    /// Receives the activity of the driver, each time it may have changed. This is for display only.
     fn activity(&mut self, now: Instant, activity: Activity) {
         let _ = (now, activity);
     }
 
-    /// Has the task of the driver polled again once other tasks have had their turn; the driver is pending until then. The
-    /// default wakes the task at once, which is right for an executor that polls its tasks in a circle.
+    /// Arranges for the driver's task to be polled again after other tasks had a turn. The driver is pending until
+    /// then.
+    ///
+    /// The default wakes the task immediately, which suits an executor that polls its tasks in turn.
     fn end_turn(&mut self, cx: &mut Context<'_>) {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits for room for more frames. While there is none, nothing is read, and the server is held back.
+    /// Waits until the sink can take more frames. Until then the driver reads nothing, and TCP flow control slows the
+    /// server down.
     ///
-    /// The driver may call this again in the same poll of its task, after [`Sink::pause`]. A sink that wants to give other
-    /// tasks a turn sets [`Sink::TURN`] instead.
+    /// The driver may call this again in the same poll of its task, after [`Sink::pause`]. To give other tasks a turn,
+    /// a sink sets [`Sink::TURN`] instead.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Waits for something the user wants.
+    /// Waits for a command of the user.
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command>;
 
-    /// When [`Sink::handle_timeout`] has something to do; `None` is never.
+    /// Returns when [`Sink::handle_timeout`] must be called; `None` is never.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Does what is due, such as a resync.
+    /// Does the work that is due, such as a resync.
     fn handle_timeout(&mut self, now: Instant);
 }
 
-/// What a user may want of a running driver.
+/// A command to a running driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// End.
+    /// Stop the driver.
     Stop,
-    /// List again, after the delay for runs.
+    /// Relist, after the delay between lists.
     Relist,
-    /// List again, after the delay for runs, and watch on until then: see [`Reflector::refill`].
+    /// Relist after the delay between lists, and continue the watch until then: see [`Reflector::refill`].
     Refill,
-    /// List again, at the newest version: see [`Reflector::repair`].
+    /// Relist at the newest version: see [`Reflector::repair`].
     Repair,
-    /// Look at the deadline again.
+    /// Check the deadline again.
     Wake,
 }
 
-/// What a driver is about.
+/// The current activity of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Activity {
-    /// It lists: the request is on its way, or its answer is being read.
+    /// Listing: the request was sent, or its answer is being read.
     Listing,
-    /// It takes the initial state from a streaming list.
+    /// Reading the initial state from a streaming list.
     Streaming,
-    /// It has asked for a watch, or for a streaming list, and has no answer yet.
+    /// Opening a watch or a streaming list: there is no answer yet.
     Opening,
-    /// It watches: the server has agreed, and what changes comes.
+    /// Watching: the server accepted the watch.
     Watching,
-    /// It waits before the next attempt.
+    /// Waiting before the next attempt.
     Waiting {
-        /// Until when; `None` is for ever.
+        /// The end of the wait; `None` means that the wait has no end.
         until: Option<Instant>,
     },
 }
 
-/// Runs a reflector until it is stopped: sends what it asks for, hands what comes to it, and its frames to the sink.
+/// Runs a reflector until it is stopped: sends its requests, passes it the answers, and passes its frames to the sink.
 ///
-/// The future is as cancel-safe as the transport: dropping it ends everything that is under way.
+/// The future is as cancel-safe as the transport: dropping it aborts all requests.
 pub async fn drive<R, S, T, C, K>(
     reflector: &mut Reflector<R, S>,
     transport: &mut T,
@@ -117,7 +124,7 @@ pub async fn drive<R, S, T, C, K>(
     K: Sink<S::Text>,
 {
     let mut body: Option<(RequestId, T::Body)> = None;
-    // The request is long, and there is one at a time: it is written where it stays.
+    // A request target is long, and there is one at a time: this buffer is reused for all of them.
     let mut target = Line::<S>(S::Line::default());
     let mut gathered = Gathered::default();
     loop {
@@ -170,7 +177,6 @@ pub async fn drive<R, S, T, C, K>(
                 Some(false) | None => body = None,
             }
         } else {
-            // A pause.
             gathered.flush(timer, sink, reflector);
             sink.activity(timer.now(), Activity::Waiting { until: step.pause });
             match wake::<core::convert::Infallible, _, _, _>(
@@ -189,7 +195,7 @@ pub async fn drive<R, S, T, C, K>(
     }
 }
 
-/// A request that is to be sent.
+/// A request that is ready to be sent.
 struct Pending {
     id: RequestId,
     verb: Verb,
@@ -202,7 +208,7 @@ impl Pending {
         target: &impl FrameBuffer,
         transport: &mut T,
     ) -> Result<(crate::transport::Head, T::Body), T::Error> {
-        // Only whole `&str`s are written into it.
+        // Only complete `&str`s are written to the buffer.
         let target = core::str::from_utf8(target.as_slice()).unwrap_or_default();
         let get = Get::new(target)
             .accept(self.accept)
@@ -210,7 +216,7 @@ impl Pending {
         transport.send(get).await
     }
 
-    /// What it means that this request is sent, or that this is its answer.
+    /// Returns the activity after this request was sent, or after this answer to it.
     const fn activity(&self, head: Option<crate::transport::Head>) -> Activity {
         let agreed = match head {
             Some(head) => head.status / 100 == 2,
@@ -225,19 +231,19 @@ impl Pending {
     }
 }
 
-/// What was read since the sink was flushed, and since other tasks had a turn.
+/// The work since the last flush of the sink and since the last turn of other tasks.
 #[derive(Default)]
 struct Gathered {
     /// The sink has frames to apply.
     any: bool,
-    /// Frames and chunks since other tasks had a turn.
+    /// Frames and chunks since the last turn of other tasks.
     read: u16,
 }
 
 impl Gathered {
-    /// Counts a frame or a chunk, and lets other tasks run if it was the last of a turn.
+    /// Counts a frame or a chunk, and lets other tasks run at the end of a turn.
     ///
-    /// The transport may have everything at hand already, and then nothing else in the driver ever waits.
+    /// If the transport has all data in memory, the driver would otherwise never yield.
     async fn count<R: Target, S: Storage, K: Sink<S::Text>>(
         &mut self,
         timer: &mut impl Timer,
@@ -273,17 +279,18 @@ impl Gathered {
     }
 }
 
-/// What the reflector wants after something happened.
+/// The next step that the reflector requests.
 struct Step {
     send: Option<Pending>,
     cancelled: bool,
     deadline: Option<Instant>,
-    /// The deadline of the reflector alone.
+    /// The deadline of the reflector, without that of the sink.
     pause: Option<Instant>,
 }
 
-/// Lets time pass and takes what the reflector has to say, up to its wait, or to the end of what is under way. While that
-/// borrows the text of a request there is no `target` for another one.
+/// Handles timeouts and the outputs of the reflector, until it waits or cancels the current request.
+///
+/// There is no `target` while a request that is being sent borrows the buffer.
 fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
     reflector: &mut Reflector<R, S>,
     now: Instant,
@@ -342,8 +349,9 @@ fn obey<R: Target, S: Storage>(reflector: &mut Reflector<R, S>, now: Instant, co
     }
 }
 
-/// Waits until the transport can take a request; `false` where there is none to be sent any more. No deadline of the
-/// reflector counts meanwhile.
+/// Waits until the transport can accept a request. Returns `false` if the request is obsolete by then.
+///
+/// The reflector's deadlines do not apply to this wait.
 async fn turn<R, S, C, K>(
     reflector: &mut Reflector<R, S>,
     timer: &mut C,
@@ -386,7 +394,7 @@ where
     }
 }
 
-/// Waits for a request's answer. `None` where it was abandoned.
+/// Waits for the answer to a request. Returns `None` if the request was cancelled.
 async fn exchange<R, S, C, K, O>(
     reflector: &mut Reflector<R, S>,
     timer: &mut C,
@@ -403,7 +411,7 @@ where
 {
     let mut sending = pin!(sending);
     loop {
-        // What is there already is taken before anything is applied.
+        // Data that is already available is read before frames are applied, so that the batch grows.
         let ready = poll_fn(|cx| Poll::Ready(poll_two(cx, sink, sending.as_mut()))).await;
         if let Some(Wake::Io(answer)) = ready {
             return Some(answer);
@@ -429,8 +437,8 @@ where
     }
 }
 
-/// Reads one chunk of a body and hands on what is in it. `Some(false)` at the body's end, `None` where it was
-/// abandoned.
+/// Reads one chunk of a body and passes on its frames. Returns `Some(false)` at the end of the body, and `None` if the
+/// request was cancelled.
 async fn read<R, S, C, K, B>(
     reflector: &mut Reflector<R, S>,
     timer: &mut C,
@@ -516,14 +524,14 @@ where
     }
 }
 
-/// What woke the driver.
+/// The event that woke the driver.
 enum Wake<O> {
     Io(O),
     Timer,
     Command(Command),
 }
 
-/// Waits for the first of three. The timer is set only where there is something to wait for.
+/// Waits for the first of command, I/O and deadline. The timer is set only if neither of the others is ready.
 async fn wake<O, C, X, K>(
     timer: &mut C,
     sink: &mut K,
@@ -542,7 +550,7 @@ where
         return poll_fn(|cx| poll_two(cx, sink, io.as_mut()).map_or(Poll::Pending, Poll::Ready))
             .await;
     };
-    // The clock is compared by the caller: a sleep may end early or late.
+    // The caller compares the clock: a sleep may end early or late.
     let mut sleep = pin!(timer.sleep_until(deadline));
     poll_fn(|cx| match poll_two(cx, sink, io.as_mut()) {
         Some(ready) => Poll::Ready(ready),
@@ -565,7 +573,7 @@ fn poll_two<O, X>(
     }
 }
 
-/// Writes text into a buffer of a fixed or growing size.
+/// A buffer of fixed or growing size that text can be written to.
 struct Line<S: Storage>(S::Line);
 
 impl<S: Storage> core::fmt::Write for Line<S> {

@@ -1,4 +1,4 @@
-//! Reflector and cache together, for callers that drive them from one place.
+//! A reflector and a cache in one, for callers that drive both from one place.
 
 use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, Step, take_frame};
 use crate::decode::Decode;
@@ -12,14 +12,14 @@ use crate::transport::{End, Head};
 
 /// An informer without I/O: a [`Reflector`], a decoder and a [`Cache`], for one thread.
 ///
-/// The reflector's half is driven as the reflector is: `handle_*`, then [`Informer::poll_output`] until it waits.
-/// Notifications are popped from the other half, at the caller's speed: while nothing is popped deltas gather, and
-/// where there is no room for more, [`Informer::handle_data`] takes less than it is given.
+/// The reflector is driven as usual: call `handle_*`, then [`Informer::poll_output`] until it waits. The caller pops
+/// notifications at its own pace. Until it does, deltas accumulate, and [`Informer::handle_data`] takes fewer bytes
+/// than it is given once there is no room for more.
 ///
 /// ```
 /// use informer_core::{Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
 ///
-/// // Sixteen objects, keys of 64 bytes, frames of 1 kB; no allocator.
+/// At most 16 objects, with keys of 64 bytes and frames of 1 KiB; no allocator.
 /// type Small = Inline<16, 64, 1024>;
 /// let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 /// let now = Instant::from_micros(0);
@@ -49,7 +49,7 @@ impl<R: Target, D: Decode, S: Storage> Informer<R, D, S>
 where
     S::Text: PartialEq,
 {
-    /// Makes an informer that has not begun. The same seed gives the same jitter.
+    /// Creates an informer that has not started. The same seed gives the same jitter.
     #[must_use]
     pub fn new(target: R, decode: D, config: ReflectorConfig, seed: u64) -> Self {
         let cache = if config.client_go {
@@ -65,7 +65,7 @@ where
         }
     }
 
-    /// Keeps the cache in a journal, from which [`Informer::restore`] fills it at the next start.
+    /// Records the cache in a journal, from which [`Informer::restore`] fills it at the next start.
     #[must_use]
     pub fn with_journal<J: Journal>(self, journal: J) -> Informer<R, D, S, Recorder<J>> {
         Informer {
@@ -81,10 +81,10 @@ impl<R: Target, D: Decode, S: Storage, J: Journal> Informer<R, D, S, Recorder<J>
 where
     S::Text: PartialEq,
 {
-    /// Fills the cache from the journal, before anything else, and has the watch resumed at the version that is restored;
-    /// where not all objects are there, everything is listed. The objects are then popped as initial ones.
+    /// Fills the cache from the journal and resumes the watch at the restored version. Call it before anything else.
     ///
-    /// `cluster` is the user's name of the cluster: see [`Identity::new`].
+    /// If objects are missing from the journal, the informer lists instead. The restored objects are popped as part of
+    /// the initial list. `cluster` is the user's name of the cluster: see [`Identity::new`].
     pub fn restore(
         &mut self,
         cluster: &str,
@@ -100,12 +100,12 @@ where
         Some(restored)
     }
 
-    /// Ends it, and gives the journal back.
+    /// Consumes the informer and returns the journal.
     pub fn into_journal(self) -> J {
         self.recorder.into_journal()
     }
 
-    /// Returns the recorder, to set the time or to sync the journal.
+    /// Returns the recorder, to set its time or to sync the journal.
     pub const fn recorder(&mut self) -> &mut Recorder<J> {
         &mut self.recorder
     }
@@ -115,24 +115,25 @@ impl<R: Target, D: Decode, S: Storage, J: Recording> Informer<R, D, S, J>
 where
     S::Text: PartialEq,
 {
-    /// Says what to do next: [`Reflector::poll_output`].
+    /// Returns what to do next: see [`Reflector::poll_output`].
     pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
         if self.cache.take_wants_relist(0) {
             self.reflector.refill(now);
         }
         if !self.cache.wants_read() {
-            // It is not the server that is silent.
+            // The cache is full, so the silence is not the server's.
             self.reflector.excuse_silence(now);
         }
         self.reflector.poll_output(now)
     }
 
-    /// Takes the head of an answer.
+    /// Handles the head of an answer.
     pub fn handle_head(&mut self, now: Instant, id: RequestId, head: Head) {
         self.reflector.handle_head(now, id, head);
     }
 
-    /// Takes bytes of an answer; returns how many. Where it takes fewer there is no room: pop, and give the rest again.
+    /// Handles bytes of an answer, and returns how many were taken. If fewer were taken, the cache is full: pop
+    /// notifications, then pass the rest again.
     #[must_use = "bytes that are not taken have to be given again"]
     pub fn handle_data(
         &mut self,
@@ -151,7 +152,7 @@ where
         }
         if rest.is_empty() {
             let reached = Step::Reached(self.reflector.version().clone());
-            // The cache has this source.
+            // This cannot fail: every cache has source 0.
             let _ = cache.apply(0, reached, recorder);
             recorder.report(report);
         }
@@ -161,27 +162,27 @@ where
         data.len() - rest.len()
     }
 
-    /// Takes the end of an answer, or of the attempt to get one.
+    /// Handles the end of an answer, or of the attempt to get one.
     pub fn handle_end(&mut self, now: Instant, id: RequestId, end: End) {
         self.reflector.handle_end(now, id, end);
     }
 
-    /// Applies what came up to the next notification, and lends that.
+    /// Applies pending deltas up to the next notification, and lends it.
     pub fn pop(&mut self) -> Option<ObjectNotification<'_, D::Value, S::Text>> {
         self.cache.pop()
     }
 
-    /// Begins a resync: every object is replayed, without asking the API server.
+    /// Starts a resync: every object is replayed without a request to the API server.
     pub fn resync(&mut self) {
         self.cache.resync();
     }
 
-    /// Abandons what is under way and lists again, after the delay for runs: [`Reflector::relist`].
+    /// Cancels the current request and relists after the delay between lists: see [`Reflector::relist`].
     pub fn relist(&mut self, now: Instant) {
         self.reflector.relist(now);
     }
 
-    /// Abandons what is under way and lists again at the newest version: [`Reflector::repair`].
+    /// Cancels the current request and relists at the newest version: see [`Reflector::repair`].
     pub fn repair(&mut self, now: Instant) {
         self.reflector.repair(now);
     }
@@ -192,7 +193,7 @@ where
         &self.cache
     }
 
-    /// Returns the cache, to add indexes to it.
+    /// Returns the cache for changes, such as adding an index.
     pub const fn cache_mut(&mut self) -> &mut Cache<Object<D::Value, S::Text>, S> {
         &mut self.cache
     }
@@ -203,13 +204,13 @@ where
         &self.reflector
     }
 
-    /// Tells whether another frame can be taken; where not, nothing should be read.
+    /// Returns whether the informer can take another frame. If not, stop reading.
     #[must_use]
     pub fn wants_read(&self) -> bool {
         self.cache.wants_read()
     }
 
-    /// Ends it. What was queued can still be popped.
+    /// Stops the informer. Queued notifications can still be popped.
     pub fn stop(&mut self) {
         self.reflector.stop();
     }

@@ -1,4 +1,4 @@
-//! Objects kept compressed by LZ4, in plain Rust, for one thread.
+//! Objects stored compressed by LZ4, in pure Rust, for one thread.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -12,11 +12,11 @@ use super::packing::{Samples, Training};
 use super::{Decode, RawJson, RawObject, View};
 use crate::json::{Prune, as_str, value_at};
 
-/// Keeps each object compressed by LZ4, for one thread and without `std`.
+/// A decoder that stores each object compressed by LZ4, for one thread and without `std`.
 ///
-/// The first object, or the first few, are the dictionary that takes out of the others what they share; when objects no
-/// longer fit it, those that come then are the next one. Objects keep the dictionary they were packed with, which lives
-/// as long as they do. With many threads there is `Packed` of informer-tokio, which packs twice as well.
+/// The first few objects become the dictionary for the others. When objects no longer fit it well, later ones become
+/// the next dictionary. An object shares ownership of the dictionary that compressed it. For several threads use
+/// `Packed` of informer-tokio, which compresses twice as well.
 ///
 /// ```
 /// use informer_core::{Decode, RawObject, decode::PackedLz4};
@@ -40,11 +40,11 @@ struct State {
     packed: Vec<u8>,
 }
 
-/// More would make packing slower, since a dictionary is gone through for each object.
+/// A larger dictionary would slow compression down, since it is scanned for each object.
 const DICTIONARY_BYTES: usize = 8 << 10;
 
 impl PackedLz4 {
-    /// Makes a decoder.
+    /// Creates a decoder.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -58,7 +58,7 @@ impl PackedLz4 {
         }
     }
 
-    /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
+    /// Sets the parts of each object to remove before compression, such as [`Prune::NOISE`].
     #[must_use]
     pub fn prune(self, prune: Prune) -> Self {
         Self { prune, ..self }
@@ -89,7 +89,7 @@ impl PackedLz4 {
         };
         packed.resize(lz4_flex::block::get_maximum_output_size(json.len()), 0);
         let shared = dictionary.as_deref().unwrap_or_default();
-        // There is room for the worst case. Where there were not, the object is kept as it is.
+        // The buffer is large enough for the worst case. If it were not, the object would be stored uncompressed.
         let len = lz4_flex::block::compress_into_with_dict(json, packed, shared).ok();
         let value = Lz4Json {
             len: json.len(),
@@ -101,7 +101,7 @@ impl PackedLz4 {
             *dictionary = Some(shared_part(&samples));
             training.made();
         }
-        // One rare large object does not keep its room.
+        // A rare large object must not keep its buffer allocated.
         packed.truncate(0);
         packed.shrink_to(4 * DICTIONARY_BYTES);
         kept.shrink_to(4 * DICTIONARY_BYTES);
@@ -139,7 +139,7 @@ fn shared_part(samples: &Samples) -> Rc<[u8]> {
     samples.bytes().get(..end).unwrap_or_default().into()
 }
 
-/// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
+/// A compressed object. Reading any part decompresses all of it.
 #[derive(Clone)]
 pub struct Lz4Json {
     dictionary: Option<Rc<[u8]>>,
@@ -149,13 +149,13 @@ pub struct Lz4Json {
 }
 
 impl Lz4Json {
-    /// Returns how many bytes it takes, without its part of the dictionary.
+    /// Returns the compressed size in bytes, without the dictionary.
     #[must_use]
     pub const fn packed_len(&self) -> usize {
         self.packed.len()
     }
 
-    /// Returns the object's JSON; `None` where what was packed is damaged.
+    /// Returns the object's JSON; `None` if the compressed data is corrupt.
     #[must_use]
     pub fn unpack(&self) -> Option<RawJson> {
         if !self.is_packed {
@@ -167,7 +167,7 @@ impl Lz4Json {
             .map(|json| RawJson::new(&json))
     }
 
-    /// Returns the text at a path, where there is one; a number in the path is a place in an array.
+    /// Returns the string at a path, if there is one. A number in the path is an index into an array.
     #[must_use]
     pub fn string_at(&self, path: &[&str]) -> Option<String> {
         let whole = self.unpack()?;

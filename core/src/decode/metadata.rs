@@ -1,4 +1,4 @@
-//! Objects of which only the metadata is kept.
+//! Objects of which only the metadata is stored.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,9 +8,9 @@ use core::fmt;
 use super::{Accept, Decode, RawObject, View};
 use crate::json::{JsonStr, Members, as_str, value_at};
 
-/// Keeps the metadata of each object without its managedFields, and asks the server for no more than metadata.
+/// A decoder that stores the metadata of each object without managedFields, and requests only metadata from the server.
 ///
-/// The server may send whole objects all the same (an old or an aggregated one does); they are cut down here.
+/// Old and aggregated API servers may send complete objects nevertheless; the decoder then discards the rest.
 ///
 /// ```
 /// use informer_core::{Decode, Meta, RawObject};
@@ -69,7 +69,7 @@ impl Metadata {
         &self.0
     }
 
-    /// Returns the JSON of one of its members, such as `ownerReferences`.
+    /// Returns the JSON of the value at a path in the metadata, such as `ownerReferences`.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
         value_at(&self.0, path)
@@ -96,7 +96,7 @@ impl fmt::Debug for Metadata {
 
 fn without_managed_fields(metadata: &[u8]) -> Box<[u8]> {
     let kept = || Members::new(metadata).filter(|(name, _)| !name.eq_str("managedFields"));
-    // The sum of quoted names, values, colons, commas and braces, so that nothing is allocated twice.
+    // The sum of quoted names, values, colons, commas and braces, so that one allocation is enough.
     let len = kept()
         .map(|(name, value)| name.raw().len() + value.len() + 4)
         .sum::<usize>()

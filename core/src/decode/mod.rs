@@ -1,4 +1,4 @@
-//! From the bytes of an object to what the cache keeps of it.
+//! Decoders: from the JSON of an object to the value that the cache stores.
 
 #[cfg(feature = "serde-json-core")]
 mod json_core;
@@ -29,13 +29,13 @@ use core::fmt::{self, Write};
 use crate::json::JsonStr;
 use crate::wire::ObjectHead;
 
-/// The `Accept` header for whole objects.
+/// The `Accept` header for complete objects in JSON.
 pub const ACCEPT_JSON: &str = "application/json";
 
-/// Decides what the cache keeps of an object.
+/// A decoder: it turns the JSON of an object into the value that the cache stores.
 ///
-/// It runs on the driver or on a pool of threads, never under the cache's lock, on one object at a time. What it does
-/// not keep is never allocated. A closure that takes a [`RawObject`] is one:
+/// A runtime calls it on the driver's task or on a pool of threads, never under the cache's lock. Only the returned
+/// value is stored. A closure that takes a [`RawObject`] is a decoder:
 ///
 /// ```
 /// use informer_core::{Decode, RawObject};
@@ -46,34 +46,39 @@ pub const ACCEPT_JSON: &str = "application/json";
 /// # let _ = decoder();
 /// ```
 pub trait Decode {
-    /// What is kept.
+    /// The stored value.
     type Value;
-    /// Why an object was refused.
+    /// The reason for rejecting an object.
     type Error: fmt::Display;
 
     /// Decodes one object.
     ///
     /// # Errors
-    /// An object that is refused is reported; the cache keeps its older state and marks the key as stale.
+    /// Returns an error to reject the object. The rejection is reported; the cache keeps the older state of the object
+    /// and marks its key as stale.
     fn decode(&self, raw: &RawObject<'_>) -> Result<Self::Value, Self::Error>;
 
-    /// Names what is kept, so that a persisted cache of another decoder is not taken for one's own.
+    /// Returns a fingerprint of the stored form, so that a decoder does not restore a journal that another decoder
+    /// wrote.
     fn fingerprint(&self) -> u64 {
         0
     }
 
-    /// Calls `keep` with what a [`Journal`](crate::journal::Journal) is to keep of an object: JSON with its identity, which
-    /// [`Decode::decode`] takes for the same as the object itself. Left out, it is the JSON as it came; a decoder that
-    /// keeps little should give as little, and one that keeps no secrets none.
+    /// Calls `keep` with the bytes that a [`Journal`](crate::journal::Journal) stores for an object: JSON that includes
+    /// the object's identity, and from which [`Decode::decode`] produces the same value.
+    ///
+    /// The default passes the original JSON. A decoder that stores few fields should pass only those, and a decoder
+    /// that discards secrets must not pass them.
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
         keep(raw.json());
     }
 
-    /// Decodes what [`Decode::persist`] has kept. Left out, it is decoded as any object; a decoder that leaves out parts
-    /// need not look for them again.
+    /// Decodes the bytes that [`Decode::persist`] passed to `keep`.
+    ///
+    /// The default decodes them like any other object. A decoder that prunes objects can skip pruning here.
     ///
     /// # Errors
-    /// An object that is refused is reported, and not restored.
+    /// Returns an error to reject the object. The rejection is reported, and the object is not restored.
     ///
     /// ```
     /// use informer_core::{Decode, Json, RawObject, json::Prune};
@@ -90,16 +95,17 @@ pub trait Decode {
         self.decode(raw)
     }
 
-    /// Tells whether a runtime with several threads gains by copying the objects of a large list and decoding them on
-    /// some of them. Copying 10 kB takes less than a microsecond, and handing it on a few.
+    /// Returns whether decoding is slow enough for a runtime with several threads to copy the objects of a large list
+    /// and decode them in parallel. Copying 10 kB takes less than a microsecond, and passing it to another thread a
+    /// few.
     fn is_costly(&self) -> bool {
         false
     }
 
-    /// Returns whether `metadata.managedFields` is not read, so that it may be left out of a frame.
+    /// Returns whether the decoder ignores `metadata.managedFields`, so that they may be left out of a frame.
     ///
-    /// managedFields take a third of many objects. If they are skipped, an object that exceeds the frame limit only
-    /// because of them is decoded all the same; it comes with an empty array in their place.
+    /// managedFields make up a third of many objects. If they are skipped, an object that exceeds the frame limit only
+    /// because of them is decoded nevertheless, with an empty array in their place.
     ///
     /// ```
     /// use informer_core::{Decode, Json, Meta, json::Prune};
@@ -113,7 +119,7 @@ pub trait Decode {
         false
     }
 
-    /// Returns the `Accept` headers that ask for no more than is kept: for lists, and for watches.
+    /// Returns the `Accept` headers for lists and watches. They should request no more than the decoder stores.
     fn accept(&self) -> Accept {
         Accept {
             list: ACCEPT_JSON,
@@ -153,7 +159,7 @@ impl Default for Accept {
     }
 }
 
-/// One object as it came: its JSON, and the identity that the scanner read from it.
+/// An object as received: its JSON, and the identity that the scanner read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct RawObject<'a> {
     json: &'a [u8],
@@ -165,13 +171,7 @@ impl<'a> RawObject<'a> {
         Self { json, head }
     }
 
-    /// Reads the identity of an object from its JSON.
-    ///
-    /// ```
-    /// use informer_core::RawObject;
-    /// let raw = RawObject::parse(br#"{"metadata":{"name":"web","namespace":"prod"}}"#);
-    /// assert_eq!(raw.name().to_string(), "web");
-    /// ```
+    /// Parses the identity of an object from its JSON.
     #[must_use]
     pub fn parse(json: &'a [u8]) -> Self {
         Self {
@@ -180,19 +180,19 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Returns the object's JSON: one whole value, checked to be well-formed.
+    /// Returns the object's JSON: one complete and well-formed value.
     #[must_use]
     pub const fn json(&self) -> &'a [u8] {
         self.json
     }
 
-    /// Returns `kind`; empty where there is none, as in most lists.
+    /// Returns `kind`; empty if absent, as in most lists.
     #[must_use]
     pub const fn kind(&self) -> JsonStr<'a> {
         self.head.kind
     }
 
-    /// Returns `apiVersion`; empty where there is none, as in most lists.
+    /// Returns `apiVersion`; empty if absent, as in most lists.
     #[must_use]
     pub const fn api_version(&self) -> JsonStr<'a> {
         self.head.api_version
@@ -204,31 +204,31 @@ impl<'a> RawObject<'a> {
         self.head.name
     }
 
-    /// Returns `metadata.namespace`; empty where there is none.
+    /// Returns `metadata.namespace`; empty if absent.
     #[must_use]
     pub const fn namespace(&self) -> JsonStr<'a> {
         self.head.namespace
     }
 
-    /// Returns `metadata.uid`; empty where there is none.
+    /// Returns `metadata.uid`; empty if absent.
     #[must_use]
     pub const fn uid(&self) -> JsonStr<'a> {
         self.head.uid
     }
 
-    /// Returns `metadata.resourceVersion`; empty where there is none.
+    /// Returns `metadata.resourceVersion`; empty if absent.
     #[must_use]
     pub const fn resource_version(&self) -> JsonStr<'a> {
         self.head.resource_version
     }
 
-    /// Returns the JSON of `metadata.labels`.
+    /// Returns the JSON of `metadata.labels`, if present.
     #[must_use]
     pub const fn labels(&self) -> Option<&'a [u8]> {
         self.head.labels
     }
 
-    /// Returns the JSON of `metadata`.
+    /// Returns the JSON of `metadata`, if present.
     #[must_use]
     pub const fn metadata(&self) -> Option<&'a [u8]> {
         self.head.metadata
@@ -237,7 +237,7 @@ impl<'a> RawObject<'a> {
     /// Writes the object's key: `namespace/name`, or `name`.
     ///
     /// # Errors
-    /// Fails where `out` does.
+    /// Returns the errors of `out`.
     pub fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
         if !self.head.namespace.is_empty() {
             self.head.namespace.write_to(out)?;
@@ -247,27 +247,28 @@ impl<'a> RawObject<'a> {
     }
 }
 
-/// What can be asked of a cached value whatever its form.
+/// Access to a cached value that does not depend on its form.
 ///
-/// Selectors and index functions ask it, so they work on typed objects and on bytes alike. For a value of one's own
+/// Selectors and index functions use it, so they work on typed objects and on raw JSON alike. For a user-defined value,
 /// `impl View for MyValue {}` is enough; it then has no labels.
 pub trait View {
-    /// Returns the JSON of the object's labels, where they are kept.
+    /// Returns the JSON of the object's labels, if they are stored.
     fn labels_json(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Returns the JSON of the object, where it is kept as it is.
+    /// Returns the JSON of the object, if it is stored unmodified.
     fn json(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Calls `read` with the JSON of the object's labels, where they are kept, unpacked where need be.
+    /// Calls `read` with the JSON of the object's labels, decompressed if necessary. Does nothing if they are not
+    /// stored.
     fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
         self.labels_json().into_iter().for_each(read);
     }
 
-    /// Calls `read` with the JSON of the object, where it is kept, unpacked where need be.
+    /// Calls `read` with the JSON of the object, decompressed if necessary. Does nothing if it is not stored.
     fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
         self.json().into_iter().for_each(read);
     }

@@ -1,20 +1,21 @@
-//! When a dictionary is made, and when it no longer fits.
+//! The training of compression dictionaries: when to build one, and when to replace it.
 //!
-//! Objects of one resource are alike, and a dictionary made of a few of them takes out of the others what they share.
-//! This is the part of it that is the same for every codec: it gathers samples, and watches how well they serve.
+//! The objects of one resource are similar. A dictionary built from a few of them removes the common parts from the
+//! others. This module is independent of the codec: it collects samples and measures how well the dictionary
+//! compresses.
 
 use alloc::vec::Vec;
 
-/// So many bytes of samples make a dictionary.
+/// A dictionary is built once there are this many bytes of samples.
 const SAMPLE_BYTES: usize = 256 << 10;
-/// So many samples do, of small objects.
+/// For small objects, this many samples are enough.
 const MOST_SAMPLES: usize = 1024;
-/// Fewer samples than this make no dictionary, however large they are.
+/// Fewer samples never make a dictionary, however large they are.
 const LEAST_SAMPLES: usize = 8;
-/// How many objects are looked at before a dictionary is said to fit no longer.
+/// The number of objects that are measured before a dictionary may be replaced.
 const WINDOW: u32 = 512;
 
-/// Objects of which a dictionary is made.
+/// Sample objects for building a dictionary.
 #[derive(Clone, Default, Debug)]
 pub struct Samples {
     bytes: Vec<u8>,
@@ -22,13 +23,13 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Returns the objects, one behind another.
+    /// Returns the objects, concatenated.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the size of each of them.
+    /// Returns the size of each object in bytes.
     #[must_use]
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
@@ -44,8 +45,8 @@ impl Samples {
     }
 }
 
-/// Says when a dictionary is to be made: of the first objects, and again when objects have come to take half as much
-/// again as they did when the dictionary was new.
+/// Decides when to build a dictionary: from the first objects, and again when compressed objects become half as large
+/// again as with the new dictionary.
 ///
 /// ```
 /// use informer_core::decode::packing::Training;
@@ -66,15 +67,15 @@ pub struct Training {
 #[derive(Debug)]
 enum State {
     Sampling(Samples),
-    /// The dictionary is being made.
+    /// The dictionary is being built.
     Making,
-    /// The dictionary is new; what it does is measured.
+    /// The dictionary is new, and its ratio is being measured.
     Measuring,
-    /// It is in use, and did this when it was new.
+    /// The dictionary is in use, with the ratio that it had when it was new.
     Using(Ratio),
 }
 
-/// What objects took, and what was left of it.
+/// The size of objects before and after compression.
 #[derive(Clone, Copy, Default, Debug)]
 struct Ratio {
     objects: u32,
@@ -89,7 +90,7 @@ impl Ratio {
         self.packed += packed as u64;
     }
 
-    /// Whether this is half as much again as `other`, or more, and not a little of little.
+    /// Returns whether this ratio is at least half as much again as `other`, and objects compress to more than 5 %.
     const fn is_worse_than(self, other: Self) -> bool {
         let now = self.packed as u128 * other.whole as u128 * 2;
         let then = other.packed as u128 * self.whole as u128 * 3;
@@ -98,13 +99,13 @@ impl Ratio {
 }
 
 impl Training {
-    /// Begins to gather samples: 256 KiB of them.
+    /// Starts to collect samples, up to 256 KiB.
     #[must_use]
     pub fn new() -> Self {
         Self::of_samples(SAMPLE_BYTES, LEAST_SAMPLES)
     }
 
-    /// Begins to gather samples of so many bytes, and at least so many; but no more than 1024.
+    /// Starts to collect at least `least` samples of `bytes` bytes in total, but at most 1024 samples.
     pub(super) fn of_samples(bytes: usize, least: usize) -> Self {
         Self {
             state: State::Sampling(Samples::default()),
@@ -114,8 +115,8 @@ impl Training {
         }
     }
 
-    /// Takes note of an object and of the size to which it was packed. Gives samples where a dictionary is to be made
-    /// of them; then [`Training::made`] is to be called.
+    /// Records an object and its compressed size. Returns samples when it is time to build a dictionary; the caller
+    /// then calls [`Training::made`].
     pub fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
         match &mut self.state {
             State::Sampling(samples) => {
@@ -147,7 +148,7 @@ impl Training {
         }
     }
 
-    /// Says that the dictionary is in use, or that it could not be made.
+    /// Records that the dictionary is in use, or that it could not be built.
     pub fn made(&mut self) {
         self.window = Ratio::default();
         self.state = State::Measuring;
@@ -187,7 +188,7 @@ mod tests {
         let samples = samples.unwrap();
         assert!(samples.bytes().iter().all(|byte| *byte == 1));
         assert_eq!(samples.bytes().len(), samples.sizes().iter().sum::<usize>());
-        // While it is made no other is begun.
+        // Only one dictionary is built at a time.
         assert!((0..10_000).all(|_| training.observe(&[1; 1000], 300).is_none()));
     }
 

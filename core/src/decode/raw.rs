@@ -1,4 +1,4 @@
-//! Objects kept as they came.
+//! Objects stored as received.
 
 use alloc::boxed::Box;
 use core::convert::Infallible;
@@ -8,7 +8,7 @@ use super::{Decode, RawObject, View};
 use crate::json::value_at;
 use crate::wire::ObjectHead;
 
-/// Keeps the exact bytes of each object; what is asked for is read from them on demand.
+/// A decoder that stores the JSON of each object unmodified. Values are read from it on demand.
 ///
 /// ```
 /// use informer_core::{Decode, Raw, RawObject};
@@ -39,7 +39,7 @@ impl Decode for Raw {
 pub struct RawJson(Box<[u8]>);
 
 impl RawJson {
-    /// Keeps a copy of an object's JSON, which was checked to be well-formed.
+    /// Stores a copy of an object's JSON, which must be well-formed.
     #[must_use]
     pub fn new(json: &[u8]) -> Self {
         Self(json.into())
@@ -51,7 +51,7 @@ impl RawJson {
         &self.0
     }
 
-    /// Returns the JSON of the value at a path; a number in the path is a place in an array.
+    /// Returns the JSON of the value at a path. A number in the path is an index into an array.
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
         value_at(&self.0, path)
@@ -60,7 +60,7 @@ impl RawJson {
     /// Decodes the object as a type.
     ///
     /// # Errors
-    /// Fails where the object is not of the type.
+    /// Fails if the object does not match the type.
     ///
     /// ```
     /// use informer_core::{Decode, Raw, RawObject};

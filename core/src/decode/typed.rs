@@ -12,7 +12,8 @@ use super::{Decode, RawObject, View};
 use crate::json::Prune;
 use crate::json::de::read;
 
-/// Decodes each object into a `T` by serde_json: a type of k8s-openapi, or a struct with the fields one needs.
+/// A decoder that parses each object into a `T` by serde_json: a type of k8s-openapi, or a struct with only the needed
+/// fields.
 ///
 /// ```
 /// use informer_core::{Decode, Json, RawObject};
@@ -36,7 +37,7 @@ pub struct Json<T> {
 }
 
 impl<T> Json<T> {
-    /// Makes a decoder that keeps the labels beside the object, for selectors.
+    /// Creates a decoder that stores the labels next to the object, for selectors.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -46,7 +47,7 @@ impl<T> Json<T> {
         }
     }
 
-    /// Keeps no labels: less memory, and no selection by labels from the cache.
+    /// Disables storing labels. This saves memory, but the cache can no longer select by labels.
     #[must_use]
     pub const fn without_labels(self) -> Self {
         Self {
@@ -55,7 +56,8 @@ impl<T> Json<T> {
         }
     }
 
-    /// Leaves out parts of each object while it is read, such as [`Prune::NOISE`]: nothing of them is allocated.
+    /// Sets the parts of each object to skip while parsing, such as [`Prune::NOISE`]. Skipped parts are never
+    /// allocated.
     ///
     /// ```
     /// use informer_core::{Decode, Json, RawObject, json::Prune};
@@ -131,7 +133,7 @@ impl<T: DeserializeOwned> Json<T> {
     ) -> Result<Typed<T>, serde_json::Error> {
         let object = match read(raw.json(), prune) {
             Ok(object) => object,
-            // It has the better message, and knows of types that ask for more than a value.
+            // serde_json has the better error message, and supports types that need more than a value.
             Err(_) if prune.is_nothing() => serde_json::from_slice(raw.json())?,
             Err(_) => {
                 let mut kept = Vec::new();
@@ -153,7 +155,7 @@ impl<T: DeserializeOwned> Json<T> {
     }
 }
 
-/// A typed object, with its labels beside it. It dereferences to the object.
+/// A typed object, with its labels if the decoder stores them. It dereferences to the object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Typed<T> {
     object: T,

@@ -1,13 +1,13 @@
-//! What waits for a slow listener, coalesced by key.
+//! The pending notifications of a slow listener, coalesced by key.
 //!
-//! | waits | comes | becomes |
+//! | pending | new | result |
 //! |---|---|---|
 //! | update | update | an update from the oldest state to the newest |
 //! | add | update | an add of the newest state |
 //! | add | delete | nothing |
 //! | update | delete | the delete |
 //! | delete | add | both |
-//! | replay | replay | one replay; anything else replaces it, and it replaces nothing |
+//! | replay | replay | one replay; any other event replaces it, and it replaces nothing |
 
 use alloc::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::storage::{Discarded, hash};
 
 #[derive(Debug)]
 pub(super) struct Backlog<K, T> {
-    /// In the order in which keys began to wait.
+    /// Ordered by the time at which a key became pending.
     entries: VecDeque<Option<Waiting<K, T>>>,
     /// The number of the first entry.
     first: u64,
@@ -28,7 +28,7 @@ pub(super) struct Backlog<K, T> {
     seed: u64,
 }
 
-/// What waits for one key: a deletion, something after it, or both. Or the mark that the first state is complete.
+/// The pending events of one key: a deletion, a later event, or both. Without a key, it is the `Synced` event.
 #[derive(Debug)]
 struct Waiting<K, T> {
     deleted: Option<Event<K, T>>,
@@ -50,7 +50,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
         hash(self.seed, key.as_ref().as_bytes())
     }
 
-    /// Adds an event. Objects of which the listener need not be told any more go to `discarded`.
+    /// Adds an event. Objects that the listener no longer needs go to `discarded`.
     pub(super) fn push(&mut self, event: Event<K, T>, discarded: &mut Discarded<T>) {
         let Some(hash) = event.key().map(|key| self.hash(key)) else {
             self.add(Waiting {
@@ -212,7 +212,7 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
                 unseen
                     .into_iter()
                     .for_each(|unseen| unseen.discard(discarded));
-                // The listener has the object: this is what takes it away.
+                // The listener knows the object, so it needs this deletion.
                 if self.deleted.is_none() {
                     self.deleted = Some(event);
                 } else {

@@ -1,4 +1,4 @@
-//! Listeners: one log of notifications, and a place in it for each.
+//! Listeners: one log of notifications, and a cursor in it for each listener.
 
 mod backlog;
 #[cfg(test)]
@@ -14,45 +14,45 @@ use crate::cache::Notification;
 use crate::storage::{Discarded, derive};
 use crate::time::{Instant, earliest};
 
-/// Something a listener is told. It owns what it tells.
+/// An owned notification for a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event<K, T> {
-    /// There is a new object.
+    /// An object was added.
     Added {
         /// Its key.
         key: K,
         /// The object.
         object: T,
-        /// Whether it belongs to the first state that this listener is shown.
+        /// Whether the object belongs to the initial state for this listener.
         is_in_initial_list: bool,
     },
-    /// An object changed.
+    /// An object was updated.
     Updated {
         /// Its key.
         key: K,
-        /// What it was.
+        /// The previous state.
         old: T,
-        /// What it is.
+        /// The new state.
         object: T,
     },
-    /// An object is as it was: a resync, or a relist for a listener that wants to hear of it.
+    /// An object is unchanged: a resync, or a relist for a listener that asked for unchanged objects.
     Replayed {
         /// Its key.
         key: K,
         /// The object.
         object: T,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
         /// Its key.
         key: K,
-        /// The object as the deletion carried it, or its last known state.
+        /// The object as in the deletion event, or else its last known state.
         object: T,
-        /// Whether nobody saw it go.
+        /// Whether the deletion event was missed.
         final_state_unknown: bool,
     },
-    /// The first state is complete, and the handler was notified of all of it.
+    /// The initial state is complete, and the listener was notified of all of it.
     Synced,
 }
 
@@ -70,7 +70,7 @@ impl<K, T> Event<K, T> {
         }
     }
 
-    /// Returns the key of the object it is about.
+    /// Returns the key of the object, if the event is about one.
     pub const fn key(&self) -> Option<&K> {
         match self {
             Self::Added { key, .. }
@@ -82,19 +82,19 @@ impl<K, T> Event<K, T> {
     }
 }
 
-/// Names a listener.
+/// The id of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ListenerId(u64);
 
-/// What a listener wants.
+/// The options of a listener.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListenerConfig {
-    /// How often every object is replayed to it; `None` is never. Less than a second is raised to a second.
+    /// The period at which every object is replayed; `None` is never. The minimum is one second.
     pub resync: Option<Duration>,
-    /// How many notifications may wait for it before they are coalesced by key.
+    /// The number of pending notifications above which they are coalesced by key.
     pub backlog: usize,
-    /// Whether it is told of objects that a relist or a watch brought again unchanged.
+    /// Whether the listener is notified of objects that a relist or a watch sent again unchanged.
     pub unchanged: bool,
 }
 
@@ -109,21 +109,21 @@ impl Default for ListenerConfig {
 }
 
 impl ListenerConfig {
-    /// Sets how often every object is replayed.
+    /// Sets the period at which every object is replayed.
     #[must_use]
     pub const fn resync(mut self, period: Option<Duration>) -> Self {
         self.resync = period;
         self
     }
 
-    /// Sets how many notifications may wait before they are coalesced by key.
+    /// Sets the number of pending notifications above which they are coalesced by key.
     #[must_use]
     pub const fn backlog(mut self, limit: usize) -> Self {
         self.backlog = limit;
         self
     }
 
-    /// Sets whether unchanged objects are told.
+    /// Sets whether the listener is notified of unchanged objects.
     #[must_use]
     pub const fn unchanged(mut self, tell: bool) -> Self {
         self.unchanged = tell;
@@ -133,9 +133,9 @@ impl ListenerConfig {
 
 /// The listeners of one cache.
 ///
-/// A notification is stored once, in a log in which each listener has a place. A listener that falls behind by more
-/// than its limit gets its part coalesced by key, so it costs no more than the objects that changed, and holds back
-/// nobody.
+/// A notification is stored once, in a log in which each listener has a cursor. If a listener falls behind by more than
+/// its limit, its pending notifications are coalesced by key. They then take no more memory than the objects that
+/// changed, and no listener delays another.
 ///
 /// ```
 /// use informer_core::{Listeners, Notification, listeners::{Event, ListenerConfig}};
@@ -152,13 +152,13 @@ impl ListenerConfig {
 #[derive(Debug)]
 pub struct Listeners<K, T> {
     log: VecDeque<Entry<K, T>>,
-    /// The number of the first entry of the log.
+    /// The number of the first entry in the log.
     first: u64,
     listeners: BTreeMap<ListenerId, Listener<K, T>>,
     next_id: u64,
-    /// The smallest limit of any listener.
+    /// The smallest backlog limit of all listeners.
     least_limit: usize,
-    /// How many listeners want to hear of unchanged objects.
+    /// The number of listeners that want unchanged objects.
     unchanged: usize,
     seed: u64,
     discarded: Discarded<T>,
@@ -170,36 +170,36 @@ struct Entry<K, T> {
     to: To,
 }
 
-/// Whom an entry is for.
+/// The listeners that an entry is for.
 #[derive(Clone, Copy, Debug)]
 enum To {
     All,
-    /// Those that want to hear of unchanged objects.
+    /// Listeners that want unchanged objects.
     Unchanged,
-    /// Those that were due at this resync pass.
+    /// Listeners that were due at this resync pass.
     Pass(u32),
 }
 
 #[derive(Debug)]
 struct Listener<K, T> {
     config: ListenerConfig,
-    /// The first state, for one that joined late.
+    /// The initial state, for a listener that joined late.
     initial: VecDeque<(K, T)>,
-    /// What comes after the first state, where the cache was synced at that time.
+    /// Whether `Synced` is due after the initial state.
     sync_due: bool,
     backlog: Backlog<K, T>,
-    /// How many notifications were merged into others, or came to nothing.
+    /// The number of notifications that were merged into others or cancelled out.
     merged: u64,
-    /// The number of the first entry that it has not seen.
+    /// The number of the first entry that the listener has not read.
     next: u64,
     next_resync: Option<Instant>,
     passes: Passes,
 }
 
-/// The resync passes in which a listener was due and of which something may be pending, oldest first, each with the end
-/// of the log when it began.
+/// The resync passes in which a listener was due and that may have pending entries. They are ordered from the oldest,
+/// each with the end of the log at its beginning.
 ///
-/// A cache has at most two passes at a time. So all of a pass is in the log when the next but one begins.
+/// A cache runs at most two passes at a time, so the log contains all of a pass when the second pass after it begins.
 #[derive(Debug, Default)]
 struct Passes(VecDeque<(u32, u64)>);
 
@@ -213,7 +213,7 @@ impl Passes {
         while self.0.get(2).is_some_and(|&(_, began)| began <= read) {
             self.0.pop_front();
         }
-        // Nothing of a pass is in the log if the log did not grow until the next but one.
+        // A pass has no entries if the log did not grow until the second pass after it began.
         let oldest = self.0.len().checked_sub(3);
         if let Some(index) = oldest
             && self.0.get(index).is_some_and(|&(_, began)| began == end)
@@ -248,21 +248,21 @@ impl<K, T> Default for Listeners<K, T> {
 }
 
 impl<K, T> Listeners<K, T> {
-    /// Sets the seed of the hashes. It should be random where keys come from users, who could make them collide
-    /// otherwise.
+    /// Sets the seed of the hashes. Use a random seed if users choose the keys, since they could otherwise provoke
+    /// collisions.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = derive(seed, 2);
         self
     }
 
-    /// Keeps objects that are no longer needed until [`Listeners::take_discarded`], rather than dropping them at once:
-    /// see [`Cache::keep_discarded`](crate::Cache::keep_discarded).
+    /// Retains objects that are no longer needed until [`Listeners::take_discarded`], instead of dropping them
+    /// immediately: see [`Cache::keep_discarded`](crate::Cache::keep_discarded).
     pub fn keep_discarded(&mut self) {
         self.discarded.keep();
     }
 
-    /// Takes the objects that are no longer needed since the last call.
+    /// Returns the objects that became unneeded since the last call.
     #[must_use = "the objects are to be dropped after the lock is released"]
     pub fn take_discarded(&mut self) -> Vec<T> {
         self.discarded.take()
@@ -270,8 +270,8 @@ impl<K, T> Listeners<K, T> {
 }
 
 impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
-    /// Adds a listener, which first gets `initial`, the objects that were told so far, and then, where the cache is
-    /// synced, [`Event::Synced`].
+    /// Adds a listener. It first gets the objects of `initial`, which are those of earlier notifications, and then
+    /// [`Event::Synced`] if the cache is synced.
     pub fn join(
         &mut self,
         config: ListenerConfig,
@@ -298,7 +298,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         id
     }
 
-    /// Removes a listener; returns how many notifications waited for it. One that is not there is no error.
+    /// Removes a listener and returns the number of its pending notifications. An unknown id is no error.
     pub fn leave(&mut self, id: ListenerId) -> usize {
         let pending = self.pending(id);
         if let Some(mut listener) = self.listeners.remove(&id) {
@@ -313,7 +313,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         pending
     }
 
-    /// Stores a notification for those whom it is for.
+    /// Stores a notification for the listeners that it is for.
     pub fn append(&mut self, notification: &Notification<'_, T, K>) {
         let to = match notification {
             Notification::Replayed {
@@ -326,7 +326,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             | Notification::Synced => To::All,
         };
         let wanted = match to {
-            // A pass begins only where somebody is due.
+            // A pass begins only if a listener is due.
             To::All | To::Pass(_) => !self.listeners.is_empty(),
             To::Unchanged => self.unchanged > 0,
         };
@@ -338,8 +338,8 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         }
     }
 
-    /// Coalesces what waits for listeners that fell behind by more than their limit. It is to be called after a batch
-    /// of notifications, and not under the cache's lock.
+    /// Coalesces the pending notifications of listeners that exceeded their limit. Call it after a batch of
+    /// notifications, without holding the cache's lock.
     pub fn coalesce(&mut self) {
         if self.log.len() <= self.least_limit {
             return;
@@ -407,7 +407,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         more
     }
 
-    /// Returns how many notifications wait for a listener, coalesced ones counted as they are.
+    /// Returns the number of pending notifications of a listener, after coalescing.
     #[must_use]
     pub fn pending(&self, id: ListenerId) -> usize {
         let Some(listener) = self.listeners.get(&id) else {
@@ -424,8 +424,8 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         listener.initial.len() + usize::from(listener.sync_due) + listener.backlog.len() + in_log
     }
 
-    /// Returns how many notifications a listener that was too slow did not get one by one: they were merged into others
-    /// of the same key, or came to nothing together.
+    /// Returns how many notifications a slow listener did not get separately, because they were merged with others of
+    /// the same key or cancelled out.
     #[must_use]
     pub fn merged(&self, id: ListenerId) -> u64 {
         self.listeners
@@ -433,25 +433,25 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             .map_or(0, |listener| listener.merged)
     }
 
-    /// Tells whether a listener is there.
+    /// Returns whether a listener with this id exists.
     #[must_use]
     pub fn contains(&self, id: ListenerId) -> bool {
         self.listeners.contains_key(&id)
     }
 
-    /// Returns how many listeners there are.
+    /// Returns the number of listeners.
     #[must_use]
     pub fn len(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no listeners.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }
 
-    /// Returns the time of the next resync; `None` is never. Periods begin when this is first asked.
+    /// Returns the time of the next resync; `None` is never. Periods begin with the first call.
     pub fn next_resync(&mut self, now: Instant) -> Option<Instant> {
         self.listeners.values_mut().fold(None, |next, listener| {
             if listener.next_resync.is_none() {
@@ -461,8 +461,8 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         })
     }
 
-    /// Gives the listeners whose time has come to a resync pass, and sets their next time; returns whether there are
-    /// any. `pass` is what [`Cache::resync`](crate::Cache::resync) returned, or will return.
+    /// Adds the listeners that are due to a resync pass and schedules their next one; returns whether any is due.
+    /// `pass` is the return value of [`Cache::resync`](crate::Cache::resync), before or after that call.
     pub fn begin_pass(&mut self, now: Instant, pass: u32) -> bool {
         let mut any = false;
         let end = self.first + self.log.len() as u64;
@@ -473,7 +473,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             if now < due {
                 continue;
             }
-            // Exact periods; where one was missed altogether it is not made up for.
+            // Periods are exact, and a period that was missed entirely is skipped.
             let next = due + period;
             listener.next_resync = Some(if next > now { next } else { now + period });
             listener.passes.begin(pass, end, listener.next);
@@ -482,7 +482,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         any
     }
 
-    /// Drops entries that everybody has seen.
+    /// Drops entries that every listener has read.
     fn forget(&mut self) {
         let end = self.first + self.log.len() as u64;
         let seen = self
@@ -531,7 +531,7 @@ impl<K, T> Listener<K, T> {
 }
 
 impl<K: Clone, T: Clone> Event<K, T> {
-    /// Makes an event that owns what a notification lends.
+    /// Creates an event that owns the contents of a notification.
     #[must_use]
     pub fn of(notification: &Notification<'_, T, K>) -> Self {
         match *notification {

@@ -171,7 +171,7 @@ fn a_slow_listener_gets_all_passes() {
     let mut heard = 0;
     for pass in 1..=100 {
         assert!(listeners.begin_pass(at(pass.into()), pass));
-        // A pass over an empty cache notifies nobody.
+        // A pass over an empty cache notifies no listener.
         for _ in 0..pass % 3 {
             listeners.append(&Notification::Replayed {
                 key: &"a".to_string(),
@@ -199,7 +199,7 @@ fn a_slow_listener_gets_all_passes() {
         .collect();
     assert_eq!(passes, expected);
 
-    // Passes of which nothing is pending take no memory, whether or not the listener reads.
+    // A pass without pending entries takes no memory, whether or not the listener reads.
     for pass in 101..1000 {
         listeners.begin_pass(at(pass.into()), pass);
     }

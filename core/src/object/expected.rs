@@ -19,7 +19,7 @@ use crate::storage::Text;
 ///
 /// let (old, uid) = (ResourceVersion::<Box<str>>::new("7"), Uid::new("u1"));
 /// let expected = ExpectedState::gone("u1", "7");
-    /// assert!(!expected.is_shown([&old], Some((&uid, &old))), "the cache still has the object");
+/// assert!(!expected.is_shown([&old], Some((&uid, &old))), "the cache still has the object");
 /// assert!(expected.is_shown([&ResourceVersion::new("8")], None));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
-//! Reads a closed type from JSON that a [`Scanner`](crate::json::Scanner) has validated, without an allocator.
+//! Parses a closed type from JSON that a [`Scanner`](crate::json::Scanner) has validated, without an allocator.
 //!
-//! serde-json-core reads numbers, booleans and nothing. What it is known to trip over is done here: objects and arrays are
-//! walked by the core's own cursor, which skips what the type does not want without looking into it and without
-//! recursion, and texts are unescaped as everywhere else in the core, halves of surrogate pairs included.
+//! serde-json-core parses only numbers, booleans and `null`. Objects and arrays are walked by this crate's own cursor,
+//! which skips unneeded values without parsing them and without recursion. Strings are unescaped as everywhere else in
+//! this crate, including halves of surrogate pairs.
 
 use serde::de::value::{BorrowedStrDeserializer, MapAccessDeserializer};
 use serde::de::{
@@ -14,7 +14,7 @@ use super::{JsonCoreError, JsonCoreProblem};
 use crate::json::members::Cursor;
 use crate::json::{JsonStr, as_str, as_u64};
 
-/// Reads a value; texts with escapes that it wants have at most `S` bytes without them.
+/// Parses a value. A needed string that contains escapes may have `S` bytes after unescaping.
 pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T, JsonCoreError> {
     let mut cursor = Cursor::new(json);
     let value: Value<'_, '_, S> = Value {
@@ -24,10 +24,10 @@ pub(crate) fn read<T: DeserializeOwned, const S: usize>(json: &[u8]) -> Result<T
     T::deserialize(value)
 }
 
-/// How deep a type may go down. What it does not want may be as deep as it likes.
+/// The maximum depth of a type. Values that the type does not need may be nested deeper.
 const DEPTH_LIMIT: u8 = 32;
 
-/// The value that comes next.
+/// The next value of the input.
 struct Value<'c, 'a, const S: usize> {
     cursor: &'c mut Cursor<'a>,
     depth: u8,
@@ -38,14 +38,14 @@ impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
         self.cursor.value().ok_or_else(cut_off)
     }
 
-    /// What serde-json-core reads: a number or a boolean, and nothing behind it.
+    /// Parses a number or a boolean by serde-json-core, with nothing after it.
     fn scalar<N: DeserializeOwned>(&mut self) -> Result<N, JsonCoreError> {
         scalar(self.token()?)
     }
 
     fn float<N: DeserializeOwned>(&mut self) -> Result<N, JsonCoreError> {
         let token = self.token()?;
-        // serde-json-core takes `null` for not-a-number.
+        // serde-json-core accepts `null` as not-a-number.
         if token == b"null" {
             return Err(JsonCoreProblem::WrongType.into());
         }
@@ -56,7 +56,7 @@ impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
         as_str(self.token()?).ok_or_else(|| JsonCoreProblem::WrongType.into())
     }
 
-    /// Goes into an object; `fields` are the names of those that are wanted, where they are known.
+    /// Enters an object; `fields` are the names of the needed members, if they are known.
     fn into_members(
         self,
         fields: &'static [&'static str],
@@ -85,11 +85,11 @@ impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
         if self.cursor.eat(bracket) {
             return Ok(());
         }
-        // What goes on is longer than the type.
+        // Another element follows, so the array is longer than the type.
         Err(self.not_there(JsonCoreProblem::WrongLength))
     }
 
-    /// What it means that another byte comes next; where none does, the value is cut off.
+    /// Returns the error for an unexpected byte, or the one for truncated input if there is no byte.
     fn not_there(&mut self, problem: JsonCoreProblem) -> JsonCoreError {
         self.cursor.peek().map_or_else(cut_off, |_| problem.into())
     }
@@ -104,7 +104,7 @@ fn scalar<N: DeserializeOwned>(token: &[u8]) -> Result<N, JsonCoreError> {
     read.map(|(number, _)| number).map_err(Into::into)
 }
 
-/// Unescapes a text. Of its own, so that the room for it is not on the stack while the walk goes on.
+/// Unescapes a string. A separate function, so that its buffer is not on the stack during recursion.
 #[inline(never)]
 fn unescaped<const S: usize>(text: JsonStr<'_>) -> Result<heapless::String<S>, JsonCoreError> {
     let mut out = heapless::String::new();
@@ -287,11 +287,11 @@ impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
     }
 }
 
-/// The members of an object.
+/// The members of an object, as serde's map.
 struct Members<'c, 'a, const S: usize> {
     value: Value<'c, 'a, S>,
     fields: &'static [&'static str],
-    /// The field whose value is next, for the error.
+    /// The field whose value is next, for error messages.
     field: Option<&'static str>,
 }
 
@@ -317,7 +317,7 @@ impl<'a, const S: usize> MapAccess<'a> for &mut Members<'_, 'a, S> {
             match unescaped::<S>(key) {
                 Ok(key) => return seed.deserialize(key.as_str().into_deserializer()).map(Some),
                 Err(error) if self.fields.is_empty() => return Err(error),
-                // Whatever it is, it is none of those that are wanted.
+                // A key that is longer than the buffer cannot be a needed field.
                 Err(_) => {
                     self.value.token()?;
                 }
@@ -338,7 +338,7 @@ impl<'a, const S: usize> MapAccess<'a> for &mut Members<'_, 'a, S> {
     }
 }
 
-/// The elements of an array.
+/// The elements of an array, as serde's sequence.
 struct Elements<'c, 'a, const S: usize>(Value<'c, 'a, S>);
 
 impl<'a, const S: usize> SeqAccess<'a> for &mut Elements<'_, 'a, S> {

@@ -11,24 +11,25 @@ use closed::read;
 
 use super::{Decode, RawObject};
 
-/// Decodes each object into a `T` without an allocator: a struct of the fields one needs, with numbers, booleans, texts of
-/// a fixed size (such as heapless's), and more such structs.
+/// A decoder that parses each object into a `T` without an allocator. `T` is a struct of the needed fields: numbers,
+/// booleans, strings of fixed capacity (such as heapless's), and further structs of that form.
 ///
-/// serde-json-core reads numbers and booleans. What it trips over where it reads whole objects is done by the core:
+/// serde-json-core parses numbers and booleans. This crate handles the cases that fail if serde-json-core parses
+/// complete objects:
 ///
-/// | alone, serde-json-core 0.7 | here |
+/// | serde-json-core 0.7 alone | `JsonCore` |
 /// |---|---|
-/// | hands texts back with their escapes, or wants a buffer | texts are unescaped |
-/// | fails where a text with escapes is longer than the buffer, also where nobody wants the text: one `last-applied-configuration` is enough | what `T` does not want is skipped unread; what it wants has room for `S` bytes where there are escapes, and any length where there are none |
-/// | fails where a surrogate pair is escaped | it is a character; half a pair is U+FFFD |
-/// | skips what nobody wants by recursion, without a limit | no recursion; `T` itself may be 32 levels deep |
-/// | has no `deserialize_any`: no value that is a number or a text | has it, for visitors of one's own; `#[serde(untagged)]` and `flatten` are still not to be had, since serde needs an allocator for them |
+/// | returns strings with their escapes, or needs a buffer | unescapes strings |
+/// | fails if a string with escapes is longer than the buffer, even if no field needs it, such as `last-applied-configuration` | skips unneeded values without unescaping them; needed strings have `S` bytes if they contain escapes, and any length otherwise |
+/// | fails on an escaped surrogate pair | decodes it; half a pair becomes U+FFFD |
+/// | skips unneeded values recursively, without a depth limit | does not recurse; `T` itself may be 32 levels deep |
+/// | has no `deserialize_any`, so no value can be either a number or a string | supports it for user-defined visitors; `#[serde(untagged)]` and `flatten` remain unavailable, since serde needs an allocator for them |
 ///
-/// Its objects need no managedFields: an object that exceeds the frame limit only because of them is decoded with an empty
-/// array in their place.
+/// The decoder skips managedFields: an object that exceeds the frame limit only because of them is decoded with an
+/// empty array in their place.
 ///
-/// It takes `null` for a float that is not a number, too; here that is refused. A `T` borrows nothing, since the object's
-/// bytes are gone when it is kept: a `&str` does not compile.
+/// serde-json-core accepts `null` as a float (not a number), but `JsonCore` rejects it. `T` cannot borrow from the
+/// object's bytes, which do not outlive decoding: a `&str` field does not compile.
 ///
 /// ```
 /// use heapless::String;
@@ -48,13 +49,14 @@ use super::{Decode, RawObject};
 /// assert_eq!((pod.spec.node_name.as_str(), pod.spec.priority, pod.status.phase.as_str()), ("n1", None, "Running"));
 ///
 /// let error = JsonCore::<Pod>::new().decode(&RawObject::parse(br#"{"spec":{"nodeName":7}}"#)).err();
-/// assert_eq!(error.map(|error| error.to_string()).as_deref(), Some("nodeName: it is of another type"));
+/// assert_eq!(error.map(|error| error.to_string()).as_deref(), Some("nodeName: wrong type"));
 /// # Ok::<(), informer_core::decode::JsonCoreError>(())
 /// ```
 pub struct JsonCore<T, const S: usize = 64>(PhantomData<fn() -> T>);
 
 impl<T, const S: usize> JsonCore<T, S> {
-    /// Makes a decoder. Texts with escapes may have `S` bytes without them, which are on the stack while one is read.
+    /// Creates a decoder. A string that contains escapes may have `S` bytes after unescaping; they are on the stack
+    /// while it is parsed.
     #[must_use]
     pub const fn new() -> Self {
         Self(PhantomData)
@@ -98,60 +100,60 @@ impl<T, const S: usize> fmt::Debug for JsonCore<T, S> {
     }
 }
 
-/// Why [`JsonCore`] has refused an object, and at which field.
+/// The reason why [`JsonCore`] rejected an object, and the field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JsonCoreError {
     problem: JsonCoreProblem,
     field: Option<&'static str>,
 }
 
-/// What is wrong with an object for [`JsonCore`].
+/// The problem that made [`JsonCore`] reject an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum JsonCoreProblem {
-    /// A field that has to be there is not.
+    /// A required field is missing.
     Missing(&'static str),
-    /// A field is there twice.
+    /// A field occurs twice.
     Twice(&'static str),
-    /// A value is of another type: a text where a number is wanted, a fraction where an integer is.
+    /// A value has the wrong type, such as a string for a number or a fraction for an integer.
     WrongType,
-    /// A number does not fit into its type, or a value is none that the type has.
+    /// A number is out of range, or the type does not accept the value.
     WrongValue,
-    /// A text or a list is longer than its place, or a list is shorter than a tuple.
+    /// A string or list exceeds its capacity, or a list is shorter than a tuple.
     WrongLength,
-    /// A text with escapes has more bytes without them than the decoder has room for.
+    /// A string with escapes is longer after unescaping than the decoder's buffer.
     TextTooLong {
-        /// The room in bytes: `S` of the decoder.
+        /// The size of the buffer in bytes: `S` of the decoder.
         room: usize,
     },
-    /// There is a field that the type does not allow.
+    /// The type does not allow this field.
     UnknownField,
-    /// A value is none of the enum's variants.
+    /// A value is not a variant of the enum.
     UnknownVariant,
-    /// The type goes down more than 32 levels.
+    /// The type is nested more than 32 levels deep.
     TooDeep,
-    /// The type wants bytes, which JSON has none of.
+    /// The type requires bytes, which JSON does not have.
     Unsupported,
-    /// It is no JSON, or is cut off.
+    /// The text is not JSON, or is truncated.
     NotJson,
-    /// The type has refused it for a reason of its own.
+    /// The type rejected the value for another reason.
     Refused,
 }
 
 impl JsonCoreError {
-    /// Returns what is wrong.
+    /// Returns the problem.
     #[must_use]
     pub const fn problem(&self) -> JsonCoreProblem {
         self.problem
     }
 
-    /// Returns the innermost field at which it is wrong, where it is inside of one.
+    /// Returns the innermost field with the problem, if it is inside a field.
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {
         self.field
     }
 
-    /// Takes note of the field around it.
+    /// Adds the enclosing field, unless an inner field is known.
     pub(crate) fn within(self, field: Option<&'static str>) -> Self {
         Self {
             field: self.field.or(field),
@@ -172,12 +174,12 @@ impl From<JsonCoreProblem> for JsonCoreError {
 impl From<serde_json_core::de::Error> for JsonCoreError {
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "a scalar was read; whatever else there is follows from bytes that are no JSON"
+        reason = "only a scalar is parsed, so every other error means that the bytes are not JSON"
     )]
     fn from(error: serde_json_core::de::Error) -> Self {
         use serde_json_core::de::Error;
         Self::from(match error {
-            // What is behind an integer is its fraction.
+            // A fraction follows an integer.
             Error::InvalidType | Error::TrailingCharacters => JsonCoreProblem::WrongType,
             Error::InvalidNumber => JsonCoreProblem::WrongValue,
             _ => JsonCoreProblem::NotJson,
@@ -235,21 +237,21 @@ impl fmt::Display for JsonCoreError {
 impl fmt::Display for JsonCoreProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing(field) => write!(f, "there is no {field}"),
-            Self::Twice(field) => write!(f, "there are two of {field}"),
-            Self::WrongType => f.write_str("it is of another type"),
-            Self::WrongValue => f.write_str("its value is none that the type has"),
-            Self::WrongLength => f.write_str("it is longer than its place, or too short"),
+            Self::Missing(field) => write!(f, "missing field {field}"),
+            Self::Twice(field) => write!(f, "duplicate field {field}"),
+            Self::WrongType => f.write_str("wrong type"),
+            Self::WrongValue => f.write_str("the type does not accept this value"),
+            Self::WrongLength => f.write_str("too long or too short for its type"),
             Self::TextTooLong { room } => write!(
                 f,
-                "a text with escapes is longer than the {room} bytes there is room for"
+                "a string with escapes is longer than {room} bytes, the size of the buffer"
             ),
-            Self::UnknownField => f.write_str("there is a field that the type does not allow"),
-            Self::UnknownVariant => f.write_str("it is none of the variants"),
-            Self::TooDeep => f.write_str("the type goes down more than 32 levels"),
-            Self::Unsupported => f.write_str("the type wants bytes, which JSON has none of"),
-            Self::NotJson => f.write_str("it is no JSON, or cut off"),
-            Self::Refused => f.write_str("the type has refused it"),
+            Self::UnknownField => f.write_str("unknown field"),
+            Self::UnknownVariant => f.write_str("unknown variant"),
+            Self::TooDeep => f.write_str("the type is nested more than 32 levels deep"),
+            Self::Unsupported => f.write_str("the type requires bytes, which JSON does not have"),
+            Self::NotJson => f.write_str("not JSON, or truncated"),
+            Self::Refused => f.write_str("the type rejected the value"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What serde-json-core alone trips over, and what `JsonCore` makes of it.
+//! Inputs on which serde-json-core alone fails, and the results of `JsonCore`.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -65,7 +65,7 @@ fn a_text_that_is_wanted_has_room_for_so_many_bytes_where_it_has_escapes() {
     let error = decode::<Thing>(r#"{"name":"0123456789abcdef\n"}"#).unwrap_err();
     assert_eq!(error.problem(), JsonCoreProblem::TextTooLong { room: 16 });
     assert_eq!(error.field(), Some("name"));
-    // Without escapes there is only the room of its place.
+    // A string without escapes is limited only by the capacity of its field.
     #[derive(Deserialize, Debug)]
     struct Long {
         name: String<40>,
@@ -89,7 +89,7 @@ fn a_surrogate_pair_is_a_character() {
 
 #[test]
 fn what_nobody_wants_may_be_as_deep_as_it_likes() {
-    // Alone, serde-json-core goes down with it until the stack is at its end, which no test survives.
+    // serde-json-core alone would overflow the stack on this input, which no test survives.
     let deep = format!("{}{}", "[{\"a\":".repeat(50_000), "1}]".repeat(50_000));
     let json = format!(r#"{{"deep":{deep},"name":"x"}}"#);
     assert_eq!(decode(&json), Ok(thing("x", None)));
@@ -111,7 +111,7 @@ fn a_type_that_goes_down_for_ever_has_an_end() {
     assert_eq!(problem::<Down>(&nested(32)), JsonCoreProblem::TooDeep);
 }
 
-/// A number or a text, as `targetPort` of a Service.
+/// A number or a string, like `targetPort` of a Service.
 #[derive(PartialEq, Debug)]
 enum Port {
     Number(u64),
@@ -225,33 +225,27 @@ fn reads_every_type_as_serde_json_does() {
 #[test]
 fn says_what_is_wrong_and_where() {
     for (json, expected) in [
-        (r#"{"count":1}"#, "there is no name"),
-        (r#"{"name":"a","name":"b"}"#, "there are two of name"),
-        (r#"{"name":1}"#, "name: it is of another type"),
-        (r#"{"name":null}"#, "name: it is of another type"),
-        (
-            r#"{"name":"a","count":"1"}"#,
-            "count: it is of another type",
-        ),
-        (
-            r#"{"name":"a","count":1.5}"#,
-            "count: it is of another type",
-        ),
+        (r#"{"count":1}"#, "missing field name"),
+        (r#"{"name":"a","name":"b"}"#, "duplicate field name"),
+        (r#"{"name":1}"#, "name: wrong type"),
+        (r#"{"name":null}"#, "name: wrong type"),
+        (r#"{"name":"a","count":"1"}"#, "count: wrong type"),
+        (r#"{"name":"a","count":1.5}"#, "count: wrong type"),
         (
             r#"{"name":"a","count":65536}"#,
-            "count: its value is none that the type has",
+            "count: the type does not accept this value",
         ),
         (
             r#"{"name":"a","count":-1}"#,
-            "count: its value is none that the type has",
+            "count: the type does not accept this value",
         ),
         (
             r#"{"name":"01234567890123456"}"#,
-            "name: it is longer than its place, or too short",
+            "name: too long or too short for its type",
         ),
-        ("[]", "it is of another type"),
-        ("", "it is no JSON, or cut off"),
-        (r#"{"name":"a""#, "it is no JSON, or cut off"),
+        ("[]", "wrong type"),
+        ("", "not JSON, or truncated"),
+        (r#"{"name":"a""#, "not JSON, or truncated"),
     ] {
         let error = decode::<Thing>(json).unwrap_err();
         assert_eq!(error.to_string(), expected, "{json}");
@@ -328,7 +322,7 @@ fn an_informer_without_an_allocator_keeps_what_it_reads() {
     );
     assert!(informer.cache().get("bad").is_none());
     assert!(
-        reports[0].contains("bad cannot be decoded: ports: there is no targetPort"),
+        reports[0].contains("bad cannot be decoded: ports: missing field targetPort"),
         "{reports:?}"
     );
 }
