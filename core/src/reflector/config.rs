@@ -1,20 +1,20 @@
-//! How a reflector behaves.
+//! The configuration of a reflector.
 
 use core::time::Duration;
 
 use crate::time::BackoffConfig;
 
-/// How the initial state is fetched.
+/// How to get the initial state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Initial {
-    /// By LIST, in pages.
+    /// By LIST, paginated.
     List,
-    /// By a streaming list (KEP-3157), and by LIST where the server refuses it.
+    /// By a streaming list (KEP-3157), with a fallback to LIST if the server rejects it.
     #[default]
     Stream,
 }
 
-/// How a [`Reflector`](crate::Reflector) behaves.
+/// The configuration of a [`Reflector`](crate::Reflector).
 ///
 /// ```
 /// use informer_core::{ReflectorConfig, reflector::Initial};
@@ -24,29 +24,30 @@ pub enum Initial {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
-    /// How the initial state is fetched.
+    /// How to get the initial state.
     pub initial: Initial,
-    /// How many objects a page of a list has. `None` is client-go's rule: 500 where the server answers from etcd, and
-    /// no pages where it answers from its watch cache.
+    /// The number of objects in a page of a list; 0 disables pagination. `None` follows client-go: 500 if the server
+    /// answers from etcd, and no pagination if it answers from its watch cache.
     pub page_size: Option<u32>,
-    /// The shortest timeout of a watch. Each watch is requested for a random time between this and twice this, at least
-    /// 5 minutes and at most a year.
+    /// The shortest timeout of a watch. Each watch requests a random timeout between this and twice this value. The
+    /// result is at least 5 minutes and at most a year.
     pub min_watch_timeout: Duration,
     /// A fixed timeout for every watch, from a second to a year in whole seconds. Informers that take turns on one
-    /// connection need it: the end of one watch lets the next one start. `None` chooses a random time as described at
-    /// `min_watch_timeout`.
+    /// connection need it, since the next watch can start only when one ends. `None` uses a random timeout as described
+    /// at `min_watch_timeout`.
     pub watch_timeout: Option<Duration>,
-    /// How the delays between runs and between attempts to open a watch grow.
+    /// The growth of the delays between lists, and between attempts to open a watch.
     pub backoff: BackoffConfig,
-    /// How many bytes one object may have. A larger object is reported and its key is stale; its deletion is applied.
+    /// The maximum size of one object in bytes. A larger object is reported and its key is marked as stale; its
+    /// deletion is still applied.
     pub frame_limit: usize,
-    /// Leaves `metadata.managedFields` out of objects that exceed `frame_limit` with it: the decoder then sees an empty
-    /// array. Set it if the decoder is a closure that does not read managedFields; other decoders say so themselves, see
-    /// [`Decode::skips_managed_fields`](crate::Decode::skips_managed_fields).
+    /// Removes `metadata.managedFields` from objects that exceed `frame_limit` because of them, so that the decoder
+    /// gets an empty array. Set it for a closure that does not read managedFields. Other decoders declare it
+    /// themselves: see [`Decode::skips_managed_fields`](crate::Decode::skips_managed_fields).
     pub skip_managed_fields: bool,
-    /// Whether a server that refused a streaming list is not asked for one again until the reflector is made anew.
+    /// Whether a rejected streaming list is not requested again for the lifetime of the reflector.
     pub remember_stream_refusal: bool,
-    /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
+    /// Behaves like client-go wherever a difference is observable: see `docs/DIFFERENCES.md`.
     pub client_go: bool,
 }
 
@@ -67,13 +68,7 @@ impl Default for ReflectorConfig {
 }
 
 impl ReflectorConfig {
-    /// As the default, but with a LIST for the initial state.
-    ///
-    /// ```
-    /// use informer_core::{ReflectorConfig, reflector::Initial};
-    ///
-    /// assert_eq!(ReflectorConfig::list().initial, Initial::List);
-    /// ```
+    /// Returns the default configuration, except that the initial state comes from a LIST.
     #[must_use]
     pub fn list() -> Self {
         Self {
@@ -83,39 +78,39 @@ impl ReflectorConfig {
     }
 }
 
-/// The page size where paging is wanted and none is set.
+/// The page size if a list is paginated and none is configured.
 pub(super) const DEFAULT_PAGE: u32 = 500;
-/// A watch that ends sooner without an event is very short.
+/// A watch without events that ends earlier is very short.
 pub(super) const SHORT: Duration = Duration::from_secs(1);
-/// A watch that lives this long shows that all is well.
+/// A watch that lasts this long resets the delays.
 pub(super) const HEALTHY: Duration = Duration::from_secs(30);
-/// How many watches are reopened at once within [`REOPEN_WINDOW`].
+/// The number of watches that are reopened immediately within [`REOPEN_WINDOW`].
 pub(super) const REOPENS: usize = 5;
 pub(super) const REOPEN_WINDOW: Duration = Duration::from_secs(30);
-/// The longest delay while the server refuses the credentials or the parameters.
+/// The longest delay while the server rejects the credentials or the parameters.
 pub(super) const PERMANENT_CAP: Duration = Duration::from_secs(300);
-/// The longest timeout of a watch. A server counts it in nanoseconds, in 63 bits.
+/// The longest timeout of a watch. A server stores it as nanoseconds in 63 bits.
 pub(super) const LONGEST_WATCH: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The longest Retry-After that is honoured.
+/// The longest Retry-After that is respected.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
-/// How many pages in a row may be empty.
+/// The maximum number of consecutive empty pages.
 pub(super) const EMPTY_PAGES: u8 = 100;
-/// How long an answer with Retry-After, or none at all, is asked again below the reflector.
+/// The number of retries within the reflector, after a Retry-After or a lost connection.
 pub(super) const MAX_RETRIES: u8 = 10;
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A list that takes longer is reported.
 pub(super) const SLOW_LIST: Duration = Duration::from_secs(10);
-/// How long a list may bring no byte.
+/// The longest time without a byte during a list.
 pub(super) const LIST_SILENCE: Duration = Duration::from_secs(60);
-/// How long a streaming list may bring no event before its end.
+/// The longest time without an event during a streaming list, before its end.
 pub(super) const STREAM_SILENCE: Duration = Duration::from_secs(30);
-/// How long a watch may outlive the time for which it was asked.
+/// The time by which a watch may exceed its requested timeout.
 pub(super) const WATCH_MARGIN: Duration = Duration::from_secs(30);
-/// Bookmarks come every minute; a watch that brings nothing for longer than this is dead.
+/// Bookmarks are sent every minute; a watch that is silent for longer than this is considered dead.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(75);
-/// How long the end of a body may take after the end of its JSON.
+/// The longest time between the end of the JSON and the end of the body.
 pub(super) const DRAIN: Duration = Duration::from_secs(1);
-/// How long the body of an error may take; what has come by then has to do.
+/// The longest time for the body of an error. After that, the part received so far is used.
 pub(super) const ERROR_DRAIN: Duration = Duration::from_secs(5);
-/// How much of an error's body is kept.
+/// The number of bytes stored of an error body.
 pub(super) const ERROR_BODY: usize = 64 * 1024;

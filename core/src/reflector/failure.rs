@@ -1,4 +1,4 @@
-//! What follows when a request fails, is refused, or ends.
+//! Failed, rejected and ended requests, and the reaction to each.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::transport::{End, Failure, FailureKind};
 use crate::wire::{ErrorClass, FrameBuffer, Status, classify, message};
 
 impl<R: Target, S: Storage> Reflector<R, S> {
-    /// There was no answer. Below the reflector a GET that was cut is asked again.
+    /// Handles a request without an answer. A GET that was cut off is retried within the reflector.
     pub(super) fn no_answer(&mut self, now: Instant, call: Call, failure: Failure) {
         let again = match failure.kind {
             FailureKind::Reset => true,
@@ -26,17 +26,17 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             }
         };
         if again && call.retries < MAX_RETRIES {
-            // A kept connection that the server had closed says nothing of the server's health.
+            // If the server closed a reused connection, that says nothing about the server's health.
             let stale = failure.connection_was_used && call.retries == 0;
             self.retry_at(now, call, if stale { Duration::ZERO } else { RETRY_DELAY });
             return;
         }
         let problem = StoredProblem::Transport(failure.kind);
         match call.verb {
-            // There is a state to go on from, however long it takes.
+            // The cache was restored, so the watch is retried for as long as it takes.
             Verb::Watch if self.resuming => self.open_later(now, call, problem),
             Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
-            // In client-go a watch that cannot be had for so long counts as one that ended, in silence.
+            // client-go treats a watch that fails this often as one that ended, without a report.
             Verb::Watch if again && self.config.client_go => self.watch_ended(now, call),
             Verb::Watch if again => self.open_later(now, call, problem),
             Verb::Watch | Verb::Stream if failure.kind == FailureKind::Refused => {
@@ -47,7 +47,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// An answer was an error, and its body is here.
+    /// Handles an error answer with a complete body.
     pub(super) fn refused(
         &mut self,
         now: Instant,
@@ -74,13 +74,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.retry_at(now, call, wait);
             return;
         }
-        // Who has asked so often that the request is given up is asked to wait all the same.
+        // The wait also applies after the last retry was rejected.
         if !self.config.client_go {
             self.asked_wait = wait;
         }
         match call.verb {
             Verb::List => self.list_refused(now, class, problem, is_expired),
-            // A gateway that answers for a server that is away.
+            // A gateway answers for an API server that is down.
             Verb::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
                 self.open_later(now, call, problem);
             }
@@ -93,7 +93,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.asked_wait = None;
     }
 
-    /// The body of an answer ended before its content did, or where a watch ends.
+    /// Handles the end of a body, which is too early except for a watch.
     pub(super) fn body_ended(&mut self, now: Instant, call: Call, end: End) {
         match call.verb {
             Verb::List => {
@@ -117,7 +117,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Nothing came for too long; the request is already abandoned.
+    /// Handles a timeout due to silence; the request is already cancelled.
     pub(super) fn silent(&mut self, now: Instant, call: Call) {
         let silence = now - call.last_byte;
         match call.verb {
@@ -145,7 +145,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// A page of a list is whole: the next one, or the watch.
+    /// Continues after a complete page: with the next page, or with the watch.
     pub(super) fn page_done(&mut self, now: Instant) {
         if self.run.token.as_slice().is_empty() {
             if self.once {
@@ -169,7 +169,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             Outcome::NotAnEvent => StoredProblem::NotAnEvent,
             Outcome::TokenTooLong => StoredProblem::RequestTooLong,
             Outcome::WentBack => {
-                // What it would show from here on is not what follows the state that is there.
+                // Its changes from here on do not follow from the state of the cache.
                 self.version_unavailable = true;
                 StoredProblem::VersionWentBack
             }
@@ -191,7 +191,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Asks for the same again, under a new name.
+    /// Retries the request under a new id.
     pub(super) fn resend(&mut self) {
         let id = RequestId(self.next_id);
         if let State::Calling(call) = &mut self.state {
@@ -201,10 +201,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Waits for the delay between runs, and then lists.
+    /// Waits for the delay between lists, then lists.
     pub(super) fn pause_run(&mut self, now: Instant, class: Option<ErrorClass>) -> Duration {
         self.resuming = false;
-        // A resource that is not served yet may be installed at any moment.
+        // A resource that is not served yet may be installed at any time.
         let permanent =
             class.filter(|class| class.is_permanent() && *class != ErrorClass::NotFound);
         let patient = permanent.is_some() && permanent == self.permanent && !self.config.client_go;
@@ -226,11 +226,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         delay
     }
 
-    /// Tells whether a list at the last version would be one in pages, which shows that very version as long as the etcd
-    /// has it, and that may be longer than watches can go on from it.
+    /// Returns whether a list at the last version would be paginated. Such a list shows exactly that version for as
+    /// long as etcd has it, which may be longer than watches can resume from it.
     fn would_list_the_same(&self) -> bool {
         let begins_with_list = self.config.initial == Initial::List || self.stream_refused;
-        // A server that makes pages by itself has no watch cache: its lists and watches expire together.
+        // A server that paginates without being asked has no watch cache, so its lists and watches expire together.
         let in_pages = self.config.page_size.is_some_and(|size| size > 0);
         let was_the_same = self.run.from == From::Last && self.run.limit > 0 && !self.run.whole;
         begins_with_list && in_pages || was_the_same
@@ -246,7 +246,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.report_at(phase, problem, retry_in, level);
     }
 
-    /// How much a problem matters. What client-go has no word for is not for its error handler.
+    /// Returns the level of a problem. Problems that client-go does not report stay below the level of its error
+    /// handler.
     fn level_of(&self, problem: StoredProblem) -> Level {
         let ours = matches!(
             problem,
@@ -275,7 +276,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             retry_in,
             level,
         };
-        // Reports are taken after each step, and no step makes as many as there is room for.
+        // Reports are taken after each step, and no step produces more than fit.
         if let Some(free) = self.reports.iter_mut().find(|report| report.is_none()) {
             *free = Some(stored);
         }
@@ -298,7 +299,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         is_expired: bool,
     ) {
         if is_expired && self.run.pages > 0 && !self.run.whole {
-            // A page that expired cannot be had any more: the whole list in one piece.
+            // An expired page cannot be requested again, so the list is requested without pages.
             self.report_at(ReportPhase::List, problem, None, Level::Debug);
             self.run.whole = true;
             self.first_page(now);
@@ -311,7 +312,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.version_unavailable = true;
             self.first_page(now);
         } else if class == ErrorClass::BadRequest && !self.run.token.as_slice().is_empty() {
-            // The server refuses its own token, not the parameters: the next list gets another token.
+            // The server rejects its own token rather than the parameters, and the next list gets a new token.
             let delay = self.pause_run(now, None);
             self.report_at(ReportPhase::List, problem, Some(delay), Level::Warn);
         } else {
@@ -366,8 +367,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// The streaming list is given up for this run. A refusal is a server's right, and what hinders the list as well
-    /// is reported by the list.
+    /// Falls back to a list for this run. A server may reject streaming lists, and a failure that affects the list as
+    /// well is reported by the list.
     fn fall_back(&mut self, now: Instant, problem: StoredProblem) {
         let is_usual = matches!(
             problem,
@@ -395,19 +396,19 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Returns whether a streaming list has been read for a whole watch timeout without coming to its end.
+    /// Returns whether streaming lists have been read for a complete watch timeout without reaching the end.
     fn is_endless(&self, now: Instant, call: &Call) -> bool {
         self.stream_end(call).is_some_and(|end| now >= end)
     }
 
-    /// Whether a server has had the time to say anything at all after a version that was restored, and has not: it may be
-    /// older than that.
+    /// Returns whether a server has been silent for a heartbeat since a watch was resumed at a restored version. The
+    /// server may be older than that version.
     fn is_doubtful(&self, now: Instant) -> bool {
         let is_long = |since: Instant| now - since >= HEARTBEAT;
         self.resuming && self.resumed.is_some_and(is_long)
     }
 
-    /// Watches on at once, but not for ever without a pause.
+    /// Reopens the watch immediately, up to a rate limit.
     fn reopen(&mut self, now: Instant, call: Call, next: Next) {
         if !self.config.client_go && !self.reopens.allow(now) {
             let verb = if next == Next::Stream {
@@ -423,7 +424,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Waits for the delay between attempts to open a watch, and asks for the same.
+    /// Retries after the delay between attempts to open a watch.
     fn open_later(&mut self, now: Instant, call: Call, problem: StoredProblem) {
         let backoff = self.open_backoff.as_mut().unwrap_or(&mut self.run_backoff);
         let delay = backoff.step(now, &mut self.rng, Duration::ZERO);
@@ -451,7 +452,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.report(phase, problem, Some(delay));
     }
 
-    /// As [`Self::fail_run`], for what client-go's error handler does not hear of.
+    /// As [`Self::fail_run`], for failures that client-go's error handler does not get.
     fn fail_in_stream(&mut self, now: Instant, problem: StoredProblem, class: Option<ErrorClass>) {
         let delay = self.pause_run(now, class);
         if self.config.client_go {
@@ -461,7 +462,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// A watch that lived shows that all is well: the next delay is a short one.
+    /// Resets the delays after a watch that lasted.
     pub(super) fn note_health(&mut self, now: Instant, call: &Call) {
         let lived = call.verb.is_watch() && call.phase == Phase::Body && now - call.sent >= HEALTHY;
         if self.config.client_go || !lived {
@@ -482,12 +483,12 @@ const fn phase_of(call: &Call) -> ReportPhase {
     }
 }
 
-/// Tells whether a watch ended before it can have been of use.
+/// Returns whether a watch ended too early to be useful.
 fn is_very_short(now: Instant, call: &Call) -> bool {
     call.events == 0 && now - call.began < SHORT
 }
 
-/// When watches were last reopened without a delay.
+/// The times of the last watches that were reopened without a delay.
 #[derive(Default)]
 pub(super) struct Reopens([Option<Instant>; REOPENS]);
 
@@ -501,7 +502,7 @@ impl Reopens {
     }
 }
 
-/// A report that waits to be taken. Texts are in the buffer of the error's body.
+/// A pending report. Its texts are in the buffer of the error body.
 pub(super) struct Stored {
     phase: ReportPhase,
     problem: StoredProblem,

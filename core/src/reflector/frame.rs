@@ -1,31 +1,31 @@
-//! What a reflector finds in the bytes that it is given.
+//! The frames that a reflector finds in an answer.
 
 use crate::decode::RawObject;
 use crate::object::ResourceVersion;
 use crate::report::Report;
 use crate::wire::FrameProblem;
 
-/// One thing found in an answer.
+/// One element of an answer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Frame<'a, X> {
-    /// A complete picture begins: a list, or a streaming list. One that was cut begins again.
+    /// A list or a streaming list begins. After an interruption, it begins again.
     Begin,
     /// An object.
     Object(ObjectFrame<'a>),
-    /// The version moved on without a change.
+    /// The version advanced without a change.
     Bookmark {
-        /// The version reached.
+        /// The new version.
         version: &'a ResourceVersion<X>,
     },
-    /// The picture that began is complete: what it did not name is gone.
+    /// The list is complete: objects that it did not contain are deleted.
     Complete {
-        /// The version reached.
+        /// The version of the list.
         version: &'a ResourceVersion<X>,
     },
-    /// Something the user should hear of; the stream goes on.
+    /// A report for the user; reading continues.
     Report(Report<'a>),
-    /// Something that concerns the reflector alone.
+    /// A frame that only the reflector needs.
     Internal,
 }
 
@@ -33,23 +33,23 @@ pub enum Frame<'a, X> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ObjectFrame<'a> {
-    /// What is said of it.
+    /// The change of the object.
     pub change: Change,
-    /// The object. Where there is a problem it may be only its beginning.
+    /// The object. If there is a problem, it may be truncated.
     pub raw: RawObject<'a>,
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     pub problem: Option<FrameProblem>,
 }
 
-/// What is said of an object.
+/// The change of an object, as a list or a watch states it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Change {
-    /// A list names it.
+    /// A list contains it.
     Listed,
-    /// A watch says it is new.
+    /// A watch event: it was added.
     Added,
-    /// A watch says it changed.
+    /// A watch event: it was modified.
     Modified,
-    /// A watch says it is gone.
+    /// A watch event: it was deleted.
     Deleted,
 }

@@ -1,4 +1,4 @@
-//! The reflector: lists, watches, and says what was found. It knows nothing of what is kept.
+//! The reflector: lists and watches a resource, and cuts the answers into objects. It is independent of the cache.
 
 mod config;
 mod failure;
@@ -33,11 +33,11 @@ use crate::time::{Backoff, BackoffConfig, Instant, Rng, earliest};
 use crate::transport::{End, Failure, Head};
 use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 
-/// Lists a resource, watches it, and follows the API server through every fault. It does no I/O.
+/// Lists and watches a resource, and recovers from every failure of the API server. It does no I/O.
 ///
-/// Methods that begin with `handle_` take what happened. After each, [`Reflector::poll_output`] is called until it
-/// says [`Output::Wait`]; what it asks for is done. Bytes of an answer go through [`Reflector::next_frame`], which
-/// lends the frames in them. Answers to requests that were abandoned are ignored.
+/// The `handle_*` methods take events. After each event, call [`Reflector::poll_output`] and do what it returns, until
+/// it returns [`Output::Wait`]. Pass the bytes of an answer to [`Reflector::next_frame`], which lends the frames in
+/// them. Answers to cancelled requests are ignored.
 ///
 /// ```
 /// use informer_core::{Frame, Head, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
@@ -64,7 +64,7 @@ use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 pub struct Reflector<R, S: Storage> {
     target: R,
     accept: Accept,
-    /// Whether it is over after one list.
+    /// Stop after one complete list.
     once: bool,
     config: ReflectorConfig,
     rng: Rng,
@@ -74,78 +74,78 @@ pub struct Reflector<R, S: Storage> {
     reports: [Option<Stored>; 4],
 
     version: ResourceVersion<S::Text>,
-    /// The last version turned out to be of no use to the server.
+    /// The server rejected the last version.
     version_unavailable: bool,
-    /// A list from the watch cache came in pages, so the server has none.
+    /// A list at version 0 was paginated, so the server has no watch cache.
     paginated: bool,
-    /// How long the answer that is being looked at asks to wait.
+    /// The Retry-After of the answer that is being handled.
     asked_wait: Option<Duration>,
     stream_refused: bool,
-    /// The server has sent a bookmark other than the one that ends a streaming list: it sends them periodically.
+    /// The server sent a bookmark other than the end of a streaming list, so it sends them periodically.
     bookmarks_seen: bool,
-    /// The heartbeat fired on a server that never sent a bookmark.
+    /// The heartbeat timed out although this server never sends bookmarks.
     heartbeat_in_vain: bool,
 
     run_backoff: Backoff,
     open_backoff: Option<Backoff>,
-    /// The refusal that ended the last run, if only a person can mend it.
+    /// The class of the last run's failure, if retrying cannot fix it.
     permanent: Option<ErrorClass>,
     reopens: Reopens,
-    /// When it lists again, though nothing is wrong with the watch.
+    /// The time of a relist that does not interrupt the watch before.
     refill_at: Option<Instant>,
 
     run: Run<S>,
     framer: Framer<S::Frame>,
-    /// What reading came to, to be dealt with before anything else.
+    /// The result of reading, which is handled before anything else.
     outcome: Option<Outcome>,
-    /// What to report about the list that has just been completed.
+    /// The problem to report about the list that has just been completed.
     noticed: Option<(ReportPhase, StoredProblem)>,
-    /// The version comes from a persisted cache, and no server has gone on from it yet.
+    /// The version comes from a journal, and no server has confirmed it yet.
     resuming: bool,
-    /// When a server first took a watch from there.
+    /// The time at which a server first accepted a watch at that version.
     resumed: Option<Instant>,
-    /// The key of the object that a report is about.
+    /// The key of the object in a report.
     key: KeyBuf,
-    /// The body of an answer that is an error, or the object of an ERROR event.
+    /// The body of an error answer, or the object of an ERROR event.
     error: S::Line,
 }
 
-/// What to do next.
+/// The next action for the caller.
 #[derive(Debug)]
 #[must_use]
 #[non_exhaustive]
 pub enum Output<'a> {
     /// Send this request.
     Send(Request<'a>),
-    /// Abandon this request.
+    /// Cancel this request.
     Cancel(RequestId),
-    /// Tell the user.
+    /// Give this report to the user.
     Report(Report<'a>),
-    /// Nothing until something happens or this time has come; `None` is never.
+    /// Wait until there is input or until this time; `None` means no time limit.
     Wait(Option<Instant>),
 }
 
-/// One list, with what it needs from page to page.
+/// One run (client-go's ListAndWatch), with the state that is needed from page to page.
 struct Run<S: Storage> {
     began: Instant,
     slow_reported: bool,
-    /// The version asked for.
+    /// The requested version.
     from: From,
     limit: u32,
-    /// A page expired, so the list is asked for in one piece.
+    /// A page expired, so the list is requested without pages.
     whole: bool,
     pages: u32,
-    /// A second page was asked for.
+    /// A second page was requested.
     paged: bool,
     /// The token of the next page.
     token: S::Line,
     /// Whether the pages make progress.
     progress: Pages,
-    /// For how long streaming lists of this run may be read without coming to their end: the timeout of the first one.
+    /// The total time for which streaming lists of this run may be read: the timeout of the first one.
     stream_limit: Duration,
-    /// For how long they were.
+    /// The time for which they were read so far.
     streamed: Duration,
-    /// The list was asked for again without a version, after that version was refused.
+    /// The list was retried without a version, after the version was rejected.
     retried: bool,
     /// The version of the first page.
     version: ResourceVersion<S::Text>,
@@ -153,14 +153,14 @@ struct Run<S: Storage> {
     list: Listed,
 }
 
-/// The version that a list is asked for.
+/// The version that a list requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
     /// Any version: `0`.
     Any,
-    /// Not older than the last one.
+    /// Not older than the last version.
     Last,
-    /// The most recent one: no parameter.
+    /// The most recent version: no parameter.
     Newest,
 }
 
@@ -172,7 +172,7 @@ enum State {
     Stopped,
 }
 
-/// What comes after a pause.
+/// The action after a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Run,
@@ -180,18 +180,18 @@ enum Next {
     Stream,
 }
 
-/// One request, with its repetitions below the reflector.
+/// One request, including its retries within the reflector.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     id: RequestId,
     verb: Verb,
-    /// The present state is being sent: by a streaming list before its end, or by a watch without a version.
+    /// The server is sending the initial state: a streaming list before its end, or a watch without a version.
     initial: bool,
     phase: Phase,
     retries: u8,
-    /// When it was made: what it took to get an answer counts.
+    /// The time of the call; the wait for the answer is included.
     began: Instant,
-    /// When it was last sent.
+    /// The time at which it was last sent.
     sent: Instant,
     timeout: Duration,
     last_byte: Instant,
@@ -209,7 +209,7 @@ enum Phase {
         retry_after: Option<Duration>,
         since: Instant,
     },
-    /// The JSON is complete, the body is not.
+    /// The JSON is complete, but the body has not ended.
     Draining {
         since: Instant,
     },
@@ -219,7 +219,7 @@ enum Phase {
 }
 
 impl<R: Target, S: Storage> Reflector<R, S> {
-    /// Makes a reflector that has not begun. The same seed gives the same jitter.
+    /// Creates a reflector that has not started. The same seed gives the same jitter.
     #[must_use]
     pub fn new(target: R, config: ReflectorConfig, seed: u64) -> Self {
         let backoff = if config.client_go {
@@ -267,8 +267,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Has it list once, at the newest version, and stop: [`is_stopped`](Self::is_stopped) after the
-    /// [`Frame::Complete`]. What fails is tried again as ever.
+    /// Makes the reflector list once, at the newest version, and then stop. [`is_stopped`](Self::is_stopped) returns
+    /// true after the [`Frame::Complete`]. Failures are retried as usual.
     ///
     /// ```
     /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
@@ -288,8 +288,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self
     }
 
-    /// Asks for what a decoder reads: sets the `Accept` headers that it requires, and lets managedFields exceed the frame
-    /// limit if it skips them.
+    /// Sets the `Accept` headers that a decoder requires. If the decoder ignores managedFields, they do not count
+    /// towards the frame limit.
     #[must_use]
     pub fn with_decoder<D: Decode>(mut self, decode: &D) -> Self {
         self.accept = decode.accept();
@@ -298,18 +298,18 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self
     }
 
-    /// Begins at a version that is already known, as from a persisted cache.
+    /// Sets a version that is already known, such as that of a persisted cache.
     #[must_use]
     pub fn with_version(mut self, version: ResourceVersion<S::Text>) -> Self {
         self.version = version;
         self
     }
 
-    /// Begins with a watch at a version that is already known, as from a persisted cache, in place of a list.
+    /// Starts with a watch at a known version instead of a list, such as after restoring a persisted cache.
     ///
-    /// Where no server can be reached that watch is tried again and again. Where the server does not know the version any
-    /// more, or is older, it is a list; so it is where the watch brings nothing, not even a bookmark, for 75 s, as one does
-    /// of a server that was restored from an older backup.
+    /// While no server can be reached, the watch is retried. The reflector lists instead if the server no longer has
+    /// the version or is older. It also lists if the watch receives nothing for 75 s, not even a bookmark: that server
+    /// may have been restored from an older backup.
     ///
     /// ```
     /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
@@ -328,7 +328,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self
     }
 
-    /// Begins with what a journal has given.
+    /// Starts from the state that was restored from a journal.
     pub(crate) fn restored(&mut self, restored: &Restored<S::Text>) {
         if restored.complete {
             self.resume(restored.version.clone());
@@ -348,7 +348,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.version = version;
     }
 
-    /// Says what to do next. Call it until it says [`Output::Wait`].
+    /// Returns the next action. Call it until it returns [`Output::Wait`].
     pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
         self.handle_timeout(now);
         if let Some(stored) = self.reports.iter_mut().find_map(Option::take) {
@@ -370,7 +370,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         Output::Wait(self.deadline())
     }
 
-    /// Takes note that time has passed. Calling it too often is harmless.
+    /// Handles the passing of time. It is harmless to call it too often.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.settle(now);
         if self.refill_at.is_some_and(|at| now >= at) {
@@ -393,7 +393,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Takes the head of an answer.
+    /// Handles the head of an answer.
     pub fn handle_head(&mut self, now: Instant, id: RequestId, head: Head) {
         let Some(call) = self.current(id) else { return };
         if call.phase != Phase::Sent {
@@ -405,10 +405,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             let (verb, initial) = (call.verb, call.initial);
             if verb.is_watch() {
                 self.resumed = self.resumed.or(Some(now));
-                // The list before it may be allowed where the watch is not.
+                // The list before this watch may be allowed although the watch is not.
                 self.permanent = None;
             } else {
-                // It was of use, and the page may not name another.
+                // The token has been used, and the new page may have none.
                 self.run.token.clear();
             }
             self.framer.reset(if verb.is_watch() {
@@ -420,7 +420,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.run.begin_due = match verb {
                 Verb::List => self.run.pages == 0,
                 Verb::Stream => initial,
-                // Without a version a watch begins with the present state too, but nothing marks the end of it.
+                // A watch without a version also begins with the current state, but has no marker at its end.
                 Verb::Watch => false,
             };
         } else {
@@ -433,7 +433,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Takes the end of an answer, or of the attempt to get one.
+    /// Handles the end of an answer, or of the attempt to get one.
     pub fn handle_end(&mut self, now: Instant, id: RequestId, end: End) {
         self.settle(now);
         let Some(call) = self.current(id).copied() else {
@@ -471,8 +471,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Abandons what is under way and lists again, after the delay for runs. Where that is due already, nothing
-    /// changes.
+    /// Cancels the current request and relists after the delay between lists. Does nothing if a list is already due.
     pub fn relist(&mut self, now: Instant) {
         if !self.is_in_run() {
             return;
@@ -484,9 +483,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.pause_run(now, None);
     }
 
-    /// Lists again after the delay for runs, as [`relist`](Self::relist) does, but watches on until then: for a cache that
-    /// has room again for what it had to refuse. What goes meanwhile makes room for the same list, and where that is one
-    /// in pages, which shows the very version that it asks for, it is that of the last deletion.
+    /// Relists after the delay between lists, as [`relist`](Self::relist) does, but continues the watch until then. Use
+    /// it when a full cache has room again.
+    ///
+    /// Objects deleted in the meantime free room, so a single relist serves all of them. A paginated list shows exactly
+    /// the version that it requests, and continuing the watch makes that the version of the last deletion.
     ///
     /// ```
     /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
@@ -497,7 +498,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// let now = Instant::from_micros(0);
     /// assert!(matches!(reflector.poll_output(now), Output::Send(_)), "it watches");
     /// reflector.refill(now);
-    /// let Output::Wait(Some(until)) = reflector.poll_output(now) else { panic!("it watches on") };
+    /// let Output::Wait(Some(until)) = reflector.poll_output(now) else { panic!("it continues to watch") };
     /// assert!(matches!(reflector.poll_output(until), Output::Cancel(_)));
     /// let Output::Send(list) = reflector.poll_output(until) else { panic!("it lists") };
     /// let mut target = String::new();
@@ -518,7 +519,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             State::Paused {
                 then: Next::Watch, ..
             } => {}
-            // What has not come yet of a list finds the room that there is.
+            // A list that is still being read benefits from the free room anyway.
             State::Calling(call)
                 if (call.verb == Verb::List || call.verb == Verb::Stream && call.initial)
                     && !matches!(call.phase, Phase::Draining { .. }) =>
@@ -531,7 +532,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.refill_at = Some(now + delay);
     }
 
-    /// Tells whether a run is under way.
+    /// Returns whether a run is in progress.
     const fn is_in_run(&self) -> bool {
         match self.state {
             State::Stopped
@@ -543,26 +544,26 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Abandons what is under way and lists again, as [`relist`](Self::relist) does, at the newest version: for a cache
-    /// that is known to differ from the server, which one that lists from a watch cache would not mend.
+    /// Cancels the current request and relists at the newest version. Use it if the cache is known to differ from the
+    /// server: a list from a watch cache might not repair that.
     pub fn repair(&mut self, now: Instant) {
         self.version_unavailable = true;
         self.relist(now);
     }
 
-    /// Abandons what is under way, for good.
+    /// Cancels the current request and stops permanently.
     pub fn stop(&mut self) {
         self.abandon();
         self.state = State::Stopped;
     }
 
-    /// Tells whether it was stopped.
+    /// Returns whether the reflector has stopped.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         matches!(self.state, State::Stopped)
     }
 
-    /// Says that the reader was held back until now, so that the silence before does not count.
+    /// Excludes the time until now from the silence of the server, because the reader was blocked.
     pub const fn excuse_silence(&mut self, now: Instant) {
         if let State::Calling(call) = &mut self.state {
             call.last_byte = now;
@@ -570,13 +571,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Says that a request goes out only now, as one that had to wait for its turn: what it waited counts for nothing.
+    /// Excludes the time that a request waited before it could be sent.
     pub fn excuse_wait(&mut self, now: Instant, id: RequestId) {
         let Some(call) = self.current(id) else { return };
         if call.phase != Phase::Sent {
             return;
         }
-        // What went by in an attempt before this one still counts.
+        // The time of earlier attempts still counts.
         let waited = now - call.sent;
         call.began = call.began + waited;
         call.sent = now;
@@ -585,13 +586,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.run.began = self.run.began + waited;
     }
 
-    /// Returns the last version seen: client-go's `LastSyncResourceVersion`.
+    /// Returns the last seen version: client-go's `LastSyncResourceVersion`.
     #[must_use]
     pub const fn version(&self) -> &ResourceVersion<S::Text> {
         &self.version
     }
 
-    /// Returns what is listed and watched.
+    /// Returns the resource that is listed and watched.
     #[must_use]
     pub fn resource(&self) -> Resource<'_> {
         self.target.resource()
@@ -604,7 +605,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Begins what client-go calls ListAndWatch.
+    /// Begins a run: client-go's ListAndWatch.
     fn begin_run(&mut self, now: Instant) {
         self.run = Run::new();
         self.run.began = now;
@@ -636,7 +637,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         self.run.limit = match self.config.page_size {
             Some(size) => size,
-            // A list not older than a version is answered from the watch cache, unless it is paged.
+            // An unpaginated list "not older than" a version is answered from the watch cache.
             None if self.run.from == From::Last && !self.paginated => 0,
             None => DEFAULT_PAGE,
         };
@@ -704,7 +705,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Sees whether the current call has taken too long.
+    /// Checks whether the current call has timed out.
     fn check_call(&mut self, now: Instant, call: Call) {
         match call.phase {
             Phase::Retry { at } if now >= at => self.resend(),
@@ -751,7 +752,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// When the silence of the current call has lasted too long.
+    /// Returns when the current call times out because of silence.
     fn silence_deadline(&self, call: &Call) -> Option<Instant> {
         if self.config.client_go {
             return None;
@@ -774,8 +775,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// When a streaming list has been read for a whole watch timeout, earlier attempts of the run included, without
-    /// coming to its end.
+    /// Returns when the streaming lists of this run have been read for a complete watch timeout in total.
     fn stream_end(&self, call: &Call) -> Option<Instant> {
         let left = self.run.stream_limit.saturating_sub(self.run.streamed);
         (!self.config.client_go).then(|| call.sent + left)
@@ -802,7 +802,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         earliest(deadline, self.refill_at.filter(|_| self.is_in_run()))
     }
 
-    /// Gives up the current request without judging it.
+    /// Cancels the current request without counting it as a failure.
     fn abandon(&mut self) {
         if let State::Calling(call) = &self.state
             && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })

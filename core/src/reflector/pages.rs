@@ -1,33 +1,33 @@
-//! Whether the pages of a list come to an end.
+//! Detection of lists whose pages never end.
 
 use super::config::EMPTY_PAGES;
 use crate::storage::hash;
 
-/// Watches the `continue` tokens of one list in fixed space.
+/// Tracks the `continue` tokens of one list in constant space.
 ///
-/// A token that comes again would make the reflector request the same pages for ever. Brent's algorithm finds such a
-/// cycle with a single remembered token: it is compared with each new one, and replaced after 1, 2, 4, 8, … pages.
+/// A repeated token would make the reflector request the same pages for ever. Brent's algorithm detects such a cycle
+/// with a single remembered token: it is compared with each new token, and replaced after 1, 2, 4, 8, … pages.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pages {
     remembered: Option<u64>,
-    /// How many pages have come since then.
+    /// The number of pages since then.
     since: u32,
-    /// How many may come before another token is remembered.
+    /// The number of pages after which another token is remembered.
     limit: u32,
-    /// How many pages in a row were empty.
+    /// The number of consecutive empty pages.
     empty: u8,
     /// The current page has an item.
     has_items: bool,
 }
 
 impl Pages {
-    /// The current page has an item.
+    /// Records that the current page has an item.
     pub(super) const fn item(&mut self) {
         self.has_items = true;
     }
 
-    /// Takes the token of the next page. Returns whether the list makes no progress: a token was repeated, or too many
-    /// pages in a row were empty.
+    /// Adds the token of the next page. Returns whether the list makes no progress: a token was repeated, or too many
+    /// consecutive pages were empty.
     pub(super) fn is_endless(&mut self, token: &[u8]) -> bool {
         let is_empty = !core::mem::take(&mut self.has_items);
         self.empty = if is_empty {
@@ -53,7 +53,7 @@ impl Pages {
 mod tests {
     use super::*;
 
-    /// How many pages come before a list is found to be endless; `cycle` tokens repeat after `lead` others.
+    /// Returns after how many pages a list is found to be endless, if `cycle` tokens repeat after `lead` others.
     fn pages(lead: u32, cycle: u32) -> Option<u32> {
         let mut pages = Pages::default();
         (0..100_000).find(|&page| {

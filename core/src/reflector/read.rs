@@ -1,4 +1,4 @@
-//! From the bytes of an answer to frames.
+//! Reading: from the bytes of an answer to frames.
 
 use super::{Call, Change, Frame, From, ObjectFrame, Phase, Reflector, Run, State, Target, Verb};
 use core::cmp::Ordering;
@@ -17,25 +17,25 @@ use crate::wire::{
 
 use super::RequestId;
 
-/// What reading an answer came to. It is dealt with when the lent frame is gone.
+/// The result of reading an answer. It is handled once the lent frame is released.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     NotJson(ScanError),
     NotAList,
     NotAnEvent,
-    /// The stream brought an error; its object is kept.
+    /// The stream contained an ERROR event; its object is stored.
     ErrorEvent,
-    /// The token of the next page is longer than the storage takes.
+    /// The token of the next page is longer than the storage allows.
     TokenTooLong,
-    /// The server is older than the version from which it was to go on.
+    /// The server is older than the version at which the watch was resumed.
     WentBack,
 }
 
 impl<R: Target, S: Storage> Reflector<R, S> {
-    /// Reads on in the body of an answer, and lends the next frame in it.
+    /// Reads part of the body of an answer, and lends the next frame in it.
     ///
-    /// `input` is moved on past what was read. `None` says that all of it was read; then it is
-    /// [`Reflector::poll_output`]'s turn. Stopping in between is allowed: the rest is given again later.
+    /// `input` advances past the bytes that were read. `None` means that all of it was read; call
+    /// [`Reflector::poll_output`] next. The caller may stop in between and pass the rest later.
     pub fn next_frame<'a, 'i: 'a>(
         &'a mut self,
         now: Instant,
@@ -114,7 +114,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 }
                 self.version = version;
                 self.version_unavailable = false;
-                // The watch cache does not page: a server that paged a list from it has none.
+                // The watch cache does not paginate, so a server that paginated this list has none.
                 self.paginated |=
                     self.run.from == From::Any && self.run.paged && self.run.limit > 0;
                 Some(Frame::Complete {
@@ -176,7 +176,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     let (frame, accepted) =
                         check(&resource, &mut self.key, report_phase(call), frame);
                     if accepted {
-                        // At no version the server first sends the present state, in no order.
+                        // Without a version, the server first sends the current state, unordered.
                         call.initial &= call.verb == Verb::Stream || change == Change::Listed;
                         note(call, now);
                         move_on(&mut self.version, call, head.resource_version);
@@ -194,7 +194,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                         note(call, now);
                         let in_stream = call.initial && call.verb == Verb::Stream;
                         let complete = in_stream && head.is_initial_events_end();
-                        // A resource without a watch cache sends the end of a streaming list, and no bookmark after it.
+                        // A resource without a watch cache sends the bookmark that ends a streaming list, but none
+                        // after it.
                         self.bookmarks_seen |= !in_stream;
                         call.initial = in_stream && !complete;
                         let reached = ResourceVersion::from_json(head.resource_version);
@@ -232,7 +233,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
     }
 
-    /// Deals with what reading came to.
+    /// Handles the result of reading.
     pub(super) fn settle(&mut self, now: Instant) {
         if let Some((phase, problem)) = self.noticed.take() {
             self.report(phase, problem, None);
@@ -248,8 +249,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 }
 
 impl<S: Storage> Run<S> {
-    /// Takes in a member of a list other than its items. Fails where a token is too long: what is cut off it would
-    /// name another page, or none.
+    /// Reads a member of a list other than its items. Fails if a token is too long: a truncated token would request
+    /// another page, or none.
     fn envelope(
         &mut self,
         resource: &Resource<'_>,
@@ -285,31 +286,31 @@ impl<S: Storage> Run<S> {
     }
 }
 
-/// What the envelope of a list says.
+/// The contents of a list's envelope.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Listed {
     kind: ListKind,
-    /// It has the group and version of the resource.
+    /// The group and version are those of the resource.
     is_of_resource: bool,
-    /// Its metadata has no name, so it is no object.
+    /// The metadata has no name, so this is not a single object.
     is_unnamed: bool,
 }
 
-/// What a kind says of the answer that has it.
+/// What the kind of an answer implies.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum ListKind {
-    /// The answer has no kind, or one that is no list of the resource.
+    /// The answer has no kind, or not that of a list of the resource.
     #[default]
     Other,
     /// The kind is that of a list of the resource.
     List,
-    /// The kind may be the `listKind` that a CustomResourceDefinition has chosen.
+    /// The kind may be the `listKind` of a CustomResourceDefinition.
     Custom,
 }
 
 impl Listed {
-    /// Returns whether the answer is a list of the resource. Anything else that was taken for an empty list would empty
-    /// the cache, so the answer has to say what it is.
+    /// Returns whether the answer is a list of the resource. Another answer, taken for an empty list, would clear the
+    /// cache.
     fn is_complete(self) -> bool {
         match self.kind {
             ListKind::List => true,
@@ -324,7 +325,7 @@ impl ListKind {
         if is_list_of(resource, kind) {
             return Self::List;
         }
-        // The group of a custom resource is a domain. Its lists may be of any kind but that of its objects.
+        // The group of a custom resource is a domain. Its lists may have any kind except that of the objects.
         let may_be_custom = resource.group.contains('.')
             && !kind.is_empty()
             && resource.kind.is_none_or(|object| !kind.eq_str(object));
@@ -356,7 +357,7 @@ fn is_group_version(resource: &Resource<'_>, version: &str) -> bool {
     version.rsplit_once('/').unwrap_or(("", version)) == (resource.group, resource.version)
 }
 
-/// Checks that an object is one of those asked for and has a key. Any other object is reported and skipped.
+/// Checks that an object is of the requested resource and has a key. Any other object is reported and skipped.
 fn check<'a, X>(
     resource: &Resource<'_>,
     key: &'a mut KeyBuf,
@@ -389,7 +390,7 @@ fn check<'a, X>(
         };
         return (Frame::Report(Report::new(phase, problem)), false);
     }
-    // A server that does not know of shards sends everything.
+    // A server without support for shards sends all objects.
     if resource.shard.is_some_and(|shard| !shard.has_object(raw)) {
         return (Frame::Internal, true);
     }
@@ -414,12 +415,12 @@ fn is_other_kind(resource: &Resource<'_>, raw: RawObject<'_>) -> bool {
         return true;
     }
     let version = raw.api_version();
-    // Another version of the same kind would be the server's mistake as well.
+    // Another version of the same kind is an error of the server, too.
     !version.is_empty()
         && (version.as_plain()).is_some_and(|version| !is_group_version(resource, version))
 }
 
-/// What an event says of its object. In a streaming list the present state comes as events.
+/// Returns the change that an event describes. A streaming list sends the current state as events.
 const fn change(call: &Call, kind: EventType<'_>) -> Change {
     match kind {
         EventType::Deleted => Change::Deleted,
@@ -437,8 +438,8 @@ const fn note(call: &mut Call, now: Instant) {
     call.last_event = now;
 }
 
-/// Takes over the version of an event: without comparing, as the server's word. While the present state comes, in no
-/// order, the old version stays.
+/// Stores the version of an event. It is not compared, since the server defines the order. While the current state is
+/// sent, unordered, the old version stays.
 fn move_on<X: crate::storage::Text>(
     version: &mut ResourceVersion<X>,
     call: &Call,
@@ -457,7 +458,7 @@ const fn report_phase(call: &Call) -> ReportPhase {
     }
 }
 
-/// Writes text into a buffer, all of it or none.
+/// Writes text into a buffer, all of it or nothing.
 struct Appender<'a, B>(&'a mut B);
 
 impl<B: FrameBuffer> core::fmt::Write for Appender<'_, B> {
@@ -468,7 +469,7 @@ impl<B: FrameBuffer> core::fmt::Write for Appender<'_, B> {
     }
 }
 
-/// Keeps as many bytes as there is room for.
+/// Stores as many bytes as fit.
 fn keep(buffer: &mut impl FrameBuffer, bytes: &[u8]) {
     let room = buffer.limit().saturating_sub(buffer.as_slice().len());
     let _ = buffer.extend(bytes.get(..room).unwrap_or(bytes));

@@ -6,30 +6,30 @@ use core::time::Duration;
 use crate::decode::Accept;
 use crate::resource::Resource;
 
-/// Names one request, so that an answer to one that was abandoned is not taken for another's.
+/// The id of a request. It distinguishes answers to cancelled requests from those to the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(pub(crate) u32);
 
-/// What a request asks for.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verb {
-    /// A list, or a page of one.
+    /// A list, or a page of a list.
     List,
-    /// Changes after a version.
+    /// A watch: the changes after a version.
     Watch,
-    /// The present state as a stream, and the changes after it.
+    /// A streaming list: the current state as events, then the changes after it.
     Stream,
 }
 
 impl Verb {
-    /// Tells whether the answer stays open.
+    /// Returns whether the answer is a stream that stays open.
     #[must_use]
     pub const fn is_watch(self) -> bool {
         matches!(self, Self::Watch | Self::Stream)
     }
 }
 
-/// Something whose list and watch a reflector asks for.
+/// A resource that a reflector can list and watch.
 pub trait Target {
     /// Returns the resource.
     fn resource(&self) -> Resource<'_>;
@@ -48,13 +48,13 @@ impl Target for crate::resource::OwnedResource {
     }
 }
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub(super) id: RequestId,
     pub(super) verb: Verb,
     pub(super) resource: Resource<'a>,
-    /// `None` leaves the parameter out.
+    /// `None` omits the parameter.
     pub(super) version: Option<&'a dyn fmt::Display>,
     pub(super) limit: u32,
     pub(super) token: &'a [u8],
@@ -63,13 +63,13 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns the name to be given back with the answer.
+    /// Returns the id to pass back with the answer.
     #[must_use]
     pub const fn id(&self) -> RequestId {
         self.id
     }
 
-    /// Returns what it asks for.
+    /// Returns the purpose of the request.
     #[must_use]
     pub const fn verb(&self) -> Verb {
         self.verb
@@ -88,7 +88,7 @@ impl Request<'_> {
     /// Writes path and query, percent-encoded.
     ///
     /// # Errors
-    /// Fails where `out` does.
+    /// Returns the errors of `out`.
     pub fn write_target(&self, out: &mut dyn Write) -> fmt::Result {
         write!(out, "{}", self.resource.path())?;
         let mut query = self.resource.query(out)?;

@@ -1,15 +1,16 @@
-//! Where a reflector begins whose objects came from a journal.
+//! The state from which a reflector starts after a restore from a journal.
 
 use crate::object::ResourceVersion;
 
-/// What was restored.
+/// The state that a journal restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Restored<X> {
-    /// The version, at which a watch can be [resumed](crate::Reflector::resuming_at).
+    /// The version from which a watch can be [resumed](crate::Reflector::resuming_at).
     pub version: ResourceVersion<X>,
-    /// When it was reached, in milliseconds since 1970, where that is known: since then the cache may be stale.
+    /// The time at which this version was reached, in milliseconds since 1970, if known. Later changes may be missing
+    /// from the cache.
     pub at: Option<u64>,
-    /// Whether all objects were there; where not, a list is needed.
+    /// Whether all objects were restored. If not, a list is needed.
     pub complete: bool,
 }
