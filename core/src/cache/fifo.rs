@@ -1,4 +1,4 @@
-//! The DeltaFIFO: for each key the deltas that wait, keys in the order in which they were queued.
+//! The DeltaFIFO: pending deltas by key, with keys in the order in which they were queued.
 
 use core::fmt;
 
@@ -9,9 +9,9 @@ use crate::storage::{
     Tombstone, derive,
 };
 
-/// The store that a queue's consumer keeps, as far as the queue has to know it.
+/// The store of a queue's consumer, as far as the queue needs it.
 pub trait KnownObjects {
-    /// Tells whether the store has this key.
+    /// Returns whether the store has this key.
     fn contains_key(&self, key: &str) -> bool;
     /// Calls `f` with every key.
     fn for_each_key(&self, f: &mut dyn FnMut(&str));
@@ -19,10 +19,10 @@ pub trait KnownObjects {
 
 /// A queue of changes by key, with client-go's contract.
 ///
-/// A key is queued once; its deltas gather until it is popped. Two deletions in a row collapse into the better one.
-/// [`DeltaFifo::replace`] makes deletions for what a list no longer names, [`DeltaFifo::resync`] replays what the
-/// consumer's store holds. The queue does not know that store; where client-go gives it one (known objects) it is an
-/// argument here. Nothing is ever cloned: a resync and a tombstone name the object in the store.
+/// A key is queued once; its deltas accumulate until it is popped. Two consecutive deletions collapse into the more
+/// informative one. [`DeltaFifo::replace`] queues deletions for keys that a list no longer contains, and
+/// [`DeltaFifo::resync`] replays the consumer's store. client-go passes that store to the queue (known objects); here
+/// it is an argument. Nothing is cloned: a resync or a tombstone refers to the object in the store.
 ///
 /// ```
 /// use core::fmt::{self, Write};
@@ -47,12 +47,12 @@ pub struct DeltaFifo<T, S: Storage> {
     key_fn: KeyFn<T>,
 }
 
-/// What [`DeltaFifo::pop`] gives.
+/// The result of [`DeltaFifo::pop`].
 #[non_exhaustive]
 pub struct Popped<T, S: Storage> {
-    /// The key, and what happened to it, oldest first.
+    /// The key and its deltas, oldest first.
     pub deltas: Deltas<T, S>,
-    /// Whether it belongs to the initial population: the queue was not yet synced.
+    /// Whether the key belongs to the initial population, because the queue was not yet synced.
     pub is_in_initial_list: bool,
 }
 
@@ -65,7 +65,7 @@ impl<T: fmt::Debug, S: Storage> fmt::Debug for Popped<T, S> {
     }
 }
 
-/// Why nothing was popped.
+/// The reason why nothing was popped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PopError {
     /// Nothing is queued.
@@ -87,19 +87,19 @@ impl core::error::Error for PopError {}
 
 crate::readable_errors!(PopError);
 
-/// Something whose key can be asked for.
+/// A value that has a key.
 #[derive(Debug)]
 pub enum KeyOf<'a, T, S: Storage> {
-    /// An object: what the key function says.
+    /// An object: its key by the key function.
     Object(&'a T),
     /// A tombstone: its own key.
     Tombstone(&'a Tombstone<'a, T>),
-    /// Deltas: the key under which they were popped, while there is one left.
+    /// Deltas: the key under which they were popped, as long as any are left.
     Deltas(&'a Deltas<T, S>),
 }
 
 impl<T: Keyed, S: Storage> DeltaFifo<T, S> {
-    /// Makes an empty queue that keeps every delta, in order.
+    /// Creates an empty queue that stores every delta, in order.
     #[must_use]
     pub fn new() -> Self
     where
@@ -108,10 +108,10 @@ impl<T: Keyed, S: Storage> DeltaFifo<T, S> {
         Self::with_key_fn(T::write_key)
     }
 
-    /// Makes an empty queue that merges the pending deltas of a key to at most a deletion and what comes after it.
+    /// Creates an empty queue that merges the pending deltas of a key to at most a deletion and a later delta.
     ///
-    /// Changes in a row become the last one; a deletion of what was never popped leaves nothing, where the consumer's
-    /// store does not have the key.
+    /// Consecutive changes become the last one. A deletion cancels a pending addition if the consumer's store does not
+    /// have the key.
     #[must_use]
     pub fn merged() -> Self {
         Self::merged_with_key_fn(T::write_key)
@@ -124,16 +124,16 @@ impl<T: Keyed, S: Storage> Default for DeltaFifo<T, S> {
     }
 }
 
-/// A list of deltas that can keep all of them.
+/// A list of deltas without a limit.
 pub trait Unbounded {}
 
 #[cfg(feature = "alloc")]
 impl<T> Unbounded for crate::storage::HeapDeltas<T> {}
 
 impl<T, S: Storage> DeltaFifo<T, S> {
-    /// Makes an empty queue that keeps every delta, with a custom key function.
+    /// Creates an empty queue that stores every delta, with a custom key function.
     ///
-    /// Storage of a fixed size has no room for every delta:
+    /// Fixed-size storage has no room for every delta:
     /// ```compile_fail
     /// use informer_core::{Inline, cache::DeltaFifo};
     ///
@@ -148,22 +148,14 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         Self::in_mode(key_fn, Mode::All)
     }
 
-    /// Makes an empty queue that merges deltas, as [`DeltaFifo::merged`] does, with a custom key function.
+    /// Creates an empty queue that merges deltas like [`DeltaFifo::merged`], with a custom key function.
     #[must_use]
     pub fn merged_with_key_fn(key_fn: KeyFn<T>) -> Self {
         Self::in_mode(key_fn, Mode::Merged)
     }
 
-    /// Sets the seed of the hashes. It should be random where keys come from users, who could make them collide
-    /// otherwise.
-    ///
-    /// ```
-    /// use informer_core::{Heap, cache::DeltaFifo};
-    ///
-    /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
-    /// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key).with_seed(0x5eed);
-    /// # assert!(fifo.is_empty());
-    /// ```
+    /// Sets the seed of the hashes. Use a random seed if users choose the keys, since they could otherwise provoke
+    /// collisions.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.table.set_seed(derive(seed, 0));
@@ -178,7 +170,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         }
     }
 
-    /// Chooses what a [`DeltaFifo::replace`] queues: `Replaced` (true) or `Sync` (false, the default, as in client-go).
+    /// Sets whether [`DeltaFifo::replace`] queues `Replaced` (true) or `Sync` (false, the default, as in client-go).
     pub const fn set_emit_replaced(&mut self, emit: bool) {
         self.queue.emit_replaced = emit;
     }
@@ -186,7 +178,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// Queues the addition of an object.
     ///
     /// # Errors
-    /// An object without a usable key is not queued.
+    /// Fails if the object has no usable key; nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), KeyError> {
         self.queue.touch();
         self.enqueue(DeltaKind::Added, object)
@@ -195,16 +187,16 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// Queues a change of an object.
     ///
     /// # Errors
-    /// An object without a usable key is not queued.
+    /// Fails if the object has no usable key; nothing is queued.
     pub fn update(&mut self, object: T) -> Result<(), KeyError> {
         self.queue.touch();
         self.enqueue(DeltaKind::Updated, object)
     }
 
-    /// Queues the deletion of an object. What neither the queue nor `known` has is ignored.
+    /// Queues the deletion of an object. Ignores an object that neither the queue nor `known` has.
     ///
     /// # Errors
-    /// An object without a usable key is not queued.
+    /// Fails if the object has no usable key; nothing is queued.
     pub fn delete(&mut self, object: T, known: Option<&dyn KnownObjects>) -> Result<(), KeyError> {
         let key = KeyBuf::of(self.key_fn, &object)?;
         self.delete_key(key.as_str(), Payload::Object(object), known)
@@ -213,7 +205,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// Queues the deletion of an object whose final state is unknown, under the tombstone's key.
     ///
     /// # Errors
-    /// A key that the storage cannot take is not queued.
+    /// Fails if the storage cannot hold the key; nothing is queued.
     pub fn delete_tombstone(
         &mut self,
         tombstone: Tombstone<'_, T>,
@@ -244,13 +236,13 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         )
     }
 
-    /// Makes the queue show a complete list: queues each item, and a deletion with unknown final state for each key
-    /// that is queued or known and that the list does not name.
+    /// Queues a complete list: each item, and a deletion with unknown final state for each queued or known key that the
+    /// list does not contain.
     ///
     /// # Errors
-    /// An item without a usable key ends it; what came before stays queued, and no deletion is made. So does a deletion
-    /// for which the storage has no room; those before it stay queued. Either way the list does not count as the first
-    /// one: [`DeltaFifo::has_synced`] waits for one that is queued whole.
+    /// Fails at an item without a usable key: earlier items stay queued, and no deletions are queued. Fails at a
+    /// deletion that does not fit: earlier ones stay queued. A failed list does not count as the first one, so
+    /// [`DeltaFifo::has_synced`] waits for a complete list.
     pub fn replace(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -285,10 +277,10 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         result.map(|()| self.queue.end_replace())
     }
 
-    /// Queues a `Sync` for each known key that has nothing queued. It asks no API server.
+    /// Queues a `Sync` for each known key without pending deltas. It sends no request to the API server.
     ///
     /// # Errors
-    /// A key for which the storage has no room ends it.
+    /// Fails at a key that does not fit; earlier keys stay queued.
     pub fn resync(&mut self, known: &dyn KnownObjects) -> Result<(), KeyError> {
         let (table, queue) = (&mut self.table, &mut self.queue);
         let mut result = Ok(());
@@ -310,10 +302,10 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         result
     }
 
-    /// Takes the key that was queued first, with all its deltas.
+    /// Removes and returns the key that was queued first, with all its deltas.
     ///
     /// # Errors
-    /// Says whether there will be more when there is nothing.
+    /// Fails if the queue is empty; the error states whether it was closed.
     pub fn pop(&mut self) -> Result<Popped<T, S>, PopError> {
         let popped = self.queue.pop(&mut self.table);
         let popped = popped.and_then(|(id, list, is_in_initial_list)| {
@@ -333,7 +325,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// Returns the key of an object, a tombstone or deltas.
     ///
     /// # Errors
-    /// What has no usable key is an error.
+    /// Fails if there is no usable key.
     pub fn key_of(&self, of: KeyOf<'_, T, S>) -> Result<S::Text, KeyError> {
         match of {
             KeyOf::Object(object) => store_key::<S>(KeyBuf::of(self.key_fn, object)?.as_str()),
@@ -345,7 +337,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         }
     }
 
-    /// Returns the deltas that wait for a key, oldest first.
+    /// Returns the pending deltas of a key, oldest first.
     #[must_use]
     pub fn pending(&self, key: &str) -> &[Delta<T>] {
         self.table
@@ -354,36 +346,37 @@ impl<T, S: Storage> DeltaFifo<T, S> {
             .unwrap_or_default()
     }
 
-    /// Calls `f` with each queued key, the one to be popped first at the front.
+    /// Calls `f` with each queued key, in the order of popping.
     pub fn for_each_queued(&self, mut f: impl FnMut(&str)) {
         let slots = self.queue.slots().filter_map(|id| self.table.get(id));
         slots.for_each(|slot| f(slot.key.as_ref()));
     }
 
-    /// Returns how many keys are queued.
+    /// Returns the number of queued keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Tells whether nothing is queued.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether the first list, or the first change where there was one before any list, has been popped.
+    /// Returns whether the initial population has been popped: the first list, or the first change if that came
+    /// earlier.
     #[must_use]
     pub const fn has_synced(&self) -> bool {
         self.queue.has_synced()
     }
 
-    /// Closes the queue: what is queued can still be popped, and after it [`PopError::Closed`] is the answer.
+    /// Closes the queue. Queued keys can still be popped; after them, [`DeltaFifo::pop`] returns [`PopError::Closed`].
     pub const fn close(&mut self) {
         self.queue.closed = true;
     }
 
-    /// Tells whether the queue was closed.
+    /// Returns whether the queue was closed.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.queue.closed
@@ -420,17 +413,17 @@ impl From<NoSlot> for KeyError {
     }
 }
 
-/// How deltas of one key gather.
+/// How the pending deltas of a key accumulate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// Every delta is kept, in order, as client-go does.
+    /// Every delta is stored, in order, as in client-go.
     All,
-    /// At most a deletion and what comes after it.
+    /// At most a deletion and a later delta are stored.
     Merged,
 }
 
 impl Mode {
-    /// Keeps every delta where the storage can.
+    /// Returns `All` if the storage has no limit on deltas.
     pub(crate) const fn of_storage<T, S: Storage>() -> Self {
         if S::Deltas::<T>::KEEPS_ALL {
             Self::All
@@ -448,7 +441,7 @@ pub(crate) struct Queue<T, S: Storage> {
     mode: Mode,
     pub(crate) emit_replaced: bool,
     populated: bool,
-    /// How many keys of the initial population are still queued.
+    /// The number of queued keys of the initial population.
     initial: usize,
     epoch: u32,
     pub(crate) closed: bool,
@@ -493,7 +486,7 @@ impl<T, S: Storage> Queue<T, S> {
         self.populated && self.initial == 0
     }
 
-    /// The first change of any kind makes the queue populated.
+    /// Marks the queue as populated, which the first change of any kind does.
     pub(crate) const fn touch(&mut self) {
         self.populated = true;
     }
@@ -515,8 +508,8 @@ impl<T, S: Storage> Queue<T, S> {
             .unwrap_or_default()
     }
 
-    /// Adds a delta to a key. `stored` says whether the consumer's store has the key. Where merged deltas come to
-    /// nothing the key leaves the queue, and its slot is freed if nobody else needs it.
+    /// Adds a delta to a key; `stored` is whether the consumer's store has the key. If the merged deltas cancel out,
+    /// the key leaves the queue, and its slot is freed if it is otherwise unused.
     pub(crate) fn enqueue<O>(
         &mut self,
         table: &mut Table<O, S>,
@@ -565,7 +558,7 @@ impl<T, S: Storage> Queue<T, S> {
         Ok(())
     }
 
-    /// The slots with pending deltas.
+    /// Returns the slots with pending deltas.
     pub(crate) fn slots(&self) -> impl Iterator<Item = SlotId> + '_ {
         let mut at = self.head;
         core::iter::from_fn(move || {
@@ -585,7 +578,7 @@ impl<T, S: Storage> Queue<T, S> {
         }
     }
 
-    /// Takes the first key with its deltas; says whether it belongs to the initial population.
+    /// Removes and returns the first key with its deltas, and whether it belongs to the initial population.
     pub(crate) fn pop<O>(
         &mut self,
         table: &mut Table<O, S>,
@@ -598,7 +591,7 @@ impl<T, S: Storage> Queue<T, S> {
         Some((entry.slot, entry.deltas, is_initial))
     }
 
-    /// Takes an entry out of the queue, from any place.
+    /// Removes an entry at any position of the queue.
     fn take(&mut self, at: SlotId) -> Option<Entry<T, S>> {
         let entry = self.entries.remove(at)?;
         match self.entries.get_mut(entry.previous) {
@@ -613,7 +606,7 @@ impl<T, S: Storage> Queue<T, S> {
         Some(entry)
     }
 
-    /// Puts back what is left of a key that was popped, at the front.
+    /// Puts the remaining deltas of a popped key back to the front.
     pub(crate) fn push_front<O>(
         &mut self,
         table: &mut Table<O, S>,
@@ -623,7 +616,7 @@ impl<T, S: Storage> Queue<T, S> {
         let Some(slot) = table.get_mut(id) else {
             return;
         };
-        // The entry that was popped has left its place free.
+        // The popped entry left a free place, so this succeeds.
         let Ok(new) = self.entries.insert(Entry {
             slot: id,
             previous: SlotId::NONE,
@@ -665,7 +658,7 @@ impl<T, S: Storage> Queue<T, S> {
         Ok(())
     }
 
-    /// Queues a deletion for each queued key that the list did not name.
+    /// Queues a deletion for each queued key that the list did not contain.
     fn delete_unlisted<O>(
         &mut self,
         table: &mut Table<O, S>,
@@ -675,14 +668,14 @@ impl<T, S: Storage> Queue<T, S> {
         let mut at = self.head;
         while let Some(entry) = self.entries.get(at) {
             let id = entry.slot;
-            // The entry leaves the queue where its deltas come to nothing.
+            // `enqueue` removes the entry if its deltas cancel out.
             at = entry.next;
             let Some(slot) = table.get(id).filter(|slot| slot.epoch != epoch) else {
                 continue;
             };
             let stored = known.is_none_or(|known| known.contains_key(slot.key.as_ref()));
             let deltas = self.deltas(table, id);
-            // A deletion that is pending already is at least as good as a tombstone: both name the same last state.
+            // A pending deletion is at least as good as a tombstone, since both refer to the same last state.
             if deltas
                 .last()
                 .is_none_or(|newest| newest.kind != DeltaKind::Deleted)
@@ -694,8 +687,8 @@ impl<T, S: Storage> Queue<T, S> {
         }
     }
 
-    /// The first list that is queued whole is the initial population: all that is queued is an item of it, or a
-    /// deletion of what it does not name.
+    /// Ends a list. The first complete one is the initial population: its items, and deletions of keys that it does not
+    /// contain.
     fn end_replace(&mut self) {
         if !self.populated {
             self.populated = true;
@@ -704,7 +697,7 @@ impl<T, S: Storage> Queue<T, S> {
     }
 }
 
-/// Adds a delta to those that are pending, by the rules of the mode.
+/// Adds a delta to the pending ones of its key.
 fn gather<T, S: Storage>(
     mode: Mode,
     deltas: &mut S::Deltas<T>,
@@ -718,7 +711,7 @@ fn gather<T, S: Storage>(
         .last()
         .is_some_and(|d| d.kind == DeltaKind::Deleted);
     if is_deletion && newest_is_deletion {
-        // Two deletions in a row are one: the real one is better than a tombstone, the older better than the newer.
+        // Of two consecutive deletions, a real one wins over a tombstone, otherwise the older one.
         let worse = if deltas.as_slice().last().is_some_and(Delta::is_tombstone) {
             let tombstone = deltas.pop_newest();
             deltas.push(delta);
@@ -735,13 +728,13 @@ fn gather<T, S: Storage>(
         deltas.push(delta);
         return;
     }
-    // Merged, and the newest one is a change that nobody has seen.
+    // The queue merges, and the newest delta is a change that was not popped.
     if is_deletion {
         merge_deletion::<T, S>(deltas, delta, stored, discarded);
         return;
     }
     if matches!(delta.payload, Payload::Stored) {
-        // What the store has is older than what waits.
+        // The stored state is older than the pending one.
         return;
     }
     let mut kind = delta.kind;
@@ -754,7 +747,7 @@ fn gather<T, S: Storage>(
     deltas.push(Delta::new(kind, delta.payload));
 }
 
-/// A deletion meets a change that nobody has seen: what the consumer has must go, what it never had leaves no trace.
+/// Merges a deletion with a change that was not popped. A key that the consumer does not have leaves no trace.
 fn merge_deletion<T, S: Storage>(
     deltas: &mut S::Deltas<T>,
     delta: Delta<T>,
@@ -773,7 +766,7 @@ fn merge_deletion<T, S: Storage>(
             .for_each(|unseen| discarded.put_delta(unseen));
         return;
     }
-    // The last state of the tombstone is the change that is dropped here, rather than what the store has.
+    // The dropped change is a newer last state than the one in the store.
     let payload = match (delta.payload, unseen) {
         (
             Payload::Tombstone(Last::Stored),

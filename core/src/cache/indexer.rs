@@ -7,16 +7,16 @@ use crate::object::{KeyBuf, KeyError, KeyFn, Keyed, split_key};
 use crate::storage::table::{Cursor, List, Table};
 use crate::storage::{DeltaKind, Deltas, Few, Payload, Postings, SlotId, Storage, Text, derive};
 
-/// The name of the index by namespace, which every indexer has. An object without a namespace is under `""`.
+/// The name of the namespace index, which every indexer has. An object without a namespace has the value `""`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// The number of the index by namespace.
+/// The number of the namespace index.
 pub(crate) const NAMESPACE: u16 = 0;
 
 /// A store of objects by key with named indexes, with client-go's contract.
 ///
-/// An index function gives an object 0 to n values; [`Indexer::by_index`] finds the objects that have one. The index
-/// by namespace is always there.
+/// An index function returns any number of values for an object; [`Indexer::by_index`] finds the objects with a value.
+/// The namespace index always exists.
 ///
 /// ```
 /// use core::fmt::{self, Write};
@@ -40,26 +40,26 @@ pub struct Indexer<T, S: Storage> {
     key_fn: KeyFn<T>,
 }
 
-/// Why an index could not be added or asked.
+/// The reason why an index could not be added or queried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// There is no index of this name.
+    /// No index has this name.
     Unknown,
-    /// There is one of this name already.
+    /// An index with this name exists.
     Exists,
-    /// The index is being built: it does not cover all objects yet.
+    /// The index is being built and does not contain all objects yet.
     Building,
-    /// There is no room for another index, or its name is longer than the storage takes.
+    /// There is no room for another index, or its name is longer than the storage allows.
     Full,
 }
 
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unknown => "there is no index of this name: add it first",
-            Self::Exists => "there is an index of this name already: choose another name",
-            Self::Building => "the index is being built: wait until it was added",
+            Self::Unknown => "no index has this name: add it first",
+            Self::Exists => "an index with this name exists: choose another name",
+            Self::Building => "the index is being built: wait until it is complete",
             Self::Full => {
                 "there is no room for another index, or its name is too long for the storage"
             }
@@ -72,7 +72,7 @@ impl core::error::Error for IndexError {}
 crate::readable_errors!(IndexError);
 
 impl<T: Keyed, S: Storage> Indexer<T, S> {
-    /// Makes an empty store with the index by namespace.
+    /// Creates an empty store with the namespace index.
     #[must_use]
     pub fn new() -> Self {
         Self::with_key_fn(T::write_key)
@@ -86,7 +86,7 @@ impl<T: Keyed, S: Storage> Default for Indexer<T, S> {
 }
 
 impl<T, S: Storage> Indexer<T, S> {
-    /// Makes an empty store with a custom key function.
+    /// Creates an empty store with a custom key function.
     #[must_use]
     pub fn with_key_fn(key_fn: KeyFn<T>) -> Self {
         Self {
@@ -96,16 +96,8 @@ impl<T, S: Storage> Indexer<T, S> {
         }
     }
 
-    /// Sets the seed of the hashes. It should be random where keys or values come from users, who could make them
-    /// collide otherwise.
-    ///
-    /// ```
-    /// use informer_core::{Heap, cache::Indexer};
-    ///
-    /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
-    /// let store: Indexer<String, Heap> = Indexer::with_key_fn(by_key).with_seed(0x5eed);
-    /// # assert!(store.is_empty());
-    /// ```
+    /// Sets the seed of the hashes. Use a random seed if users choose the keys or index values, since they could
+    /// otherwise provoke collisions.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.table.set_seed(derive(seed, 0));
@@ -113,43 +105,43 @@ impl<T, S: Storage> Indexer<T, S> {
         self
     }
 
-    /// Adds an index; the objects that are there are indexed at once.
+    /// Adds an index, which includes the stored objects.
     ///
     /// # Errors
-    /// A name that is taken, or for which there is no room, adds nothing.
+    /// Fails if the name is taken or there is no room for the index.
     ///
     /// # Panics
-    /// Where the function panics.
+    /// Panics if `f` panics.
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
         self.store
             .add(name, Some(f))
             .map(|index| self.store.backfill(&self.table, index))
     }
 
-    /// Stores an object under its key; returns the one that was there.
+    /// Stores an object under its key, and returns the previous object.
     ///
     /// # Errors
-    /// An object without a usable key, or for which there is no room, is not stored.
+    /// Fails if the object has no usable key or does not fit; the object is not stored.
     ///
     /// # Panics
-    /// Where an index function panics; the object is then not stored.
+    /// Panics if an index function panics; the object is not stored.
     pub fn add(&mut self, object: T) -> Result<Option<T>, KeyError> {
         let key = KeyBuf::of(self.key_fn, &object)?;
         self.put(key.as_str(), object)
     }
 
-    /// Stores an object under its key; the same as [`Indexer::add`].
+    /// Stores an object under its key: the same as [`Indexer::add`].
     ///
     /// # Errors
-    /// As [`Indexer::add`].
+    /// Fails like [`Indexer::add`].
     pub fn update(&mut self, object: T) -> Result<Option<T>, KeyError> {
         self.add(object)
     }
 
-    /// Stores an object under a key that the caller knows.
+    /// Stores an object under the given key, and returns the previous object.
     ///
     /// # Errors
-    /// A key that is too long, or for which there is no room, is not stored.
+    /// Fails if the key is too long or does not fit; the object is not stored.
     pub fn put(&mut self, key: &str, object: T) -> Result<Option<T>, KeyError> {
         let values = self.store.values(key, &object);
         let id = self.table.find_or_insert(key)?;
@@ -159,7 +151,7 @@ impl<T, S: Storage> Indexer<T, S> {
             .map(|held| held.object))
     }
 
-    /// Removes an object by its key; returns it. A key that is not there is no error.
+    /// Removes and returns the object with this key. An unknown key is no error.
     pub fn delete(&mut self, key: &str) -> Option<T> {
         let id = self.table.find(key)?;
         let held = self.store.remove(&mut self.table, id);
@@ -167,10 +159,10 @@ impl<T, S: Storage> Indexer<T, S> {
         held.map(|held| held.object)
     }
 
-    /// Makes these the only objects.
+    /// Replaces all objects.
     ///
     /// # Errors
-    /// An object without a usable key ends it; the objects before it are stored, and nothing else is.
+    /// Fails at an object without a usable key; the objects before it are stored, and no others.
     pub fn replace(&mut self, objects: impl IntoIterator<Item = T>) -> Result<(), KeyError> {
         loop {
             let Some(id) = self.store.ids(&self.table).next() else {
@@ -184,10 +176,10 @@ impl<T, S: Storage> Indexer<T, S> {
             .try_for_each(|object| self.add(object).map(drop))
     }
 
-    /// Applies what was popped from a queue: a deletion removes, everything else stores.
+    /// Applies popped deltas: a deletion removes the object, any other delta stores it.
     ///
     /// # Errors
-    /// A key that is too long, or for which there is no room, ends it.
+    /// Fails at a key that is too long or does not fit.
     pub fn apply(&mut self, deltas: Deltas<T, S>) -> Result<(), KeyError> {
         let key = deltas.key().clone();
         for delta in deltas {
@@ -220,13 +212,13 @@ impl<T, S: Storage> Indexer<T, S> {
             .map(|(_, key, _)| key.as_ref())
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.store.len
     }
 
-    /// Tells whether there are none.
+    /// Returns whether the store has no objects.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.store.len == 0
@@ -235,7 +227,7 @@ impl<T, S: Storage> Indexer<T, S> {
     /// Returns the objects that have `value` in an index, in no particular order.
     ///
     /// # Errors
-    /// An index that does not exist is an error; a value that nobody has is not.
+    /// Fails if the index does not exist. A value without objects is no error.
     pub fn by_index(
         &self,
         name: &str,
@@ -251,7 +243,7 @@ impl<T, S: Storage> Indexer<T, S> {
     /// Returns the keys of the objects that have `value` in an index, sorted.
     ///
     /// # Errors
-    /// An index that does not exist is an error; a value that nobody has is not.
+    /// Fails if the index does not exist. A value without objects is no error.
     #[cfg(feature = "alloc")]
     pub fn index_keys(&self, name: &str, value: &str) -> Result<alloc::vec::Vec<&str>, IndexError> {
         let index = self.store.number(name)?;
@@ -264,10 +256,10 @@ impl<T, S: Storage> Indexer<T, S> {
         Ok(keys)
     }
 
-    /// Calls `f` with each object that shares a value of an index with `object`, once each.
+    /// Calls `f` once for each object that shares a value of an index with `object`.
     ///
     /// # Errors
-    /// An index that does not exist is an error.
+    /// Fails if the index does not exist.
     pub fn index<'a>(
         &'a self,
         name: &str,
@@ -302,8 +294,8 @@ impl<T, S: Storage> Indexer<T, S> {
         Ok(())
     }
 
-    /// Calls `f` with each value that any object has in an index, once each; client-go's `ListIndexFuncValues`.
-    /// An index that does not exist has none.
+    /// Calls `f` once for each value that any object has in an index: client-go's `ListIndexFuncValues`. Does nothing
+    /// if the index does not exist.
     pub fn index_values(&self, name: &str, mut f: impl FnMut(&str)) {
         if let Ok(index) = self.store.number(name) {
             self.store.each_index_value(&self.table, index, &mut f);
@@ -341,13 +333,13 @@ impl<T, S: Storage> fmt::Debug for Indexer<T, S> {
 /// An object in a store.
 pub(crate) struct Held<T> {
     pub(crate) object: T,
-    /// Who brought it.
+    /// The source of the object.
     pub(crate) source: u16,
-    /// The latest state could not be decoded; this is an older one.
+    /// The latest state was unusable, and this is an older one.
     pub(crate) stale: bool,
-    /// Whoever listens knows of it.
+    /// Handlers were notified of the object.
     pub(crate) told: bool,
-    /// The relist in which it last changed; what changed is not replayed at the relist's end.
+    /// The relist in which the object last changed. The end of that relist does not replay it.
     pub(crate) changed: u32,
 }
 
@@ -370,10 +362,10 @@ pub(crate) struct Store<T, S: Storage> {
     /// The objects of each source.
     lists: S::Few<List>,
     len: usize,
-    /// Where the walk that is under way stands, and through the objects of which source.
+    /// The position of the current walk, and the source whose objects it visits.
     walk: Cursor,
     walked: u16,
-    /// An object was handed over to another source, and a walk through all sources may have missed it.
+    /// An object moved to another source, so a walk over all sources may have missed it.
     moved: bool,
     /// The indexes that are being built.
     builds: S::Few<Build>,
@@ -381,20 +373,20 @@ pub(crate) struct Store<T, S: Storage> {
 
 struct Build {
     index: u16,
-    /// The source whose objects come after those at the cursor.
+    /// The source to visit after the list at the cursor.
     next_source: u16,
     cursor: Cursor,
-    /// The queued objects have been given out.
+    /// The queued objects have been visited.
     began: bool,
 }
 
 struct Index<T, S: Storage> {
     name: S::Text,
-    /// `None` where the values are computed by somebody else, and for the index by namespace.
+    /// `None` for the namespace index, and if the values are computed outside of the cache.
     function: Option<S::IndexFn<T>>,
 }
 
-/// The values of an object that were computed ahead.
+/// The precomputed index values of an object.
 pub type Values<S> = <<S as Storage>::Postings as Postings>::Values;
 
 impl<T, S: Storage> Store<T, S> {
@@ -411,15 +403,15 @@ impl<T, S: Storage> Store<T, S> {
         };
         store.postings.set_seed(derive(seed, 1));
         for _ in 0..sources {
-            // There is one for each of the sources of a cache, for which there is as much room.
+            // This cannot fail: the cache has as many sources as fit.
             let _ = store.lists.push(List::default());
         }
-        // Where its name of nine bytes does not fit, `add` has no room for any index.
+        // If the name of nine bytes does not fit, `add` rejects every index.
         let _ = store.add(NAMESPACE_INDEX, None);
         store
     }
 
-    /// Adds an index, without looking at what is there; returns its number.
+    /// Adds an index without indexing the stored objects; returns its number.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -439,7 +431,7 @@ impl<T, S: Storage> Store<T, S> {
         Ok(number)
     }
 
-    /// Returns the number of an index that covers all objects.
+    /// Returns the number of an index that contains all objects.
     pub(crate) fn number(&self, name: &str) -> Result<u16, IndexError> {
         let number = self.declared(name)?;
         let mut builds = self.builds.as_slice().iter();
@@ -459,7 +451,7 @@ impl<T, S: Storage> Store<T, S> {
             .ok_or(IndexError::Unknown)
     }
 
-    /// Computes the values of an object in the indexes whose functions are here, but for the one by namespace.
+    /// Computes the values of an object in all indexes that have a function, except the namespace index.
     pub(crate) fn values(&self, key: &str, object: &T) -> Values<S> {
         let mut values = Values::<S>::default();
         if !S::Postings::SCANS {
@@ -472,14 +464,14 @@ impl<T, S: Storage> Store<T, S> {
         values
     }
 
-    /// Adds the values of an object in one index to those that were computed ahead.
+    /// Computes the values of an object in one index, and adds them to `values`.
     pub(crate) fn compute(&self, index: u16, key: &str, object: &T, values: &mut Values<S>) {
         self.each_value(index, key, object, &mut |value| {
             S::Postings::add_value(values, index, value);
         });
     }
 
-    /// Computes the values in an index of the objects that were there before it.
+    /// Computes the values of the stored objects in a new index.
     pub(crate) fn backfill(&mut self, table: &Table<Held<T>, S>, index: u16) {
         let function = self
             .indexes
@@ -502,7 +494,7 @@ impl<T, S: Storage> Store<T, S> {
         }
     }
 
-    /// Marks an index as one that does not cover all objects yet.
+    /// Marks an index as incomplete.
     pub(crate) fn begin_build(&mut self, index: u16) -> Result<(), IndexError> {
         let build = Build {
             index,
@@ -513,19 +505,19 @@ impl<T, S: Storage> Store<T, S> {
         self.builds.push(build).map_err(|_| IndexError::Full)
     }
 
-    /// Tells whether there is room for another build.
+    /// Returns whether another index can be built at the same time.
     pub(crate) fn has_room_to_build(&self) -> bool {
         self.builds.as_slice().len() < self.builds.bound()
     }
 
-    /// Tells, once, that an index has begun to be built.
+    /// Returns true once when an index has begun to be built.
     pub(crate) fn begins_build(&mut self, index: u16) -> bool {
         let mut builds = self.builds.as_mut_slice().iter_mut();
         let build = builds.find(|build| build.index == index);
         build.is_some_and(|build| !core::mem::replace(&mut build.began, true))
     }
 
-    /// Takes the next stored object that was there before the index.
+    /// Returns the next stored object that existed before the index.
     pub(crate) fn next_unindexed(
         &mut self,
         table: &Table<Held<T>, S>,
@@ -543,7 +535,7 @@ impl<T, S: Storage> Store<T, S> {
         }
     }
 
-    /// Shows an index to readers.
+    /// Makes an index available to readers.
     pub(crate) fn finish_build(&mut self, index: u16) {
         let builds = self.builds.as_slice();
         if let Some(at) = builds.iter().position(|build| build.index == index) {
@@ -551,7 +543,7 @@ impl<T, S: Storage> Store<T, S> {
         }
     }
 
-    /// The slots of all objects.
+    /// Returns the slots of all objects.
     pub(crate) fn ids<'a>(
         &'a self,
         table: &'a Table<Held<T>, S>,
@@ -560,7 +552,7 @@ impl<T, S: Storage> Store<T, S> {
         lists.flat_map(|&list| table.linked(list))
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub(crate) fn objects<'a>(
         &'a self,
         table: &'a Table<Held<T>, S>,
@@ -568,7 +560,7 @@ impl<T, S: Storage> Store<T, S> {
         self.ids(table).filter_map(|id| held(table, id))
     }
 
-    /// The objects of a source.
+    /// Returns the objects of a source.
     pub(crate) fn objects_of<'a>(
         &'a self,
         table: &'a Table<Held<T>, S>,
@@ -587,7 +579,7 @@ impl<T, S: Storage> Store<T, S> {
         self.len
     }
 
-    /// Begins a walk through the objects of a source, and those that it brings meanwhile if it `follows`.
+    /// Begins a walk over the objects of a source. If it `follows`, it includes objects that are added during the walk.
     pub(crate) fn begin_walk(&mut self, source: u16, follows: bool) {
         let list = self.list(source);
         self.walked = source;
@@ -598,12 +590,12 @@ impl<T, S: Storage> Store<T, S> {
         };
     }
 
-    /// Tells, once, that an object was handed over to another source.
+    /// Returns true once after an object moved to another source.
     pub(crate) const fn take_moved(&mut self) -> bool {
         core::mem::replace(&mut self.moved, false)
     }
 
-    /// Takes the next object of the walk.
+    /// Returns the next object of the walk.
     pub(crate) fn walk_on(&mut self, table: &Table<Held<T>, S>) -> Option<SlotId> {
         table.advance(&mut self.walk)
     }
@@ -625,7 +617,7 @@ impl<T, S: Storage> Store<T, S> {
         }
     }
 
-    /// Adds a value to an index that came after the object.
+    /// Adds a value of an object to an index that is newer than the object.
     pub(crate) fn add_value(&mut self, id: SlotId, index: u16, value: &str) {
         self.postings.add(id, index, value);
     }
@@ -671,7 +663,7 @@ impl<T, S: Storage> Store<T, S> {
         old
     }
 
-    /// Makes an object that is as it was one of another source.
+    /// Moves an unchanged object to another source.
     pub(crate) fn hand_over(
         &mut self,
         table: &mut Table<Held<T>, S>,
@@ -686,7 +678,7 @@ impl<T, S: Storage> Store<T, S> {
             return;
         };
         let before = core::mem::replace(&mut held.source, source);
-        // An index that is being built may have passed the end of the list that the object is moved to.
+        // An index that is being built may have passed the end of the list that the object moves to.
         self.postings
             .set(id, (NAMESPACE, split_key(slot.key.as_ref()).0), values);
         self.unlink(table, id, before);
@@ -694,7 +686,7 @@ impl<T, S: Storage> Store<T, S> {
         self.moved = true;
     }
 
-    /// Takes the object out of a slot; the slot itself stays.
+    /// Removes the object from a slot, but not the slot itself.
     pub(crate) fn remove(&mut self, table: &mut Table<Held<T>, S>, id: SlotId) -> Option<Held<T>> {
         let held = table.get_mut(id)?.object.take()?;
         self.len -= 1;
@@ -703,14 +695,14 @@ impl<T, S: Storage> Store<T, S> {
         Some(held)
     }
 
-    /// The objects that have `value` in an index.
+    /// Returns the objects that have `value` in an index.
     pub(crate) fn select<'a>(
         &'a self,
         table: &'a Table<Held<T>, S>,
         index: u16,
         value: &str,
     ) -> impl Iterator<Item = (&'a S::Text, &'a Held<T>)> {
-        // Exactly one of the two has something in it.
+        // Depending on the storage, only one of the two iterators has elements.
         let listed = self.postings.slots_with(index, value).iter().copied();
         let scanned = self
             .ids(table)
@@ -748,7 +740,7 @@ impl<T, S: Storage> Store<T, S> {
             let (key, object) = (key.as_ref(), &held.object);
             let mut at = 0;
             self.each_value(index, key, object, &mut |value| {
-                // A value is told where it comes up first: in no earlier object, and at no earlier place in this one.
+                // Report a value only at its first occurrence: not in an earlier object, and not earlier in this one.
                 let mut seen = false;
                 let mut place = 0;
                 self.each_value(index, key, object, &mut |v| {

@@ -26,18 +26,18 @@ use crate::storage::{
     Delta, DeltaKind, DeltaList, Discarded, Few, Last, Payload, Postings, SlotId, Storage, derive,
 };
 
-/// How a [`Cache`] tells what it learns.
+/// The choice of notifications that a [`Cache`] sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// Whether an object that comes again at the same version, in a list or a watch, is told as a replay. client-go
-    /// does so while resync is off.
+    /// Whether an object that a list or a watch sends again at the same version is notified as a replay. client-go does
+    /// so while resync is off.
     pub tell_unchanged: bool,
-    /// Whether an object that comes back with another uid is told as a deletion and an addition. client-go tells it
-    /// as an update.
+    /// Whether an object that was recreated with another uid is notified as a deletion and an addition. client-go
+    /// notifies of an update.
     pub tell_recreated: bool,
-    /// Whether the pending deltas of a key are merged to at most a deletion and what comes after it. Storage of a fixed
-    /// size has room for no more, and always merges.
+    /// Whether the pending deltas of a key are merged to at most a deletion and a later delta. Fixed-size storage
+    /// always merges, since it has no room for more.
     pub merged: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
-    /// Behaves as client-go does.
+    /// Returns the behaviour of client-go.
     #[must_use]
     pub const fn client_go() -> Self {
         Self {
@@ -63,14 +63,14 @@ impl CacheConfig {
     }
 }
 
-/// A local copy of a resource: takes steps, keeps the state, and notifies of changes.
+/// A local copy of a resource: it takes steps, stores the state, and notifies of changes.
 ///
-/// [`Cache::apply`] is the one way in: it queues objects as deltas. [`Cache::pop`] applies a delta to the state and lends the
-/// notification. Before the first complete list objects enter silently, and are notified when it is complete. A relist
-/// notifies of changes as they arrive, and of deletions at its end.
+/// All changes enter by [`Cache::apply`], which queues objects as deltas. [`Cache::pop`] applies a delta to the state
+/// and lends the notification. Before the first list is complete, objects are stored without notifications; these
+/// follow when it is complete. A relist notifies of changes as they arrive, and of deletions at its end.
 ///
-/// A cache has one or more sources: the list and watch of a namespace, or of a shard. What one source does not name is
-/// gone only where that source brought it, and the cache is synced when all its sources are.
+/// A cache has one or more sources: the list and watch of a namespace or of a shard. The end of a list deletes only
+/// objects that came from the same source. The cache is synced when all its sources are.
 ///
 /// ```
 /// use informer_core::{
@@ -100,27 +100,27 @@ pub struct Cache<T, S: Storage> {
     config: CacheConfig,
     epoch: u32,
     passes: u32,
-    /// What the resync that began last marks objects with.
+    /// The mark that the latest resync sets on objects.
     mark: u16,
     synced: bool,
     /// The storage has no room for one of the sources.
     lacks_source: bool,
-    /// A source may have a version that is reached when the queue is empty.
+    /// A source may have a version that is reached once the queue is empty.
     arrives: bool,
-    /// A source may lack an object for want of room.
+    /// A source may lack an object because the cache was full.
     lacks_room: bool,
-    /// How many bytes the objects count for.
+    /// The total size of the objects in bytes.
     bytes: usize,
-    /// How many objects are stale.
+    /// The number of stale objects.
     stale: usize,
-    /// What the last notification lends that is no longer in the table.
+    /// The parts of the last notification that are no longer in the table.
     stash: Stash<T, S>,
-    /// The second half of a deletion and an addition.
+    /// The second notification of a deletion and an addition.
     follows: Option<Tell>,
     discarded: Discarded<T>,
 }
 
-/// Objects that a cache no longer needs, see [`Cache::take_discarded`].
+/// Objects that a cache no longer needs: see [`Cache::take_discarded`].
 #[cfg(feature = "alloc")]
 #[must_use = "the objects are to be dropped after the lock of the cache is released"]
 pub struct DiscardedObjects<T, S: Storage> {
@@ -137,47 +137,47 @@ impl<T, S: Storage> fmt::Debug for DiscardedObjects<T, S> {
     }
 }
 
-/// What a cache has to tell. Everything is lent until the next call.
+/// A notification of a cache. It borrows its contents until the next call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notification<'a, T, X> {
-    /// There is a new object.
+    /// An object was added.
     Added {
         /// Its key.
         key: &'a X,
         /// The object.
         object: &'a T,
-        /// Whether it belongs to the first state.
+        /// Whether the object belongs to the initial state.
         is_in_initial_list: bool,
     },
-    /// An object changed.
+    /// An object was updated.
     Updated {
         /// Its key.
         key: &'a X,
-        /// What it was.
+        /// The previous state.
         old: &'a T,
-        /// What it is.
+        /// The new state.
         object: &'a T,
     },
-    /// An object is as it was: a resync, or a relist that is to be told.
+    /// An object is unchanged: a resync, or a relist if unchanged objects are notified.
     Replayed {
         /// Its key.
         key: &'a X,
         /// The object.
         object: &'a T,
-        /// The resync pass, see [`Cache::resync`]; `None` where a server sent the same state again.
+        /// The resync pass, see [`Cache::resync`]; `None` if the server sent the same state again.
         pass: Option<u32>,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
         /// Its key.
         key: &'a X,
-        /// The object as the deletion carried it, or its last known state.
+        /// The object as in the deletion event, or else its last known state.
         object: &'a T,
-        /// Whether nobody saw it go, so that there may have been changes before that are not known.
+        /// Whether the deletion event was missed, so that earlier changes may have been missed as well.
         final_state_unknown: bool,
     },
-    /// All sources have shown a complete list, and handlers were notified of all of it.
+    /// All sources have completed a list, and handlers were notified of all objects.
     Synced,
 }
 
@@ -187,39 +187,39 @@ pub type ObjectNotification<'a, V, X> = Notification<'a, Object<V, X>, X>;
 struct Incoming<T, S: Storage> {
     object: T,
     source: u16,
-    /// A newer state of the same key could not be used.
+    /// A newer state of the same key was unusable.
     stale: bool,
     values: Values<S>,
 }
 
 struct Source<X> {
-    /// The epoch of the list that is under way, or was last.
+    /// The epoch of the current or latest list.
     epoch: u32,
-    /// Counts lists; one begun again is the same.
+    /// Counts lists; a list that is begun again counts once.
     relist: u32,
     in_list: bool,
-    /// A list was complete, and may not have been told yet.
+    /// A list was complete; its notifications may be pending.
     completed: bool,
-    /// A complete list was told.
+    /// The notifications of a complete list were sent.
     told: bool,
-    /// What is shown was restored, and the server has not said yet that it goes on from there.
+    /// The state was restored, and the server has not confirmed its version yet.
     restored: bool,
-    /// What was refused since the list began.
+    /// The strongest reason for a rejection since the list began.
     refused: Lack,
-    /// What is missing.
+    /// The strongest reason for which objects are missing.
     missing: Lack,
-    /// There is room again for it.
+    /// There is room again for the missing objects.
     wants_relist: bool,
     version: ResourceVersion<X>,
-    /// The version reached when the queue is empty.
+    /// The version that is reached once the queue is empty.
     arriving: Option<ResourceVersion<X>>,
 }
 
-/// Why something that was refused is missing.
+/// The reason why a rejected object is missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Lack {
     Nothing,
-    /// A key is longer than the storage takes; no room will help.
+    /// A key is longer than the storage allows; more room would not help.
     Key,
     Room,
 }
@@ -247,7 +247,7 @@ struct Stash<T, S: Storage> {
     object: Option<T>,
 }
 
-/// A notification before anything is lent.
+/// A notification before its contents are borrowed.
 #[derive(Clone, Copy)]
 enum Tell {
     Added { id: SlotId, initial: bool },
@@ -257,7 +257,7 @@ enum Tell {
     Synced,
 }
 
-/// What came of one delta, or of one object of a walk.
+/// The result of one delta, or of one object of a walk.
 enum Turn {
     Tell(Tell),
     Again,
@@ -265,11 +265,11 @@ enum Turn {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Makes an empty cache of `sources` sources, at least one. Their ids are the numbers from 0 on. The seed goes into
-    /// its hashes.
+    /// Creates an empty cache with `sources` sources, but at least one. Source ids count from 0. The seed is used for
+    /// hashes.
     ///
-    /// An id that is not one of them changes nothing, and [`Cache::apply`] rejects it. Storage of a fixed size has room
-    /// for eight sources; a cache that is made for more is incomplete, and never synced.
+    /// [`Cache::apply`] rejects other source ids without effect. Fixed-size storage has room for eight sources; a cache
+    /// with more is incomplete and never synced.
     #[must_use]
     pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
         let mut few = S::Few::default();
@@ -307,17 +307,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Keeps objects that are no longer needed until [`Cache::take_discarded`], rather than dropping them at once.
+    /// Retains objects that are no longer needed until [`Cache::take_discarded`], instead of dropping them immediately.
     ///
-    /// Dropping an object runs code of its type. If that asks the same cache, it waits for a lock that the thread holds
-    /// already. A runtime takes the objects under its lock, and drops them after it has released it.
+    /// Dropping an object may run user code. If that code calls the same cache, it would wait for a lock that its own
+    /// thread holds. A runtime takes the objects under its lock and drops them after releasing it.
     #[cfg(feature = "alloc")]
     pub fn keep_discarded(&mut self) {
         self.discarded.keep();
         self.queue.discarded.keep();
     }
 
-    /// Takes the objects that are no longer needed since the last call, see [`Cache::keep_discarded`].
+    /// Returns the objects that became unneeded since the last call: see [`Cache::keep_discarded`].
     #[cfg(feature = "alloc")]
     pub fn take_discarded(&mut self) -> DiscardedObjects<T, S> {
         DiscardedObjects {
@@ -326,7 +326,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Begins a complete picture of a source; one that is begun again before it is complete is the same picture.
+    /// Begins a list of a source. If the previous list was not complete, this one continues it.
     pub(crate) fn begin(&mut self, source: u16) {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;
@@ -341,12 +341,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Queues an object that a list named or a watch brought, with the values that index functions outside of the
-    /// cache gave it.
+    /// Queues an object from a list or a watch, with its values of the indexes that are computed outside of the cache.
     ///
     /// # Errors
-    /// An object for which there is no room is rejected, and the cache is then incomplete until a list fits. An object of
-    /// an unknown source is rejected.
+    /// Rejects an object that does not fit; the cache is then incomplete until a list fits. Rejects an object of an
+    /// unknown source.
     pub(crate) fn upsert(
         &mut self,
         source: u16,
@@ -401,8 +400,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .inspect_err(|_| self.refuse(source, Lack::Room))
     }
 
-    /// Queues the deletion of an object that a watch brought; `object` is the one in the event, where it could be
-    /// decoded. What the cache does not have, or has from another source, is ignored.
+    /// Queues the deletion of an object by a watch event; `object` is the one in the event if it could be decoded.
+    /// Ignores a key that the cache does not have, or has from another source.
     pub(crate) fn delete(&mut self, source: u16, key: &str, object: Option<T>) {
         let found = self.table.find(key);
         let Some(id) = found.filter(|&id| self.owner(id) == Some(source)) else {
@@ -423,7 +422,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.enqueue_deletion(id, payload);
     }
 
-    /// Keeps the older state of an object whose new state could not be used, and marks it as stale.
+    /// Marks an object as stale after its new state was unusable; its older state stays.
     pub(crate) fn keep(&mut self, source: u16, key: &str) {
         let epoch = self.source(source).map(|source| source.epoch);
         let (Some(epoch), Some(id)) = (epoch, self.table.find(key)) else {
@@ -443,7 +442,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Completes the picture of a source that began: what it did not name is gone.
+    /// Completes the list of a source: objects that the list did not contain are deleted.
     pub(crate) fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let Some(state) = self.source_mut(source) else {
             return;
@@ -461,9 +460,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.begin_sweep(Walk::new(kind));
     }
 
-    /// Completes the picture of a source that began, as [`Cache::complete`] does, where it comes from a persisted cache: it
-    /// is told as the first state and served, but nothing is synced by it before the server has shown a complete list, or
-    /// has [confirmed](Cache::confirm) that it goes on from there.
+    /// Completes the list of a source that comes from a persisted cache.
+    ///
+    /// Handlers are notified of it as the initial state, and readers can use it. The source becomes synced only when
+    /// the server completes a list or [confirms](Cache::confirm) the restored version.
     pub(crate) fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let Some(state) = self.source_mut(source) else {
             return;
@@ -480,7 +480,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.begin_sweep(Walk::new(kind));
     }
 
-    /// Removes what a source has brought since it began, none of which was notified. Its list is still under way.
+    /// Removes the objects that a source has added since its list began, none of which was notified. The list
+    /// continues.
     pub(crate) fn forget(&mut self, source: u16) {
         self.begin(source);
         let Some(state) = self.source(source) else {
@@ -495,20 +496,20 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.begin_sweep(Walk::new(kind));
     }
 
-    /// Takes note that the server goes on from the version that was restored: an event or a bookmark has come.
+    /// Records that the server resumed the watch at the restored version: an event or a bookmark arrived.
     pub(crate) fn confirm(&mut self, source: u16) {
         if let Some(source) = self.source_mut(source) {
             source.restored = false;
         }
     }
 
-    /// Tells whether what a source shows comes from a persisted cache, and the server has not confirmed it yet.
+    /// Returns whether a source's state comes from a persisted cache that the server has not confirmed yet.
     #[must_use]
     pub fn is_restored(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| source.restored)
     }
 
-    /// Tells whether this is the state of an object that a source has brought and that the cache shows.
+    /// Returns whether the cache shows exactly this state of an object, from this source.
     pub(crate) fn holds(&self, source: u16, key: &str, object: &T) -> bool {
         let Some(slot) = self.table.find(key).and_then(|id| self.table.get(id)) else {
             return false;
@@ -522,8 +523,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             })
     }
 
-    /// Returns the keys that a source has brought and that its list, which is under way, has not named: what is gone where
-    /// that is complete.
+    /// Returns the keys of a source that its current list has not contained so far. They are deleted if the list
+    /// completes without them.
     pub(crate) fn unnamed(&self, source: u16) -> impl Iterator<Item = &S::Text> {
         let epoch = self.source(source).map_or(0, |source| source.epoch);
         let is_of_source = move |id| {
@@ -533,7 +534,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 .as_ref()
                 .map(|h| h.source == source)
         };
-        // A key that is queued for the first time, or by another source before, is not in the list of the source.
+        // A key that is queued for the first time, or from another source, is not in the store's list of this source.
         let queued = self.queue.slots();
         let queued = queued.filter(move |&id| is_of_source(id) != Some(true));
         let stored = self.store.objects_of(&self.table, source);
@@ -545,13 +546,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Takes note of the version that a source has reached when all that was queued is applied.
+    /// Records the version that a source reaches once the queue is empty.
     pub(crate) fn advance(&mut self, source: u16, version: ResourceVersion<S::Text>) {
         let idle = self.is_idle();
         if let Some(source) = self.source_mut(source) {
             if idle {
                 source.version = version;
-                // One that was to be reached when all is applied is no news any more.
+                // A version that was scheduled to be reached is obsolete now.
                 source.arriving = None;
             } else {
                 source.arriving = Some(version);
@@ -560,14 +561,14 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Begins a resync: replays every object, without asking the API server. Returns the number of the pass, which
-    /// [`Notification::Replayed`] will carry.
+    /// Begins a resync: every object is replayed, without a request to the API server. Returns the number of the pass,
+    /// which [`Notification::Replayed`] contains.
     ///
-    /// While a pass is pending, further calls return its number: at most one pass is under way and one is pending. Where
-    /// storage of a fixed size has no room for another one, the pass that is under way begins anew.
+    /// While a pass is pending, further calls return its number: at most one pass is running and one is pending. If
+    /// fixed-size storage has no room for another pass, the running pass begins again.
     pub fn resync(&mut self) -> u32 {
-        // A list must not push a resync out, so that there is always room for a sweep of each source, and for one that is
-        // under way.
+        // A resync must not take the place of a sweep, so there is always room for a sweep of each source and for a
+        // running one.
         let kept = self.sources.as_slice().len() + 1;
         let is_crowded = self.walks.as_slice().len() + kept >= self.walks.bound();
         if (is_crowded || self.has_pending_resync())
@@ -577,18 +578,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
-        // There is room, but where more than six sources sweep at once; then all is told by their lists.
+        // This can fail only if more than six sources sweep at once. Their lists then notify of every object anyway.
         let _ = self.walks.push(Walk::new(kind));
         self.passes
     }
 
-    /// Applies what is queued up to the next thing to tell, and lends that; `None` when there is nothing more to do.
+    /// Applies pending deltas up to the next notification, and lends it. Returns `None` if nothing is pending.
     pub fn pop(&mut self) -> Option<Notification<'_, T, S::Text>> {
         self.pop_within(&mut u32::MAX.clone())
     }
 
-    /// As [`Cache::pop`], but takes no more steps than `budget`, and takes those it took off it. `None` with a budget
-    /// left says that there is nothing more to do. It bounds the time for which a lock is held.
+    /// Like [`Cache::pop`], but takes at most `budget` steps and subtracts the steps taken. `None` with a remaining
+    /// budget means that nothing is pending. The budget limits the time for which a lock is held.
     pub fn pop_within(&mut self, budget: &mut u32) -> Option<Notification<'_, T, S::Text>> {
         self.stash.key = None;
         if let Some(object) = self.stash.object.take() {
@@ -608,26 +609,26 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.lend(tell)
     }
 
-    /// Tells whether everything that came in was applied and told.
+    /// Returns whether all input has been applied and notified.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.queue.len() == 0 && self.walks.as_slice().is_empty() && self.follows.is_none()
     }
 
-    /// Tells whether every source has shown a complete list, and there was room for all of it.
+    /// Returns whether every source has completed a list, and all objects fit.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.synced && !self.is_incomplete()
     }
 
-    /// Tells whether [`Notification::Synced`] was told: somebody who joins now begins with it, and would wait for it in
-    /// vain otherwise. It stays so where the cache is incomplete later, and [`Cache::is_synced`] does not.
+    /// Returns whether [`Notification::Synced`] was sent. A handler that joins later must then start with it, since it
+    /// is not sent again. It stays true if the cache becomes incomplete later, unlike [`Cache::is_synced`].
     #[must_use]
     pub const fn has_told_synced(&self) -> bool {
         self.synced
     }
 
-    /// Tells whether a source has shown a complete list, and handlers were notified of all of it.
+    /// Returns whether a source has completed a list, and handlers were notified of all its objects.
     #[must_use]
     pub fn is_source_synced(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| {
@@ -635,16 +636,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Tells whether an object, or a whole source, was rejected for want of room.
+    /// Returns whether an object or a complete source was rejected because the cache was full.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         let mut sources = self.sources.as_slice().iter();
         self.lacks_source || sources.any(|source| source.missing != Lack::Nothing)
     }
 
-    /// Tells, once, that there is room again for what was refused of a source: it is time to list.
+    /// Returns true once when there is room again for the rejected objects of a source, so that it is time to relist.
     pub fn take_wants_relist(&mut self, source: u16) -> bool {
-        // A sweep may yet show that nothing is missing.
+        // A running sweep may show that nothing is missing.
         if self.in_list(source) || self.walks.as_slice().iter().any(|walk| walk.sweeps(source)) {
             return false;
         }
@@ -652,13 +653,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .is_some_and(|source| core::mem::take(&mut source.wants_relist))
     }
 
-    /// Tells whether another delta can be queued: where not, reading has to wait for [`Cache::pop`].
+    /// Returns whether another delta can be queued. If not, stop reading until [`Cache::pop`] has made room.
     #[must_use]
     pub fn wants_read(&self) -> bool {
         self.queue.has_room()
     }
 
-    /// Returns the version that a source has reached and that the cache shows.
+    /// Returns the version of a source that the cache has reached.
     #[must_use]
     pub fn version(&self, source: u16) -> Option<&ResourceVersion<S::Text>> {
         self.source(source).map(|source| &source.version)
@@ -670,7 +671,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.table.object(key).map(|held| &held.object)
     }
 
-    /// Returns the object with this key, with the key as it is stored.
+    /// Returns the object with this key, and the key as stored.
     #[must_use]
     pub fn entry(&self, key: &str) -> Option<(&S::Text, &T)> {
         let slot = self.table.get(self.table.find(key)?)?;
@@ -684,9 +685,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(_, key, held)| (key, &held.object))
     }
 
-    /// Returns the objects that were told, with their keys: those with which somebody who joins now has to begin.
+    /// Returns the objects that were notified, with their keys: the initial state for a handler that joins now.
     pub fn told(&self) -> impl Iterator<Item = (&S::Text, &T)> {
-        // Between the two halves of a deletion and an addition the second one is still to be told.
+        // After the deletion of a recreated object, its addition has not been notified yet.
         let follows = match self.follows {
             Some(Tell::Added { id, .. }) => Some(id),
             _ => None,
@@ -697,13 +698,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(_, key, held)| (key, &held.object))
     }
 
-    /// Tells whether an object with this key is shown in an older state, since its latest one could not be used.
+    /// Returns whether the object with this key is stale: its latest state was unusable, and an older one is shown.
     #[must_use]
     pub fn is_stale(&self, key: &str) -> bool {
         self.table.object(key).is_some_and(|held| held.stale)
     }
 
-    /// Returns the keys whose latest state could not be used.
+    /// Returns the keys of stale objects, whose latest state was unusable.
     pub fn stale_keys(&self) -> impl Iterator<Item = &S::Text> {
         self.store
             .objects(&self.table)
@@ -711,46 +712,46 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(_, key, _)| key)
     }
 
-    /// Returns how many objects are shown in an older state, since their latest one could not be used.
+    /// Returns the number of stale objects, whose latest state was unusable.
     ///
-    /// It is the count of [`Cache::stale_keys`], without looking for them.
+    /// It equals the length of [`Cache::stale_keys`], without a scan.
     #[must_use]
     pub const fn stale_len(&self) -> usize {
         self.stale
     }
 
-    /// Returns the objects of a source, in no particular order, and whether a newer state of them could not be used.
+    /// Returns the objects of a source with their keys, in no particular order, and whether each is stale.
     pub fn entries_of(&self, source: u16) -> impl Iterator<Item = (&S::Text, &T, bool)> {
         self.store
             .objects_of(&self.table, source)
             .map(|(_, key, held)| (key, &held.object, held.stale))
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.store.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether the cache has no objects.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.store.len() == 0
     }
 
-    /// Returns the sum of what [`Cached::bytes`] says of each object.
+    /// Returns the sum of [`Cached::bytes`] over all objects.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds an index whose values are computed by `f`. It covers the objects that are stored or queued already.
+    /// Adds an index whose values are computed by `f`. It includes objects that are already stored or queued.
     ///
     /// # Errors
-    /// A name that is taken, or for which there is no room, adds nothing.
+    /// Fails if the name is taken or there is no room for the index.
     ///
     /// # Panics
-    /// If the function panics.
+    /// Panics if `f` panics.
     pub fn add_index(&mut self, name: &str, f: S::IndexFn<T>) -> Result<(), IndexError> {
         let index = self.store.add(name, Some(f))?;
         self.store.backfill(&self.table, index);
@@ -764,28 +765,28 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Ok(())
     }
 
-    /// Computes the values of an object in the indexes whose functions are here.
+    /// Computes the values of an object in all indexes that were added with a function.
     ///
     /// # Panics
-    /// Where an index function panics.
+    /// Panics if an index function panics.
     #[must_use]
     pub fn index_values_of(&self, key: &str, object: &T) -> Values<S> {
         self.store.values(key, object)
     }
 
-    /// Adds an index whose values come with [`Cache::apply`] under the number that is returned. Objects that are stored
-    /// or queued already have no values in it: [`Cache::begin_index`] adds an index that covers them.
+    /// Adds an index whose values are passed to [`Cache::apply`], under the returned number. Objects that are already
+    /// stored or queued have no values in it: use [`Cache::begin_index`] to include them.
     ///
     /// # Errors
-    /// A name that is taken, or for which there is no room, adds nothing.
+    /// Fails if the name is taken or there is no room for the index.
     pub fn declare_index(&mut self, name: &str) -> Result<u16, IndexError> {
         self.store.add(name, None)
     }
 
-    /// Begins to build an index piece by piece, so that no lock is held for long, and returns its number.
+    /// Begins to build an index step by step, so that no lock is held for long, and returns its number.
     ///
-    /// From now on its values come with [`Cache::apply`]. [`Cache::next_unindexed`] lends the objects that were there
-    /// before, and [`Cache::add_values`] gives them their values. Until [`Cache::finish_index`], readers get
+    /// From now on, its values are passed to [`Cache::apply`]. [`Cache::next_unindexed`] lends the existing objects,
+    /// and [`Cache::add_values`] sets their values. Until [`Cache::finish_index`], readers get
     /// [`IndexError::Building`].
     ///
     /// ```
@@ -799,7 +800,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// let node = pods.begin_index("node")?;
     /// let mut piece = Vec::new();
     /// while pods.next_unindexed(node, 256, |key, pod| piece.push((key.clone(), pod.clone()))) {
-    ///     // A runtime releases its lock here, and calls the user's function.
+    /// A runtime releases its lock here, then calls the user-defined function.
     ///     for (key, pod) in piece.drain(..) {
     ///         pods.add_values(&key, node, [*pod.value()], |other| other.resource_version() == pod.resource_version());
     ///     }
@@ -811,7 +812,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// ```
     ///
     /// # Errors
-    /// A name that is taken, or for which there is no room, adds nothing.
+    /// Fails if the name is taken or there is no room for the index.
     pub fn begin_index(&mut self, name: &str) -> Result<u16, IndexError> {
         if !self.store.has_room_to_build() {
             return Err(IndexError::Full);
@@ -821,8 +822,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Ok(index)
     }
 
-    /// Lends objects that were there before an index was begun: first all that are queued, then at most `max` stored ones
-    /// at a time. Returns `false` when there are no more.
+    /// Lends objects that existed before the index was begun: first all queued ones, then at most `max` stored ones at
+    /// a time. Returns `false` when there are no more.
     pub fn next_unindexed(
         &mut self,
         index: u16,
@@ -853,7 +854,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         any
     }
 
-    /// Gives the objects of a key, stored or queued, for which `is` holds their values in an index that is being built.
+    /// Sets values in an index that is being built, for the stored and queued objects of a key for which `is` returns
+    /// true.
     pub fn add_values<'v>(
         &mut self,
         key: &str,
@@ -882,7 +884,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Shows an index that was built to readers.
+    /// Makes an index that was built available to readers.
     pub fn finish_index(&mut self, index: u16) {
         self.store.finish_build(index);
     }
@@ -890,7 +892,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Returns the objects that have `value` in an index, with their keys.
     ///
     /// # Errors
-    /// An index that does not exist is an error; a value that nobody has is not.
+    /// Fails if the index does not exist. A value without objects is no error.
     pub fn by_index(
         &self,
         name: &str,
@@ -903,17 +905,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .map(|(key, held)| (key, &held.object)))
     }
 
-    /// Calls `f` with each value that any object has in an index, once each.
+    /// Calls `f` once for each value that any object has in an index.
     pub fn index_values(&self, name: &str, mut f: impl FnMut(&str)) {
         if let Ok(index) = self.store.number(name) {
             self.store.each_index_value(&self.table, index, &mut f);
         }
     }
 
-    /// One step: a delta of the queue, or, where that is empty, one slot of a walk.
+    /// Takes one step: a delta of the queue, or one slot of a walk if the queue is empty.
     fn turn(&mut self) -> Turn {
         if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
-            // Merged deltas can come to nothing.
+            // Merged deltas can cancel out.
             let turn = deltas
                 .pop_oldest()
                 .map_or(Turn::Again, |delta| self.apply_delta(id, delta));
@@ -962,7 +964,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             self.stale -= usize::from(held.stale);
             held.stale = stale;
             held.told |= shows;
-            // The same state again. In a list its replay, where it is wanted, comes with the sweep.
+            // The state is unchanged. In a list, the sweep notifies of replays.
             let replays = self.config.tell_unchanged && was_told && !listed;
             if replays {
                 held.changed = changed;
@@ -1005,7 +1007,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// An object that was told is now another one, or in another state.
+    /// Notifies of a new state of an object, or of a recreated one.
     fn tell_change(&mut self, id: SlotId, old: T) -> Turn {
         let recreated = self
             .table
@@ -1021,7 +1023,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         Turn::Tell(Tell::Updated { id })
     }
 
-    /// Removes an object; `last` is its last state, where that is better known than what is stored.
+    /// Removes an object; `last` is its last state, if the deletion contained it.
     fn apply_deletion(&mut self, id: SlotId, last: Option<T>, unknown: bool) -> Turn {
         let Some(held) = self.store.remove(&mut self.table, id) else {
             last.into_iter().for_each(|last| self.discarded.put(last));
@@ -1030,7 +1032,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.stale -= usize::from(held.stale);
         self.bytes = self.bytes.saturating_sub(held.object.bytes());
         self.made_room();
-        // Where deltas were merged or lost, the one that was deleted may be one that nobody was told of.
+        // If deltas were merged or lost, the deleted object may be one of which no handler was notified.
         let is_another = last
             .as_ref()
             .is_some_and(|last| last.is_another(&held.object));
@@ -1056,15 +1058,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Keeps an object that the next notification lends.
+    /// Stores an object that the next notification borrows.
     fn stash(&mut self, object: T) {
-        // One that nobody knew of went before, in the same call.
+        // The same call may have removed an object of which no handler was notified.
         if let Some(unknown) = self.stash.object.replace(object) {
             self.discarded.put(unknown);
         }
     }
 
-    /// Puts back the deltas of a key that are still to be applied, and frees what nobody needs.
+    /// Puts back the deltas of a key that are not yet applied, and frees the slot if it is unused.
     fn put_back(&mut self, id: SlotId, deltas: S::Deltas<Incoming<T, S>>) {
         if deltas.as_slice().is_empty() {
             self.table.free_if_idle(id);
@@ -1111,7 +1113,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     fn enqueue_deletion(&mut self, id: SlotId, payload: Payload<Incoming<T, S>>) {
         let stored = self.is_stored(id);
         let delta = Delta::new(DeltaKind::Deleted, payload);
-        // Where the queue is full the object stays, and the source is listed again when there is room.
+        // If the queue is full, the object stays, and the source relists once there is room.
         if self
             .queue
             .enqueue(&mut self.table, id, delta, stored)
@@ -1139,7 +1141,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// The source of the newest state of a key, queued or stored.
+    /// Returns the source of the newest state of a key, queued or stored.
     fn owner(&self, id: SlotId) -> Option<u16> {
         let queued = self
             .queue
@@ -1169,12 +1171,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.source(source).is_some_and(|source| source.in_list)
     }
 
-    /// With the queue empty, the version of what was in it is reached.
+    /// Marks pending versions as reached once the queue is empty.
     fn arrive(&mut self) {
         if !self.arrives {
             return;
         }
-        // A sweep ends at the version of its list, and what came after it is reached after it.
+        // A sweep ends at the version of its list. Later versions are reached after it.
         if self.walks.as_slice().iter().any(|walk| !walk.is_resync()) {
             return;
         }

@@ -1,11 +1,11 @@
-//! What a journal keeps of the steps that a source brings into a cache.
+//! The records from which a journal restores the objects of a source.
 
 use crate::object::ResourceVersion;
 use crate::report::Report;
 use crate::storage::Text;
 use crate::time::Instant;
 
-/// One thing that a journal keeps.
+/// A record of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -13,37 +13,38 @@ pub enum Record<'a> {
     Put {
         /// Its key.
         key: &'a str,
-        /// Its JSON, as [`Decode::persist`](crate::Decode::persist) gives it.
+        /// Its JSON, as passed by [`Decode::persist`](crate::Decode::persist).
         object: &'a [u8],
     },
-    /// An object is gone.
+    /// An object was deleted.
     Delete {
         /// Its key.
         key: &'a str,
     },
-    /// There is a newer state of an object, which could not be used.
+    /// A newer state of an object was unusable.
     Stale {
         /// Its key.
         key: &'a str,
     },
-    /// With all that came before, this version is reached.
+    /// The version that is reached with all records before this one.
     Version(Reached<'a>),
 }
 
-/// The version that a journal has reached.
+/// A version that a journal has reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Reached<'a> {
     /// The resourceVersion, as the server wrote it.
     pub version: &'a str,
-    /// When it was reached, in milliseconds since 1970 by the clock of the wall; `None` where there is no such clock.
+    /// The time at which it was reached, in milliseconds since 1970 by the wall clock; `None` if there is no such
+    /// clock.
     pub at: Option<u64>,
-    /// Whether all objects are there; false where there was no room for some.
+    /// Whether all objects are present; false if some did not fit.
     pub complete: bool,
 }
 
 impl<'a> Reached<'a> {
-    /// A version that was reached with all objects, nobody knows when.
+    /// Creates a version that was reached with all objects, at an unknown time.
     #[must_use]
     pub const fn new(version: &'a str) -> Self {
         Self {
@@ -53,40 +54,40 @@ impl<'a> Reached<'a> {
         }
     }
 
-    /// Says when it was reached, in milliseconds since 1970.
+    /// Sets the time at which it was reached, in milliseconds since 1970.
     #[must_use]
     pub const fn at(self, at: Option<u64>) -> Self {
         Self { at, ..self }
     }
 
-    /// Says whether all objects are there.
+    /// Sets whether all objects are present.
     #[must_use]
     pub const fn complete(self, complete: bool) -> Self {
         Self { complete, ..self }
     }
 }
 
-/// Hears the steps that a source brings into a cache: see [`Cache::apply`](crate::Cache::apply).
+/// Records the steps that a source applies to a cache: see [`Cache::apply`](crate::Cache::apply).
 ///
 /// `()` records nothing, and so does `None`.
 pub trait Recording {
-    /// Tells whether anything is recorded at all.
+    /// Returns whether anything is recorded.
     fn records(&self) -> bool;
-    /// Tells whether the journal was begun anew with this list, so that objects the cache has already are to be written.
+    /// Returns whether the journal was restarted with this list, so that unchanged objects must be written as well.
     fn is_anew(&self) -> bool;
-    /// A list begins.
+    /// Records that a list begins.
     fn begin(&mut self);
     /// Adds a record.
     fn append(&mut self, record: Record<'_>);
-    /// The list is complete.
+    /// Records that the list is complete.
     fn complete(&mut self);
-    /// The server has confirmed the state, so that the time of the version is worth writing again.
+    /// Records that the server confirmed the state, so that the time of the version should be written again.
     fn confirm(&mut self);
-    /// A version is reached with all records so far; `complete` tells whether the cache has all objects of it.
+    /// Records that a version is reached with all records so far; `complete` is whether the cache has all its objects.
     fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool);
     /// Reports failures and recoveries since the last call.
     fn report(&mut self, report: &mut dyn FnMut(Report<'_>));
-    /// Tells whether it is time for a list, which alone can mend a journal that failed.
+    /// Returns whether it is time for a list, which is the only way to repair a journal that failed.
     fn wants_list(&mut self, now: Instant) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! The one way into a cache: what a source brings, as steps, and what each step does to the cache and its journal.
+//! Steps: the only way to change a cache, and their effect on the cache and its journal.
 
 use core::fmt;
 
@@ -10,35 +10,35 @@ use crate::reflector::{Change, Frame, ObjectFrame};
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
 
-/// A change that a source brings into a [`Cache`]: see [`Cache::apply`].
+/// A change that a source applies to a [`Cache`]: see [`Cache::apply`].
 ///
-/// A step carries what user code has made of an object, so applying one calls no user code.
+/// A step contains the results of user code, such as decoded objects, so applying a step calls no user code.
 #[non_exhaustive]
 pub enum Step<'a, T, S: Storage> {
-    /// A list begins. One that begins again before it is complete is the same list.
+    /// A list begins. If the previous list was not complete, this one continues it.
     Begin,
-    /// A list names an object, or a watch event carries it.
+    /// An object in a list or a watch event.
     Object {
         /// What happened to the object.
         change: Change,
         /// Its key.
         key: &'a str,
-        /// Its state; `None` if it could not be used. The cache then keeps the older state and marks it as stale, or, for
-        /// a deletion, shows the last known state.
+        /// Its state; `None` if it was unusable. The cache then marks the older state as stale, or shows the last known
+        /// state for a deletion.
         object: Option<T>,
-        /// Its values in the indexes whose functions are outside of the cache.
+        /// Its values of the indexes that are computed outside of the cache.
         values: Values<S>,
     },
-    /// The list is complete: what it did not name is gone.
+    /// The list is complete: objects that it did not contain are deleted.
     Complete(ResourceVersion<S::Text>),
-    /// A bookmark: the server continues from the version that was restored.
+    /// A bookmark: the server has resumed at the restored version.
     Confirm,
-    /// All steps up to this version are here.
+    /// All steps up to this version were applied.
     Reached(ResourceVersion<S::Text>),
-    /// The objects of a journal are complete. They are shown as the first state, and the source is not synced before the
-    /// server has confirmed them.
+    /// The objects of a journal are complete. They are shown as the initial state, and the source is not synced until
+    /// the server confirms them.
     Restored(ResourceVersion<S::Text>),
-    /// The objects of a journal are not to be used: they are removed without a notification.
+    /// The objects of a journal are discarded: they are removed without a notification.
     Forget,
 }
 
@@ -57,7 +57,7 @@ impl<T, S: Storage> fmt::Debug for Step<'_, T, S> {
 }
 
 impl<'a, T, S: Storage> Step<'a, T, S> {
-    /// Makes the step of an object without values in an index.
+    /// Creates the step of an object without index values.
     #[must_use]
     pub fn object(change: Change, key: &'a str, object: T) -> Self {
         Self::Object {
@@ -68,7 +68,7 @@ impl<'a, T, S: Storage> Step<'a, T, S> {
         }
     }
 
-    /// Returns the step of a frame that carries neither an object nor a report.
+    /// Returns the step of a frame that contains neither an object nor a report.
     #[must_use]
     pub fn of_frame(frame: &Frame<'_, S::Text>) -> Option<Self> {
         match frame {
@@ -81,14 +81,14 @@ impl<'a, T, S: Storage> Step<'a, T, S> {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Applies a step of a source, and has it recorded: `()` records nothing. Returns whether the object of the step is to
-    /// be recorded; the caller then appends the [`Record::Put`], which has the bytes that [`Decode::persist`] keeps.
+    /// Applies a step of a source and records it; `()` records nothing. Returns whether the object of the step is to be
+    /// recorded. The caller then appends a [`Record::Put`] with the bytes that [`Decode::persist`] passes to it.
     ///
     /// Objects are queued as deltas, which [`Cache::pop`] applies to the state.
     ///
     /// # Errors
-    /// An object for which there is no room is rejected, and the cache is incomplete until a list fits. An object of an
-    /// unknown source is rejected. [`KeyError::problem`] makes a report of it.
+    /// Rejects an object that does not fit; the cache is then incomplete until a list fits. Rejects an object of an
+    /// unknown source. [`KeyError::problem`] converts the error to a report.
     pub fn apply<R: Recording>(
         &mut self,
         source: u16,
@@ -119,10 +119,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         self.keep(source, key);
                     }
                     (change, Some(object)) => {
-                        // An object that a list names as it is in the cache is in the journal as well.
+                        // A listed object that equals the cached one is in the journal already.
                         let is_news = recorder.records()
                             && (recorder.is_anew() || !self.holds(source, key, &object));
-                        // If it is rejected, the older state is not that of this version, and the cache may have none.
+                        // A rejected object leaves the cache with an older state, or with none.
                         return self
                             .upsert(source, change, key, object, values)
                             .inspect_err(|_| recorder.append(Record::Stale { key }))
@@ -158,7 +158,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 }
 
 impl KeyError {
-    /// Returns what to report if the cache rejected an object with this key.
+    /// Returns the problem to report if the cache rejected an object with this key.
     #[must_use]
     pub const fn problem(self, key: &str) -> Problem<'_> {
         match self {
@@ -169,7 +169,7 @@ impl KeyError {
     }
 }
 
-/// Decodes a frame that came from a source of a cache, and applies what it says. Anything that cannot be used is reported.
+/// Decodes a frame from a source of a cache, and applies it. Unusable frames are reported.
 pub fn take_frame<D: Decode, S: Storage, R: Recording>(
     decode: &D,
     cache: &mut Cache<Object<D::Value, S::Text>, S>,
@@ -184,7 +184,7 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
     let mut applied = Ok(false);
     match &frame {
         Frame::Object(frame) => {
-            // The reflector has written it into a buffer of the same size.
+            // This cannot fail: the reflector has written the key to a buffer of the same size.
             let _ = frame.raw.write_key(&mut buf);
             let object = decode_object(decode, frame, buf.as_str(), report);
             let values = match &object {
@@ -220,7 +220,7 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
     recorder.report(report);
 }
 
-/// Decodes the object of a frame. Anything that cannot be used is reported.
+/// Decodes the object of a frame. Returns `None` if it is unusable, which is reported.
 pub fn decode_object<D: Decode, X: Text>(
     decode: &D,
     frame: &ObjectFrame<'_>,
@@ -234,7 +234,7 @@ pub fn decode_object<D: Decode, X: Text>(
     decode_raw(decode, &frame.raw, key, report)
 }
 
-/// Decodes an object whose JSON was copied from its frame. Anything that cannot be used is reported.
+/// Decodes an object whose JSON was copied from its frame. Returns `None` if it is unusable, which is reported.
 pub fn decode_raw<D: Decode, X: Text>(
     decode: &D,
     raw: &RawObject<'_>,
@@ -244,7 +244,8 @@ pub fn decode_raw<D: Decode, X: Text>(
     object_of(decode.decode(raw), raw, key, report)
 }
 
-/// Decodes what [`Decode::persist`] has kept of an object. Anything that cannot be used is reported, and gives `None`.
+/// Decodes the bytes that [`Decode::persist`] passed for an object. Returns `None` if they are unusable, which is
+/// reported.
 ///
 /// ```
 /// use informer_core::{Object, Raw, RawObject, cache::restore_raw, decode::RawJson};

@@ -1,8 +1,8 @@
-//! Walks through the objects of the cache: the sweep after a list, and the resync.
+//! Walks over the objects of the cache: the sweep after a list, and the resync.
 //!
-//! A walk takes one object at a time, and only while the queue is empty. So it needs no copy of the cache, a runtime can
-//! release its lock between any two objects, and changes that arrive during a walk are applied first. A sweep goes through
-//! the objects of its source alone.
+//! A walk handles one object at a time, and only while the queue is empty. It therefore needs no copy of the cache, and
+//! changes that arrive during a walk are applied first. A runtime can release its lock between any two objects. A sweep
+//! visits only the objects of its source.
 
 use super::{Cache, Cached, Lack, Payload, Storage, Tell, Turn};
 use crate::object::ResourceVersion;
@@ -11,31 +11,31 @@ use crate::storage::{Few, Last, SlotId};
 pub(super) struct Walk<X> {
     kind: WalkKind<X>,
     begun: bool,
-    /// The source whose objects it goes through.
+    /// The source whose objects are being visited.
     source: u16,
 }
 
 #[derive(Clone)]
 pub(super) enum WalkKind<X> {
-    /// Removes what a complete list did not name; notifies of the rest if the list is the first one.
+    /// Deletes objects that a complete list did not contain. After the first list, notifies of the others.
     Sweep {
         source: u16,
         epoch: u32,
         relist: u32,
         end: End<X>,
     },
-    /// Replays everything.
+    /// Replays all objects.
     Resync { pass: u32 },
 }
 
-/// What the end of a sweep says of its source.
+/// The effect of the end of a sweep on its source.
 #[derive(Clone)]
 pub(super) enum End<X> {
     /// The list of this version is complete.
     Complete(ResourceVersion<X>),
-    /// What a journal had at this version is complete.
+    /// The state that a journal had at this version is complete.
     Restored(ResourceVersion<X>),
-    /// Nothing: what was there is removed, and the source begins.
+    /// None: the objects are removed, and the source starts empty.
     Forgotten,
 }
 
@@ -56,14 +56,14 @@ impl<X> Walk<X> {
         matches!(self.kind, WalkKind::Resync { .. })
     }
 
-    /// Tells whether it is a sweep of this source.
+    /// Returns whether it is a sweep of this source.
     pub(super) const fn sweeps(&self, wanted: u16) -> bool {
         matches!(self.kind, WalkKind::Sweep { source, .. } if source == wanted)
     }
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Takes the next object of the walk that is under way.
+    /// Handles the next object of the current walk.
     pub(super) fn walk(&mut self) -> Turn {
         let sources = self.sources.as_slice();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
@@ -72,11 +72,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if !walk.begun {
             walk.begun = true;
             if walk.is_resync() {
-                // 0 is the mark of what no resync has come to.
+                // 0 marks objects that no resync has visited.
                 self.mark = self.mark.wrapping_add(1).max(1);
                 self.store.take_moved();
             }
-            // The first sweep of a source also notifies of objects that came after its list.
+            // The first sweep of a source also notifies of objects that were added after its list.
             let told = sources
                 .get(usize::from(walk.source))
                 .is_none_or(|source| source.told);
@@ -137,12 +137,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let Some(held) = &mut slot.object else {
             return Turn::Again;
         };
-        // A newer list may have begun since, and has named the object.
+        // A newer list may have begun since then and contained the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
             if held.told {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
-                // A list that was begun again named it first, and then did not.
+                // A list that was begun again contained the object at first, but not in the end.
                 let gone = self.store.remove(&mut self.table, id);
                 self.table.free_if_idle(id);
                 if let Some(gone) = gone {
@@ -188,7 +188,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.tell_synced(Turn::Again)
     }
 
-    /// Tells that the cache is synced, where that is so now and was not told.
+    /// Notifies of `Synced` once the cache is synced.
     fn tell_synced(&mut self, otherwise: Turn) -> Turn {
         let told = |source: &super::Source<S::Text>| source.told && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(told) {
@@ -198,19 +198,19 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         otherwise
     }
 
-    /// Whether handlers are notified of an object of this source at once: they have its first complete list. Before that,
-    /// the first sweep notifies of it.
+    /// Returns whether handlers are notified of an object of this source immediately. Before the first complete list,
+    /// its sweep notifies of the object instead.
     pub(super) fn shows(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| source.told)
     }
 
-    /// Whether a resync has not begun yet.
+    /// Returns whether a resync is pending that has not begun.
     pub(super) fn has_pending_resync(&self) -> bool {
         let mut walks = self.walks.as_slice().iter();
         walks.any(|walk| walk.is_resync() && !walk.begun)
     }
 
-    /// Makes another resync a part of the last one, which begins anew if it has begun. Returns its number.
+    /// Merges another resync into the latest one, which restarts if it has begun. Returns its number.
     pub(super) fn join_resync(&mut self) -> Option<u32> {
         let walk = self.walks.as_mut_slice().iter_mut().rev();
         walk.into_iter().find_map(|walk| match walk.kind {
@@ -222,9 +222,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Adds a sweep. One that is pending for the same source is obsolete: the newer list names what is there now.
+    /// Adds a sweep. It replaces a pending sweep of the same source, since the newer list shows the current objects.
     ///
-    /// In storage of a fixed size there may be no room for it beside pending resyncs; a list is worth more than a resync.
+    /// In fixed-size storage there may be no room next to pending resyncs. A sweep then replaces a resync.
     pub(super) fn begin_sweep(&mut self, sweep: Walk<S::Text>) {
         let walks = self.walks.as_mut_slice().iter_mut();
         let mut pending = walks.filter(|walk| !walk.begun && walk.sweeps(sweep.source));

@@ -1,16 +1,16 @@
-//! CRC-32 as in zip and Ethernet (ISO 3309): it finds what a torn write has left.
+//! CRC-32 as in zip and Ethernet (ISO 3309). It detects torn writes.
 
-/// The polynomial, its bits in reverse.
+/// The polynomial, with reversed bits.
 #[cfg(any(not(feature = "std"), test))]
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// Continues a CRC over more bytes: `crc(crc(seed, a), b)` is that of `a` and `b` together.
+/// Continues a CRC over more bytes: `crc(crc(seed, a), b)` is the CRC of `a` followed by `b`.
 #[cfg(not(feature = "std"))]
 pub(super) fn crc(seed: u32, bytes: &[u8]) -> u32 {
     !update(!seed, bytes)
 }
 
-/// With the instructions that the processor has for it: a file of a journal has some hundred megabytes.
+/// Uses the CRC instructions of the processor, since a journal file may have some hundred megabytes.
 #[cfg(feature = "std")]
 pub(super) fn crc(seed: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(seed);
@@ -28,7 +28,7 @@ const fn step(mut value: u32, bits: u32) -> u32 {
     value
 }
 
-/// Half a byte at a time: 64 bytes of table.
+/// Processes half a byte at a time, with a table of 64 bytes.
 #[cfg(any(not(feature = "alloc"), test))]
 fn update_small(mut state: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 16] = {
@@ -51,7 +51,7 @@ fn update_small(mut state: u32, bytes: &[u8]) -> u32 {
 #[cfg(not(feature = "alloc"))]
 use update_small as update;
 
-/// Eight bytes at a time: 8 KiB of tables.
+/// Processes eight bytes at a time, with tables of 8 KiB.
 #[cfg(all(feature = "alloc", any(not(feature = "std"), test)))]
 fn update(mut state: u32, bytes: &[u8]) -> u32 {
     static TABLES: [[u32; 256]; 8] = {

@@ -13,29 +13,30 @@ use super::index::Keys;
 use super::log::Log;
 use super::medium::{Area, Medium};
 
-/// How much is gathered before it is written.
+/// The number of bytes that are buffered before a write.
 const GATHERED: usize = 64 << 10;
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const AHEAD: usize = 256 << 10;
-/// How much is read at a time where what follows is not wanted: the begin of the next record is in it if that is near.
+/// The number of bytes that are read at a time if only the header of a record is needed. It often includes the next
+/// header.
 const PEEK: usize = 2 << 10;
-/// How long that may take in the mean: much more than from the system's cache, and less than from a disk, of which
-/// all is read sooner in its order.
+/// The average time that such a read may take. It is far above the time for a read from the system's cache, and below
+/// the time for a read from a disk. On a disk, sequential reading is faster.
 const PEEK_TIME: Duration = Duration::from_micros(20);
 
-/// A journal in two files, `PATH.0` and `PATH.1`, of which one has the state and the other is empty but for a moment.
+/// A journal in two files, `PATH.0` and `PATH.1`. One has the state, and the other is empty except during a compaction.
 ///
-/// A record is in the file when a version is added behind it, and outlives a loss of power after
-/// [`sync`](super::Journal::sync). It remembers the keys of its objects: some 100 bytes each.
+/// A record is in the file once a version is added after it, and survives a power loss after
+/// [`sync`](super::Journal::sync). The journal stores the keys of its objects in memory: about 100 bytes each.
 ///
-/// The files hold the JSON of the objects, Secrets included, and are not encrypted. Nobody but their owner can read them.
+/// The files contain the JSON of the objects, including Secrets, and are not encrypted. Only their owner can read them.
 ///
 /// ```
 /// use informer_core::journal::FileJournal;
 ///
 /// # let path = std::env::temp_dir().join(format!("informer-files-{}", std::process::id()));
 /// let journal = FileJournal::open(&path)?;
-/// assert!(FileJournal::open(&path).is_err(), "one at a time");
+/// assert!(FileJournal::open(&path).is_err(), "only one at a time");
 /// # drop(journal);
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,10 +44,10 @@ const PEEK_TIME: Duration = Duration::from_micros(20);
 pub type FileJournal = Log<FileMedium, Keys, Vec<u8>>;
 
 impl FileJournal {
-    /// Opens the files, and makes those that are not there. While it is open nobody else can open them.
+    /// Opens the files, and creates missing ones. They are locked while the journal is open.
     ///
     /// # Errors
-    /// Fails where they cannot be opened, or where somebody else has.
+    /// Fails if the files cannot be opened, or if another process or journal has locked them.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         Ok(Self::new(FileMedium::open(path)?, Vec::new()))
     }
@@ -66,10 +67,10 @@ impl FileJournal {
 #[derive(Debug)]
 pub struct FileMedium {
     files: [Named; 2],
-    /// What is to be written at the end of an area.
+    /// The bytes to write at the end of an area.
     gathered: Gathered,
     ahead: Ahead,
-    /// For how long it could go on to peek.
+    /// The remaining time for short reads.
     patience: Duration,
     exposed: Option<FileError>,
 }
@@ -80,7 +81,7 @@ struct Named {
     path: PathBuf,
 }
 
-/// Nobody but the owner reads or writes: the objects may be Secrets.
+/// Only the owner can read or write, since the objects may be Secrets.
 #[cfg(unix)]
 const MODE: u32 = 0o600;
 
@@ -91,17 +92,17 @@ struct Gathered {
     bytes: Vec<u8>,
 }
 
-/// What was read of an area, and may be asked for next.
+/// Bytes of an area that were read ahead.
 #[derive(Debug)]
 struct Ahead {
     area: Area,
     at: u64,
     bytes: Vec<u8>,
-    /// How many of them were read.
+    /// The number of bytes that were read.
     len: usize,
 }
 
-/// Why a file of a journal cannot be used.
+/// The reason why a file of a journal cannot be used.
 ///
 /// ```
 /// let error = informer_core::journal::FileMedium::open("/nowhere/at/all").unwrap_err();
@@ -142,7 +143,7 @@ impl Named {
             Ok(()) => Ok(file),
             Err(TryLockError::Error(error)) => Err(error),
             Err(TryLockError::WouldBlock) => Err(io::Error::other(
-                "another informer has it open: give each a journal of its own",
+                "it is locked by another informer: use a separate journal for each",
             )),
         });
         match opened {
@@ -155,13 +156,13 @@ impl Named {
         }
     }
 
-    /// Takes the rights of others to a file that was made with a wider mode.
+    /// Restricts the mode of a file that was created with a wider one.
     #[cfg(unix)]
     fn make_private(&self) -> Result<(), FileError> {
         use std::os::unix::fs::PermissionsExt as _;
         let found = self.file.metadata().map_err(self.failed("read"))?;
         let mut permissions = found.permissions();
-        // A device has no objects, and others may need it.
+        // A device contains no objects by itself, and other users may need it.
         if !found.is_file() || permissions.mode() & 0o777 & !MODE == 0 {
             return Ok(());
         }
@@ -170,7 +171,7 @@ impl Named {
         done.map_err(self.failed("made private to its owner"))
     }
 
-    /// There are no modes.
+    /// Does nothing, since there are no modes.
     #[cfg(not(unix))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on unix")]
     const fn make_private(&self) -> Result<(), FileError> {
@@ -184,18 +185,19 @@ impl Named {
 }
 
 impl FileMedium {
-    /// Opens `PATH.0` and `PATH.1`, and makes those that are not there. While they are open nobody else can open them.
+    /// Opens `PATH.0` and `PATH.1`, and creates missing files. They are locked while the medium is open.
     ///
-    /// On Unix the files are made with mode 0600, and files with a wider mode get it; see [`exposed`](Self::exposed).
+    /// On Unix the files are created with mode 0600, and files with a wider mode are restricted to it; see
+    /// [`exposed`](Self::exposed).
     ///
     /// # Errors
-    /// Fails where they cannot be opened, or where somebody else has.
+    /// Fails if the files cannot be opened, or if another process or medium has locked them.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let files = [Named::open(path, 0)?, Named::open(path, 1)?];
-        // A file system without modes, such as FAT, is no reason to do without a journal.
+        // A journal is useful on a file system without modes, such as FAT.
         let exposed = files.iter().find_map(|file| file.make_private().err());
-        // That the files are there has to outlive a loss of power as well. Not every system can sync a folder.
+        // The existence of the files must survive a power loss as well. Not every system can sync a folder.
         #[cfg(unix)]
         {
             let folder = path
@@ -227,7 +229,7 @@ impl FileMedium {
         })
     }
 
-    /// Returns why other users of the machine can read the files, if they can: the mode could not be changed.
+    /// Returns the reason if other users of the machine can read the files, because their mode could not be changed.
     #[must_use]
     pub const fn exposed(&self) -> Option<&FileError> {
         self.exposed.as_ref()
@@ -241,7 +243,7 @@ impl FileMedium {
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes the buffered bytes.
     fn flush(&mut self) -> Result<(), FileError> {
         if self.gathered.bytes.is_empty() {
             return Ok(());
@@ -255,7 +257,7 @@ impl FileMedium {
         Ok(())
     }
 
-    /// Makes sure that bytes were read, and with them as many as should be read at a time.
+    /// Ensures that bytes are in memory, and reads ahead.
     fn read_ahead(
         &mut self,
         area: Area,
@@ -308,7 +310,7 @@ impl Ahead {
     }
 }
 
-/// Reads as much as there is.
+/// Reads up to the end of the file.
 fn read_at(file: &File, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while let Some(left) = into.get_mut(done..).filter(|left| !left.is_empty()) {
@@ -421,7 +423,7 @@ mod tests {
     use super::*;
     use crate::resource::Resource;
 
-    /// In large steps and in small ones, from a slow disk and from memory.
+    /// With large and small steps, from a slow disk and from memory.
     #[test]
     fn however_it_is_read_it_is_the_same() {
         let folder =
@@ -468,7 +470,7 @@ mod tests {
             std::env::temp_dir().join(std::format!("informer-mode-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("secrets");
-        // One that an earlier version made.
+        // A file that an earlier version created.
         std::fs::write(folder.join("secrets.1"), "").unwrap();
         let wide = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(folder.join("secrets.1"), wide).unwrap();

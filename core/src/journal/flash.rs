@@ -1,4 +1,4 @@
-//! A log in a NOR flash.
+//! A log in NOR flash.
 
 use core::fmt;
 
@@ -8,21 +8,21 @@ use super::index::Scanned;
 use super::log::Log;
 use super::medium::{Area, Medium};
 
-/// How many bytes are read at a time where reads have to be aligned, and compared after they were written.
+/// The number of bytes that are read at a time for aligned reads, and compared after a write.
 const PIECE: usize = 64;
 
-/// A journal in a NOR flash: a microcontroller's own, or a chip beside it.
+/// A journal in NOR flash: the internal one of a microcontroller, or an external chip.
 ///
-/// It takes a range of the flash, which it cuts into two halves. Objects are appended to one half; when that is full what
-/// counts is written to the other one, which is erased first. So an erase comes after as many bytes as a half has, the
-/// halves wear alike, and there is no other wear levelling: a bookmark takes some 30 bytes and comes every minute, which
-/// for a half of 64 KiB is two erases in three days, beside those for the changes themselves.
+/// It divides a range of the flash into two halves. Objects are appended to one half. When that is full, the other half
+/// is erased and the current records are written to it. There is one erase for each half of written bytes, and both
+/// halves wear evenly; there is no other wear levelling. A bookmark takes about 30 bytes and arrives every minute. For
+/// a half of 64 KiB this means two erases in three days, in addition to those for changes.
 ///
-/// The calls block while the flash is busy: erasing 4 KiB takes some 50 ms, and on many chips nothing else runs.
+/// The calls block while the flash is busy. Erasing 4 KiB takes about 50 ms, during which many chips run nothing else.
 pub type FlashJournal<F, B> = Log<FlashMedium<F>, Scanned, B>;
 
 impl<F: NorFlash, B: super::Room> FlashJournal<F, B> {
-    /// Makes a journal in `len` bytes of a flash from `start` on, with room for one object as it is kept.
+    /// Creates a journal in `len` bytes of a flash from `start` on, with a buffer for one object in its stored form.
     ///
     /// ```
     /// use embedded_storage::nor_flash::NorFlash;
@@ -50,32 +50,32 @@ impl<F: NorFlash, B: super::Room> FlashJournal<F, B> {
     /// # }
     /// ```
     ///
-    /// It is `None` where the range is not in the flash, where it does not begin and end at pages or has not an even number
-    /// of them, or where the flash reads in more than 64 bytes or writes in more than 256 at a time.
+    /// Returns `None` if the range is not within the flash, or does not consist of an even number of whole pages. It
+    /// also returns `None` if the flash reads in units of more than 64 bytes or writes in units of more than 256.
     #[must_use]
     pub fn in_flash(flash: F, start: u32, len: u32, room: B) -> Option<Self> {
         Some(Self::new(FlashMedium::new(flash, start, len)?, room))
     }
 }
 
-/// Two halves of a range of a NOR flash, for a [`Log`].
+/// Two halves of a range of NOR flash, for a [`Log`].
 #[derive(Debug)]
 pub struct FlashMedium<F> {
     flash: F,
     start: u32,
-    /// The size of a half.
+    /// The size of a half in bytes.
     half: u32,
 }
 
-/// Why a flash cannot be used.
+/// The reason why a flash cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlashError {
     /// The driver failed.
     Driver(NorFlashErrorKind),
-    /// What is read is not what was written: a cell is worn out, or had not been erased.
+    /// The flash returned other data than was written: a cell is worn out, or was not erased.
     NotThere {
-        /// The place in the flash.
+        /// The address in the flash.
         at: u32,
     },
 }
@@ -85,7 +85,7 @@ impl fmt::Display for FlashError {
         match self {
             Self::Driver(kind) => write!(f, "the flash failed: {kind}"),
             Self::NotThere { at } => {
-                write!(f, "the flash did not take what was written at {at:#x}")
+                write!(f, "the flash did not store what was written at {at:#x}")
             }
         }
     }
@@ -96,7 +96,7 @@ impl core::error::Error for FlashError {}
 crate::readable_errors!(FlashError);
 
 impl<F: NorFlash> FlashMedium<F> {
-    /// Takes `len` bytes of a flash from `start` on: see [`FlashJournal::in_flash`] for which will do.
+    /// Uses `len` bytes of a flash from `start` on. Returns `None` under the conditions of [`FlashJournal::in_flash`].
     #[must_use]
     pub fn new(flash: F, start: u32, len: u32) -> Option<Self> {
         let page = u32::try_from(F::ERASE_SIZE).ok()?;
@@ -117,12 +117,12 @@ impl<F: NorFlash> FlashMedium<F> {
         &mut self.flash
     }
 
-    /// Gives the flash back.
+    /// Consumes the medium and returns the flash.
     pub fn into_flash(self) -> F {
         self.flash
     }
 
-    /// The place in the flash. What is asked for is within an area.
+    /// Returns the address in the flash. `at` is within the area.
     fn place(&self, area: Area, at: u64) -> u32 {
         let begin = match area {
             Area::First => self.start,
@@ -224,7 +224,7 @@ impl<F: NorFlash> Medium for FlashMedium<F> {
     }
 
     fn sync(&mut self, _area: Area) -> Result<(), FlashError> {
-        // Each call has ended when the flash had.
+        // Each call returns only when the flash has finished.
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Whose cache it is.
+//! The identity of a journal.
 
 use core::fmt::{self, Write};
 
 use crate::report::Mismatch;
 use crate::resource::{Fnv, Resource};
 
-/// Whose cache a journal keeps, as hashes: one of another cluster, resource, selector or decoder is refused.
+/// The owner of a journal, as hashes. A journal of another cluster, resource, selector or decoder is rejected.
 ///
 /// ```
 /// use informer_core::{Decode, Raw, Resource, journal::{Identity, Mismatch}};
@@ -25,8 +25,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Names the cache of a resource in a cluster, by what the user calls the cluster (the uid of its namespace
-    /// `kube-system` is best, since it changes where a cluster is made anew under the same name), and by the decoder's
+    /// Creates the identity of the cache of a resource in a cluster.
+    ///
+    /// `cluster` is the user's name of the cluster. The uid of its namespace `kube-system` is best, since it changes if
+    /// a cluster is recreated under the same name. `decoder` is the decoder's
     /// [`fingerprint`](crate::Decode::fingerprint).
     #[must_use]
     pub fn new(cluster: &str, resource: &Resource<'_>, decoder: u64) -> Self {
@@ -35,7 +37,7 @@ impl Identity {
             resource: hash(format_args!("{}", resource.path())),
             selectors: {
                 let mut hash = Fnv::new();
-                // Writing into it does not fail.
+                // Writing to a hash cannot fail.
                 let _ = resource.query(&mut hash);
                 hash.value()
             },
@@ -43,7 +45,7 @@ impl Identity {
         }
     }
 
-    /// Says in what another one differs from it.
+    /// Returns the first difference to another identity.
     #[must_use]
     pub const fn mismatch(&self, other: &Self) -> Option<Mismatch> {
         if self.cluster != other.cluster {
@@ -59,8 +61,8 @@ impl Identity {
         }
     }
 
-    /// Names the resource and its selectors, whatever the cluster and the decoder: for files of one informer that has several
-    /// sources.
+    /// Returns a name for the resource and its selectors, independent of cluster and decoder. Use it for file names if
+    /// one informer has several sources.
     #[must_use]
     pub fn source(&self) -> impl fmt::Display + use<> {
         Source(self.resource ^ self.selectors.rotate_left(32))
@@ -90,7 +92,7 @@ impl fmt::Display for Source {
 
 fn hash(text: fmt::Arguments<'_>) -> u64 {
     let mut hash = Fnv::new();
-    // Writing into it does not fail.
+    // Writing to a hash cannot fail.
     let _ = hash.write_fmt(text);
     hash.value()
 }

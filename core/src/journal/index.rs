@@ -1,4 +1,4 @@
-//! Which records of a log still count.
+//! The index of a log: which of its records are current.
 
 #[cfg(feature = "alloc")]
 use alloc::{
@@ -6,30 +6,31 @@ use alloc::{
     collections::{BTreeMap, btree_map::Entry},
 };
 
-/// Remembers where the newest record of each key is, so that a log need not be read for it.
+/// Stores the place of the newest record of each key, so that the log need not be read to find it.
 pub trait Index: Default {
-    /// Whether it remembers anything; where not, the log is read.
+    /// Whether the index stores anything. If not, the log is read instead.
     const KEEPS: bool;
 
-    /// An object was put by the record at this place, which takes so many bytes.
+    /// Records that an object was put by the record at `at`, which takes `size` bytes.
     fn put(&mut self, key: &str, at: u64, size: u64);
-    /// An object was marked as stale by the record at this place.
+    /// Records that an object was marked as stale by the record at `at`.
     fn stale(&mut self, key: &str, at: u64, size: u64);
-    /// An object is gone.
+    /// Records that an object was deleted.
     fn delete(&mut self, key: &str);
-    /// The record at a place is now at another one.
+    /// Records that a record moved to another place.
     fn moved(&mut self, key: &str, from: u64, to: u64);
-    /// Tells whether the record at this place is the newest one of its kind, and not superseded.
+    /// Returns whether the record at this place is the newest of its kind, and not superseded.
     fn is_live(&self, key: &str, at: u64) -> bool;
-    /// Forgets everything.
+    /// Removes all entries.
     fn clear(&mut self);
-    /// Returns how many bytes the records take that count.
+    /// Returns the total size of the current records in bytes.
     fn live(&self) -> u64;
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     fn objects(&self) -> usize;
 }
 
-/// Remembers nothing: for a device without an allocator. Compaction then reads the log once for each of its records.
+/// An index that stores nothing, for a device without an allocator. Compaction then reads the log once for each of its
+/// records.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Scanned;
 
@@ -52,7 +53,7 @@ impl Index for Scanned {
     }
 }
 
-/// Remembers the keys, and where their records are: some 100 bytes for each object.
+/// An index that stores keys and the places of their records: about 100 bytes for each object.
 #[cfg(feature = "alloc")]
 #[derive(Default, Debug)]
 pub struct Keys {
@@ -64,7 +65,7 @@ pub struct Keys {
 #[derive(Clone, Copy, Default, Debug)]
 struct Place {
     put: u64,
-    /// Where there is none it is 0, at which no record of an object can be.
+    /// The place of the mark, or 0, where no record of an object can be.
     stale: u64,
     size: u64,
 }

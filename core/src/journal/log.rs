@@ -1,4 +1,4 @@
-//! A journal over a medium: records behind each other, in one of two areas.
+//! A journal over a medium: a sequence of records in one of two areas.
 
 mod load;
 
@@ -11,46 +11,45 @@ use super::medium::{Area, Medium, Room};
 use super::{Journal, Loaded, Lost, Record};
 use crate::object::{KeyBuf, MAX_KEY};
 
-/// So many bytes may be superseded in any case before a log is compacted that grows.
+/// The number of superseded bytes that never triggers a compaction.
 const SLACK: u64 = 64 << 10;
 
-/// A journal over a [`Medium`], with room for one object.
+/// A journal over a [`Medium`], with a buffer for one object.
 ///
-/// One area is written to. Compaction writes what counts into the other one, behind a higher sequence number, and the
-/// version behind that; until then the first area is the one that is valid, so that at every moment one is whole. A log
-/// that remembers its [`Keys`](super::Keys) is compacted when it has more than twice what counts (and 64 KiB); one that
-/// does not, when its area is full.
+/// One area is written to. Compaction writes the current records to the other area, after a higher sequence number, and
+/// then the version. Until then the first area stays valid, so that one area is complete at any moment. A log with
+/// [`Keys`](super::Keys) is compacted when it exceeds twice its current records and 64 KiB; a log with [`Scanned`] when
+/// its area is full.
 ///
-/// An object that is longer than the room, or that does not fit the area with all others, cannot be kept: the journal is
-/// then as one that could not be written.
+/// The journal fails if an object is longer than the buffer, or if all objects together do not fit in an area.
 #[derive(Debug)]
 pub struct Log<M, I, B> {
     medium: M,
     index: I,
     room: B,
     identity: Identity,
-    /// The highest that is in use.
+    /// The highest sequence number in use.
     sequence: u64,
-    /// The area whose state counts.
+    /// The area with the valid state.
     valid: Option<Area>,
     tail: Option<Tail>,
     broken: bool,
 }
 
-/// Where an area is written to.
+/// The end of an area that is written to.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
-    /// Behind the first record.
+    /// After the first record.
     start: Cursor,
-    /// Behind the last version; where there is none yet, nothing.
+    /// After the last version, if there is one.
     committed: Option<Cursor>,
     end: Cursor,
-    /// What is behind the end cannot be written to.
+    /// The area cannot be written after `end`.
     blocked: bool,
 }
 
 impl Tail {
-    /// An area that was read up to its last version.
+    /// Returns the end of an area that was read up to its last version.
     const fn loaded(start: Cursor, end: Cursor) -> Self {
         Self {
             start,
@@ -61,25 +60,25 @@ impl Tail {
     }
 }
 
-/// Why a log cannot be read or written.
+/// The reason why a log cannot be read or written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogError<E> {
     /// The medium failed.
     Medium(E),
-    /// There is no room for the objects.
+    /// The objects do not fit.
     Full {
-        /// How many bytes an area has.
+        /// The capacity of an area in bytes.
         capacity: u64,
     },
-    /// An object is longer than the room for one, or a key longer than the API server makes them.
+    /// An object is longer than the buffer, or a key is longer than the API server allows.
     TooLong {
-        /// How many bytes it has.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// An area is not as it was when it was loaded.
+    /// An area changed after it was loaded.
     Damaged,
-    /// It could not be written before.
+    /// An earlier write failed.
     Broken,
 }
 
@@ -89,23 +88,23 @@ impl<E: fmt::Display> fmt::Display for LogError<E> {
             Self::Medium(error) => error.fmt(f),
             Self::Full { capacity } => write!(
                 f,
-                "the objects do not fit {capacity} bytes: give the journal a larger area, or keep less of each object"
+                "the objects do not fit in {capacity} bytes: use a larger area, or store less of each object"
             ),
             Self::TooLong { bytes } => write!(
                 f,
-                "an object of {bytes} bytes is longer than the journal's room for one: raise it, or keep less of each object"
+                "an object of {bytes} bytes exceeds the journal's buffer: use a larger buffer, or store less of each object"
             ),
             Self::Damaged => {
-                f.write_str("what was read is not what was written: replace the medium")
+                f.write_str("the medium returned other data than was written: replace it")
             }
             Self::Broken => {
-                f.write_str("it could not be written before; the next list begins it anew")
+                f.write_str("an earlier write failed; the next list restarts the journal")
             }
         }
     }
 }
 
-/// Writes what `Display` writes, as `readable_errors!` has it for types without parameters.
+/// Like `Display`, as `readable_errors!` does for types without parameters.
 impl<E: fmt::Display> fmt::Debug for LogError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -121,7 +120,7 @@ impl<E> From<E> for LogError<E> {
 }
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
-    /// Makes a log over a medium; nothing is read before [`Journal::load`].
+    /// Creates a log over a medium. Nothing is read before [`Journal::load`].
     pub fn new(medium: M, room: B) -> Self {
         Self {
             medium,
@@ -141,7 +140,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         &self.medium
     }
 
-    /// Gives the medium back.
+    /// Consumes the log and returns the medium.
     pub fn into_medium(self) -> M {
         self.medium
     }
@@ -159,11 +158,11 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         }
     }
 
-    /// Begins an area with nothing in it but its first record. The other one stays valid.
+    /// Begins an area with only its first record. The other area stays valid.
     fn begin(&mut self) -> Result<Tail, M::Error> {
         let area = self.valid.map_or(Area::First, Area::other);
         if let Some(valid) = self.valid {
-            // It may be all that there is.
+            // The valid area may contain the only state.
             self.medium.sync(valid)?;
         }
         self.medium.clear(area)?;
@@ -219,12 +218,12 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(())
     }
 
-    /// What was written counts from now on.
+    /// Makes the written records take effect.
     fn commit(&mut self, tail: &mut Tail) -> Result<(), LogError<M::Error>> {
         self.medium.commit()?;
         let area = tail.end.area;
         tail.committed = Some(tail.end);
-        // Also where the other area could not be read: its sequence number may be the higher one.
+        // This also applies if the other area was unreadable, since its sequence number may be higher.
         if self.valid.replace(area) != Some(area) {
             self.free(area)?;
         }
@@ -234,7 +233,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(())
     }
 
-    /// The other area is not needed any more, once this one would outlive a loss of power.
+    /// Releases the other area, once this one would survive a power loss.
     fn free(&mut self, area: Area) -> Result<(), M::Error> {
         if I::KEEPS {
             self.medium.sync(area)?;
@@ -243,14 +242,14 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(())
     }
 
-    /// Writes what counts into the other area, and then what came after the last version.
+    /// Writes the current records to the other area, and then the records after the last version.
     fn compacted(&mut self, from: &Tail) -> Result<Tail, LogError<M::Error>> {
         let capacity = self.medium.capacity();
         let Some(committed) = from.committed else {
-            // All of it is one step, which does not fit.
+            // The area consists of a single step that does not fit.
             return Err(LogError::Full { capacity });
         };
-        // What came after the last version is in the index, and does not count yet.
+        // The records after the last version are in the index, but are not in effect yet.
         let is_indexed = I::KEEPS && from.end.at == committed.at;
         let mut to = self.begin()?;
         let mut cursor = from.start;
@@ -295,7 +294,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(to)
     }
 
-    /// Tells whether no later record is about the same object: a mark is superseded by another one, an object is not.
+    /// Returns whether no later record supersedes this one. A mark is superseded by another mark, but an object is not.
     fn is_newest(&mut self, found: &Found, cursor: &Cursor, end: u64) -> Result<bool, M::Error> {
         let mut at = cursor.at;
         while let Some((kind, key, size)) =
@@ -314,7 +313,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(true)
     }
 
-    /// Writes a record again that was just read.
+    /// Writes a record that was just read to the other area.
     fn copy(
         &mut self,
         found: &Found,
@@ -330,7 +329,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(())
     }
 
-    /// Runs something after whose failure nothing can be written any more.
+    /// Runs a write. If it fails, nothing can be written until a restart.
     fn guarded(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<(), LogError<M::Error>>,
@@ -356,7 +355,7 @@ impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
         self.identity = *identity;
         (self.tail, self.valid, self.sequence, self.broken) = (None, None, 0, false);
         let loaded = self.try_load(identity, take, lost);
-        // Where nothing can be read, nothing should be written over it.
+        // If nothing can be read, nothing should be overwritten.
         self.broken = loaded.is_err();
         loaded
     }
@@ -373,8 +372,8 @@ impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
     }
 
     fn compact(&mut self) -> Result<(), Self::Error> {
-        // A log that remembers its keys remembers those that no version covers yet: it would be read once for each of its
-        // records, which are many.
+        // The index of a log with keys includes records that no version covers yet. Compaction would scan the log for
+        // each of its many records instead.
         let is_due = |tail: &Tail| {
             tail.committed
                 .is_some_and(|at| !I::KEEPS || at.at == tail.end.at)

@@ -1,10 +1,10 @@
-//! The persisted cache: what a cache shows, kept where it outlives the process.
+//! The journal: a cache that outlives the process.
 //!
-//! A [`Journal`] is a log of records: an object, a deletion, and, after them, the version that was reached with them. What
-//! follows the last version is not taken when it is loaded, so a cache that is restored shows a state that the server
-//! really had, whenever the power went. A [`Log`] is one over a [`Medium`]: `FileMedium` with the feature `std`,
-//! `FlashMedium` with the feature `embedded-storage`, or one of your own. A [`Recorder`] writes what a reflector brings
-//! and restores it; `docs/JOURNAL.md` has the format and what it promises.
+//! A [`Journal`] is a log of records: objects, deletions, and the versions that were reached with them. Records after
+//! the last version are not loaded. A restored cache therefore shows a state that the server really had, no matter when
+//! the power failed. A [`Log`] is a journal over a [`Medium`]: `FileMedium` with the feature `std`, `FlashMedium` with
+//! the feature `embedded-storage`, or a custom one. A [`Recorder`] writes the changes of a reflector and restores them.
+//! `docs/JOURNAL.md` describes the format and its guarantees.
 
 mod crc;
 #[cfg(feature = "std")]
@@ -40,7 +40,7 @@ pub use crate::report::{Loss, Lost, Mismatch};
 
 use core::fmt;
 
-/// A persisted cache: a log of what was learnt of the objects of one source, and of the versions reached with it.
+/// A persisted cache: a log of the objects of one source, and of the versions that were reached with them.
 ///
 /// ```
 /// use informer_core::{Resource, journal::{FileJournal, Identity, Journal, Loaded, Reached, Record}};
@@ -52,7 +52,7 @@ use core::fmt;
 /// assert!(matches!(journal.load(&identity, &mut |_| (), &mut |_| ())?, Loaded::Empty));
 /// journal.append(Record::Put { key: "prod/web", object: br#"{"metadata":{"name":"web"}}"# })?;
 /// journal.append(Record::Version(Reached::new("7")))?;
-/// journal.append(Record::Delete { key: "prod/web" })?; // Nobody has said yet which version that is.
+/// journal.append(Record::Delete { key: "prod/web" })?; // No version includes this record yet.
 /// journal.sync()?;
 /// drop(journal);
 ///
@@ -73,18 +73,18 @@ use core::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Journal {
-    /// Why it cannot be read or written.
+    /// The reason why the journal cannot be read or written.
     type Error: fmt::Display + fmt::Debug;
 
-    /// Reads what is there for this identity, and hands it over in order, a [`Record::Version`] last: an object may be put
-    /// again or deleted after it was put. What is written from now on is of this identity.
+    /// Reads the records of this identity and passes them to `take` in order, with a [`Record::Version`] at the end. An
+    /// object may be put again or deleted after it was put. Later writes belong to this identity.
     ///
-    /// Each part of the journal that is not handed over goes to `lost`, with the reason, so that no start drops anything
-    /// silently. What is handed over is a state of the server nevertheless: a journal never hands over records that are
-    /// damaged, or that follow damage.
+    /// Each part of the journal that is not passed on is passed to `lost` with the reason, so that nothing is dropped
+    /// silently. The records passed on are always a state of the server: a journal never passes on records that are
+    /// damaged or follow damage.
     ///
     /// # Errors
-    /// Fails where it cannot be read.
+    /// Fails if the journal cannot be read.
     fn load(
         &mut self,
         identity: &Identity,
@@ -92,47 +92,47 @@ pub trait Journal {
         lost: &mut dyn FnMut(Lost),
     ) -> Result<Loaded, Self::Error>;
 
-    /// Adds a record. What was added since the last [`Record::Version`] counts only with the next one.
+    /// Adds a record. Records after the last [`Record::Version`] take effect only with the next version.
     ///
     /// # Errors
-    /// Fails where it cannot be written, and from then on every time until [`Journal::restart`]. What is there stays as it
-    /// was at the last version.
+    /// Fails if the record cannot be written; then every call fails until [`Journal::restart`]. The journal keeps its
+    /// state of the last version.
     fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error>;
 
-    /// Waits until what was added would outlive a loss of power.
+    /// Waits until all added records would survive a power loss.
     ///
     /// # Errors
-    /// Fails where that cannot be had.
+    /// Fails if this cannot be ensured.
     fn sync(&mut self) -> Result<(), Self::Error>;
 
-    /// Writes it anew without what is superseded. A journal does it by itself where it has to.
+    /// Rewrites the journal without superseded records. A journal does so by itself when necessary.
     ///
     /// # Errors
-    /// Fails where it cannot be written; what is there stays as it was at the last version.
+    /// Fails if it cannot be written; the journal keeps its state of the last version.
     fn compact(&mut self) -> Result<(), Self::Error>;
 
-    /// Tells whether it failed since [`Journal::restart`] without an error from [`Journal::append`]: a journal that writes on
-    /// another thread. The next list then begins it anew.
+    /// Returns whether the journal has failed since [`Journal::restart`] without an error from [`Journal::append`],
+    /// such as one that writes on another thread. The next list then restarts it.
     fn has_failed(&self) -> bool {
         false
     }
 
-    /// Begins anew, with nothing: what is there stays until the next version is added. It mends a journal that could not be
-    /// written.
+    /// Restarts the journal with no records, which repairs a journal that could not be written. The old state stays
+    /// until the next version is added.
     ///
     /// # Errors
-    /// Fails where it cannot be written.
+    /// Fails if it cannot be written.
     fn restart(&mut self) -> Result<(), Self::Error>;
 }
 
-/// What a journal had to give.
+/// The result of loading a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Loaded {
-    /// Nothing.
+    /// The journal has no state.
     Empty,
-    /// A state of another identity, which was not handed over. It stays until a version is added.
+    /// The state has another identity and was not passed on. It stays until a version is added.
     Refused(Mismatch),
-    /// A state, which was handed over.
+    /// The state was passed on.
     Restored,
 }

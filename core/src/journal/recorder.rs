@@ -1,4 +1,4 @@
-//! From steps to records, and back.
+//! The recorder: from steps to records, and back.
 
 use core::cell::RefCell;
 use core::time::Duration;
@@ -12,43 +12,42 @@ use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
 use crate::time::Instant;
 
-/// How long it takes at most until a list is asked for again, for a journal that fails each time. A flash is erased for
-/// each of them.
+/// The longest delay between lists for a journal that keeps failing. Each attempt may erase a flash.
 const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Derives the records of a [`Journal`] from the steps that one source brings into a cache.
+/// Derives the records of a [`Journal`] from the steps that one source applies to a cache.
 ///
-/// It is asked to [`restore`](Self::restore) first, and then hears each step: see [`Cache::apply`]. Objects are written
-/// first and the version after them; while a list is under way no version is written, so that what is restored is never
-/// a part of a list. An object that a list names as it is in the cache is not written again.
+/// Call [`restore`](Self::restore) first, then pass the recorder to [`Cache::apply`] with each step. Objects are
+/// written before the version that includes them. No version is written during a list, so that a partial list is never
+/// restored. A listed object that equals the cached one is not written again.
 ///
-/// A journal that cannot be written is reported once, and begun anew with the next list; until then it keeps its last
-/// state. [`wants_list`](Recording::wants_list) asks for that list, and its end is reported as well. The delays before it
-/// grow from a second to an hour, so a medium that fails forever costs one list an hour.
+/// A journal that cannot be written is reported once, and restarted with the next list; until then it keeps its last
+/// state. [`wants_list`](Recording::wants_list) requests that list, and the recovery is reported as well. The delays
+/// before it grow from a second to an hour, so a medium that fails permanently costs one list per hour.
 #[derive(Debug)]
 pub struct Recorder<J: Journal> {
     journal: J,
-    /// The time, in milliseconds since 1970, where there is a clock.
+    /// The time in milliseconds since 1970, if there is a clock.
     time: Option<u64>,
-    /// A list is under way.
+    /// A list is in progress.
     in_list: bool,
-    /// The journal was begun anew, and has nothing yet of what is in the cache.
+    /// The journal was restarted, and does not contain the objects of the cache yet.
     is_anew: bool,
-    /// Nothing is written before the next list, which begins the journal anew.
+    /// Nothing is written until the next list, which restarts the journal.
     broken: bool,
     /// Something was written since the last version.
     unsaved: bool,
-    /// It was reported that the journal failed, and not yet that it is whole again.
+    /// The failure of the journal was reported, and its recovery was not.
     failed: bool,
-    /// A failure that is to be reported.
+    /// A failure to report.
     error: Option<J::Error>,
-    /// The recovery is to be reported.
+    /// The recovery must be reported.
     recovered: bool,
     retry: Retry,
 }
 
 impl<X: Text> Restored<X> {
-    /// Makes what was restored of a version that a journal has reached.
+    /// Creates the restored state from a version of a journal.
     #[must_use]
     pub fn of(reached: &Reached<'_>) -> Self {
         Self {
@@ -60,7 +59,7 @@ impl<X: Text> Restored<X> {
 }
 
 impl<J: Journal> Recorder<J> {
-    /// Makes one of a journal.
+    /// Creates a recorder for a journal.
     pub const fn new(journal: J) -> Self {
         Self {
             journal,
@@ -81,22 +80,22 @@ impl<J: Journal> Recorder<J> {
         &mut self.journal
     }
 
-    /// Gives the journal back.
+    /// Consumes the recorder and returns the journal.
     pub fn into_journal(self) -> J {
         self.journal
     }
 
-    /// Sets the time of the versions that are written from now on, in milliseconds since 1970.
+    /// Sets the time of the versions that are written next, in milliseconds since 1970.
     pub const fn set_time(&mut self, time: Option<u64>) {
         self.time = time;
     }
 
-    /// Fills a source of a cache, which has brought nothing yet, with what is in the journal: what is popped then are
-    /// initial objects. The cache is not synced by it, see [`Cache::is_restored`]. `notify` is called with the notifications
-    /// of other sources; if there is only one source, there are none.
+    /// Fills an empty source of a cache from the journal. The restored objects are popped as part of the initial list,
+    /// but the cache is not synced by them: see [`Cache::is_restored`]. `notify` receives the notifications of other
+    /// sources; with a single source there are none.
     ///
-    /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be read is not used:
-    /// both are reported, and so is each part of a journal that is dropped.
+    /// A journal of another cluster, resource, selector or decoder is rejected, and an unreadable journal is not used.
+    /// Both are reported, and so is each part of a journal that is dropped.
     pub fn restore<D: Decode, S: Storage>(
         &mut self,
         identity: &Identity,
@@ -145,7 +144,7 @@ impl<J: Journal> Recorder<J> {
                 unusable.records += 1;
                 unusable.bytes += bytes.len() as u64;
             }
-            // The objects are initial ones, so only other sources have notifications.
+            // The restored objects have no notifications yet, so these are of other sources.
             while let Some(notification) = cache.pop() {
                 notify(notification);
             }
@@ -219,13 +218,13 @@ impl<J: Journal> Recording for Recorder<J> {
     }
 
     fn reached<X: Text>(&mut self, version: &ResourceVersion<X>, complete: bool) {
-        // A part of a list is no state of the server.
+        // A partial list is not a state of the server.
         if self.in_list || self.broken || !self.unsaved || !version.is_known() {
             return;
         }
         let mut text = KeyBuf::new();
         if core::fmt::Write::write_fmt(&mut text, format_args!("{version}")).is_err() {
-            // No server has versions that long; without one there is nothing to resume.
+            // No server has versions of that length, and there is nothing to resume without one.
             return;
         }
         let reached = Reached::new(text.as_str()).at(self.time).complete(complete);
@@ -249,7 +248,7 @@ impl<J: Journal> Recording for Recorder<J> {
     }
 
     fn wants_list(&mut self, now: Instant) -> bool {
-        // The cache cannot be written instead, since a decoder does not keep the JSON of an object.
+        // The journal cannot be rewritten from the cache, since a decoder does not store the JSON of an object.
         self.failed && self.broken && !self.in_list && self.retry.is_due(now)
     }
 }

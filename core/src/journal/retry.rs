@@ -1,4 +1,4 @@
-//! When a journal that failed is tried again.
+//! The delays between attempts to repair a journal.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::time::Instant;
 /// The first delay.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Delays that double from a second up to a limit. They start over after a quiet time of twice the limit only, so that a
-/// journal that fails again soon after each recovery is not tried every second.
+/// Delays that double from a second up to a limit. They restart only after a pause of twice the limit, so that a
+/// journal that fails again soon after each recovery is not retried every second.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,7 +29,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Makes delays that grow up to a limit.
+    /// Creates delays that grow up to a limit.
     #[must_use]
     pub const fn up_to(limit: Duration) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Retry {
         }
     }
 
-    /// Returns the end of the present delay, which begins with the first call after an attempt.
+    /// Returns the end of the current delay, which begins with the first call after an attempt.
     pub fn due(&mut self, now: Instant) -> Instant {
         if let Some(due) = self.due {
             return due;
@@ -57,7 +57,7 @@ impl Retry {
         due
     }
 
-    /// Tells whether it is time for an attempt, and counts it as made if it is.
+    /// Returns whether it is time for an attempt. If so, it counts as made.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.due(now);
         if is_due {
@@ -66,7 +66,7 @@ impl Retry {
         is_due
     }
 
-    /// Ends the present delay: there is nothing to try any more.
+    /// Ends the current delay, because no attempt is needed any more.
     pub const fn settle(&mut self) {
         self.due = None;
     }

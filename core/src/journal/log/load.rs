@@ -1,4 +1,4 @@
-//! How a log is read when it is opened.
+//! Reading a log when it is opened.
 
 use super::{Log, LogError, Tail};
 use crate::cache::Record;
@@ -20,7 +20,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             self.head(Area::First, lost)?,
             self.head(Area::Second, lost)?,
         ];
-        // The newer one first.
+        // The newer area first.
         areas.sort_unstable_by_key(|area| core::cmp::Reverse(area.map(|(sequence, ..)| sequence)));
         for (sequence, found, start) in areas.into_iter().flatten() {
             self.sequence = self.sequence.max(sequence);
@@ -38,7 +38,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 return Ok(Loaded::Refused(mismatch));
             }
             let mut rest = self.dropped(end)?;
-            // An area with nothing but its first record was begun, and lost nothing.
+            // An area with only its first record was begun, and lost nothing.
             if rest.bytes > 0 {
                 rest.bytes += loaded.map_or(start.at, |_| 0);
                 lost(rest);
@@ -56,7 +56,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(Loaded::Empty)
     }
 
-    /// Looks at what an area has from a place on, none of which is handed over.
+    /// Counts the records and bytes of an area from a position on, which are dropped.
     fn dropped(&mut self, from: Cursor) -> Result<Lost, M::Error> {
         let end = self.medium.len(from.area)?;
         let used = self.medium.used(from.area)?;
@@ -101,7 +101,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(head)
     }
 
-    /// Hands over what counts of an area that it reads up to its last version; `None` where it has none.
+    /// Passes on the current records of an area, up to its last version. Returns `None` if it has no version.
     fn load_area(
         &mut self,
         start: Cursor,
@@ -114,7 +114,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         }
     }
 
-    /// Reads what is whole up to the last version, and then all of that again.
+    /// Reads the valid records up to the last version, and then reads them again to pass them on.
     fn load_twice(
         &mut self,
         start: Cursor,
@@ -135,7 +135,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         };
         let mut cursor = start;
         while cursor.at < committed.at {
-            // It was looked at before.
+            // The record was checked in the first pass.
             let (medium, room) = (&mut self.medium, &mut self.room);
             let found = format::read_again(medium, room, &mut cursor, committed.at)?;
             let found = found.ok_or(LogError::Damaged)?;
@@ -144,8 +144,8 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(Some(Tail::loaded(start, committed)))
     }
 
-    /// Looks at the keys, so that it knows what counts, and reads the rest once: what it finds to be whole is handed over
-    /// at once. Where something is not whole, so that less counts than it seemed, it is taken back.
+    /// Scans the keys to find the current records, then reads the rest once and passes on each valid record
+    /// immediately. If a record turns out to be damaged, later records are taken back.
     fn load_at_once(
         &mut self,
         start: Cursor,
@@ -172,8 +172,8 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(None)
     }
 
-    /// Looks at the keys of an area, and remembers what counts if all of it is whole up to the last version; returns where
-    /// that ends, and whether all up to there counts.
+    /// Scans the keys of an area and indexes the current records, assuming that all records up to the last version are
+    /// valid. Returns the end of that version, and whether all records up to there are current.
     fn survey(&mut self, start: Cursor, end: u64) -> Result<Option<(u64, bool)>, M::Error> {
         let mut end = end;
         loop {
@@ -203,12 +203,12 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 let all_count = all_put && puts == self.index.objects();
                 return Ok(Some((committed, all_count)));
             }
-            // Without what came after the last version.
+            // Scan again without the records after the last version.
             end = committed;
         }
     }
 
-    /// Takes back what was handed over up to a place.
+    /// Takes back the records that were passed on up to a position.
     fn take_back(
         &mut self,
         start: Cursor,
@@ -228,7 +228,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
         Ok(())
     }
 
-    /// Hands over a record that was just read, if it counts, and the last of the versions.
+    /// Passes on a record that was just read if it is current, and the last version.
     fn give(
         &mut self,
         found: &Found,
