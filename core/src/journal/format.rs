@@ -1,16 +1,17 @@
-//! How records stand in an area.
+//! The format of records in an area.
 //!
 //! ```text
-//! length of the value  4 bytes, the lowest first, as all numbers
+//! length of the value  4 bytes, little-endian like all numbers
 //! length of the key    2
 //! kind                 1
 //! flags                1
 //! key
 //! value
-//! check                4: the CRC-32 of all this, continued from the check of the record before
+//! check                4: the CRC-32 of all bytes above, continued from the check of the previous record
 //! zeros up to the next multiple of the medium's unit
 //! ```
-//! Since each check continues the one before, a record counts only behind the very records that it was written behind.
+//! Since each check continues the previous one, a record is valid only after exactly the records that it was written
+//! after.
 
 use core::fmt::Write;
 
@@ -19,22 +20,22 @@ use super::identity::Identity;
 use super::medium::{Area, Medium, Room};
 use crate::object::{KeyBuf, MAX_KEY};
 
-/// How many bytes stand before the key.
+/// The number of bytes before the key.
 const HEADER: usize = 8;
 const CHECK: usize = 4;
-/// How many bytes are gathered before they are written.
+/// The number of bytes that are buffered before a write.
 const GATHERED: usize = 256;
-/// The first bytes of an area: the name of the format and its number.
+/// The first bytes of an area: the name of the format and its version.
 const MAGIC: [u8; 8] = *b"ifrjrnl\x01";
 /// The size of the value of the first record: the magic, the sequence number, the identity.
 pub(super) const HEAD: usize = 8 + 8 + 32;
-/// In the flags of a version: objects are missing.
+/// A flag of a version: objects are missing.
 pub(super) const INCOMPLETE: u8 = 1;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// The first one of an area.
+    /// The first record of an area.
     Head = 1,
     Put = 2,
     Delete = 3,
@@ -55,12 +56,12 @@ impl Kind {
     }
 }
 
-/// A place between two records.
+/// A position between two records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     pub(super) area: Area,
     pub(super) at: u64,
-    /// The check of the record before.
+    /// The check of the previous record.
     pub(super) check: u32,
 }
 
@@ -74,28 +75,28 @@ impl Cursor {
     }
 }
 
-/// A record that was found. Its value is in the room that was given.
+/// A record that was read. Its value is in the caller's buffer.
 pub(super) struct Found {
     pub(super) kind: Kind,
     pub(super) flags: u8,
     pub(super) area: Area,
     pub(super) at: u64,
-    /// With what it is filled up by.
+    /// Including the padding.
     pub(super) size: u64,
     pub(super) key: KeyBuf,
-    /// Where the value is.
+    /// The place of the value.
     pub(super) value: u64,
     pub(super) len: usize,
 }
 
-/// How a record is read.
+/// The way to read a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// Its value is put into the room, and checked.
+    /// Copies the value to the buffer and checks it.
     Checked,
-    /// It was found to be whole a moment ago, and need not be looked at again.
+    /// Skips the check, since the record was checked a moment ago.
     Again,
-    /// Its value is checked where the medium has it.
+    /// Checks the value in the medium's memory.
     InPlace,
 }
 
@@ -119,7 +120,7 @@ impl Header {
         })
     }
 
-    /// Reads it where the record can be whole.
+    /// Parses a header, unless the record would exceed the area.
     fn parse_within(bytes: [u8; HEADER], at: u64, end: u64) -> Option<Self> {
         Self::parse(bytes).filter(|header| at + header.size(1) <= end)
     }
@@ -135,13 +136,13 @@ impl Header {
     }
 }
 
-/// How many bytes a record takes.
+/// Returns the size of a record with padding, in bytes.
 pub(super) fn size(key: usize, len: usize, unit: usize) -> u64 {
     let whole = (HEADER + key + CHECK) as u64 + len as u64;
     whole.next_multiple_of(unit.max(1) as u64)
 }
 
-/// Reads the record at a place and moves on behind it; `None` where there is no record that belongs there.
+/// Reads the record at the cursor and advances the cursor. Returns `None` if there is no valid record.
 pub(super) fn read<M: Medium>(
     medium: &mut M,
     room: &mut impl Room,
@@ -151,7 +152,7 @@ pub(super) fn read<M: Medium>(
     read_as(medium, room, cursor, end, How::Checked)
 }
 
-/// As [`read`], of a record that was found to be whole a moment ago, and need not be looked at again.
+/// Like [`read`], for a record that was checked a moment ago.
 pub(super) fn read_again<M: Medium>(
     medium: &mut M,
     room: &mut impl Room,
@@ -161,7 +162,7 @@ pub(super) fn read_again<M: Medium>(
     read_as(medium, room, cursor, end, How::Again)
 }
 
-/// As [`read`], but the value is in the room only where the medium does not lend it.
+/// Like [`read`], but copies the value to the buffer only if the medium cannot lend it.
 pub(super) fn read_in_place<M: Medium>(
     medium: &mut M,
     room: &mut impl Room,
@@ -201,7 +202,7 @@ fn read_as<M: Medium>(
     if let Some(value) = lent {
         sum = crc(sum, value);
     } else {
-        // What is longer than the room was not written by this program.
+        // A value that is longer than the buffer was not written by this program.
         let Some(value) = room.room(header.len) else {
             return Ok(None);
         };
@@ -241,12 +242,12 @@ fn read_as<M: Medium>(
     }))
 }
 
-/// Tells whether there is room for a record at all.
+/// Returns whether the smallest record would fit.
 const fn fits(at: u64, end: u64) -> bool {
     at + (HEADER + CHECK) as u64 <= end
 }
 
-/// Reads the kind and the key of a record, and its size, without looking whether it is whole.
+/// Reads the kind, the key and the size of a record, without checking the record.
 pub(super) fn read_key<M: Medium>(
     medium: &mut M,
     area: Area,
@@ -265,12 +266,12 @@ pub(super) fn read_key<M: Medium>(
     let name = text.get_mut(..header.key).unwrap_or_default();
     medium.peek(area, at + HEADER as u64, name)?;
     let mut key = KeyBuf::new();
-    // It was written from one; where it was not, the record is not whole.
+    // The key was written from a `str`. If it is not UTF-8, the record is damaged.
     let _ = key.write_str(core::str::from_utf8(name).unwrap_or_default());
     Ok(Some((header.kind, key, header.size(medium.unit()))))
 }
 
-/// Writes a record and moves on behind it.
+/// Writes a record and advances the cursor.
 pub(super) fn write<M: Medium>(
     medium: &mut M,
     cursor: &mut Cursor,
@@ -284,7 +285,7 @@ pub(super) fn write<M: Medium>(
         key: key.len(),
         len: value.len(),
     };
-    // The caller has seen that the lengths fit.
+    // The caller has checked that the lengths fit.
     let begin = header.bytes().unwrap_or_default();
     let key = key.as_bytes();
     let check = crc(crc(crc(cursor.check, &begin), key), value);
@@ -304,7 +305,7 @@ pub(super) fn write<M: Medium>(
     Ok(())
 }
 
-/// Gathers bytes, so that they are written in whole units.
+/// Buffers bytes, so that they are written in whole units.
 struct Gather {
     area: Area,
     at: u64,
@@ -354,7 +355,7 @@ impl Gather {
     }
 }
 
-/// The value of the first record of an area.
+/// Returns the value of the first record of an area.
 pub(super) fn head(sequence: u64, identity: &Identity) -> [u8; HEAD] {
     let mut value = [0; HEAD];
     let numbers = identity.parts();
@@ -367,7 +368,7 @@ pub(super) fn head(sequence: u64, identity: &Identity) -> [u8; HEAD] {
     value
 }
 
-/// Reads the value of the first record of an area: the sequence number and the identity.
+/// Parses the value of the first record of an area: the sequence number and the identity.
 pub(super) fn parse_head(value: &[u8]) -> Option<(u64, Identity)> {
     let mut parts = value.chunks_exact(8).map(number);
     if value.len() != HEAD || parts.next() != Some(u64::from_le_bytes(MAGIC)) {
@@ -378,10 +379,10 @@ pub(super) fn parse_head(value: &[u8]) -> Option<(u64, Identity)> {
     Some((sequence, Identity::from_parts(identity)))
 }
 
-/// Reads the number of the format at the begin of an area, whose first record may be of any length.
+/// Reads the version of the format at the start of an area, whose first record may have any length.
 pub(super) fn format_of<M: Medium>(medium: &mut M, area: Area) -> Result<Option<u8>, M::Error> {
     let mut bytes = [0; MAGIC.len()];
-    // There is no key before it.
+    // The first record has no key.
     let at = HEADER as u64;
     if medium.len(area)? < at + MAGIC.len() as u64 {
         return Ok(None);
@@ -391,13 +392,13 @@ pub(super) fn format_of<M: Medium>(medium: &mut M, area: Area) -> Result<Option<
     Ok((name == own).then_some(format))
 }
 
-/// The number of the format that this program reads and writes.
+/// Returns the version of the format that this program reads and writes.
 pub(super) const fn format() -> u8 {
     let [.., format] = MAGIC;
     format
 }
 
-/// Reads a number of up to eight bytes.
+/// Parses a number of up to eight bytes.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     let bytes = bytes.iter().rev();
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))

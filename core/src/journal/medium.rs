@@ -1,16 +1,16 @@
-//! Where a log is kept.
+//! Media: the storage under a log.
 
-/// One of the two areas of a medium. One is written to, and the other is what it is compacted into.
+/// One of the two areas of a medium. One is written to, and the other is the target of compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Area {
-    /// The first one.
+    /// The first area.
     First,
-    /// The second one.
+    /// The second area.
     Second,
 }
 
 impl Area {
-    /// Returns the other one.
+    /// Returns the other area.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -19,7 +19,7 @@ impl Area {
         }
     }
 
-    /// Returns its number.
+    /// Returns the number of the area: 0 or 1.
     #[must_use]
     pub const fn number(self) -> usize {
         match self {
@@ -29,111 +29,112 @@ impl Area {
     }
 }
 
-/// Two areas of bytes: two files, two halves of a flash. Each is written from its begin to its end, and emptied as a whole.
+/// Two areas of bytes, such as two files or two halves of a flash. Each is written from start to end, and cleared as a
+/// whole.
 ///
-/// After a loss of power what was not synced may be there, in part or not at all, in any order: the log finds out. What
-/// was synced has to be there.
+/// After a power loss, unsynced bytes may be present completely, partly or not at all, in any order; the log detects
+/// this. Synced bytes must be present.
 pub trait Medium {
-    /// Why it cannot be read or written.
+    /// The reason why the medium cannot be read or written.
     type Error: core::fmt::Display + core::fmt::Debug;
 
-    /// Returns how many bytes are written at a time: what is written begins and ends at a multiple of it. It divides 256.
+    /// Returns the unit of writing in bytes: writes begin and end at multiples of it. It must divide 256.
     fn unit(&self) -> usize;
 
-    /// Returns for how many bytes an area has room.
+    /// Returns the capacity of an area in bytes.
     fn capacity(&self) -> u64;
 
-    /// Returns how many bytes of an area can be read.
+    /// Returns the number of readable bytes of an area.
     ///
     /// # Errors
-    /// Fails where that cannot be found out.
+    /// Fails if the length cannot be determined.
     fn len(&mut self, area: Area) -> Result<u64, Self::Error>;
 
-    /// Returns up to where an area was written: less than [`len`](Self::len) where unwritten bytes can be read and told
-    /// from others, as those of an erased flash. It serves to say how much was lost.
+    /// Returns the end of the written part of an area. It is less than [`len`](Self::len) if unwritten bytes can be
+    /// read and recognized, as in an erased flash. It is used to report how much was lost.
     ///
     /// # Errors
-    /// Fails where that cannot be found out.
+    /// Fails if the end cannot be determined.
     fn used(&mut self, area: Area) -> Result<u64, Self::Error> {
         self.len(area)
     }
 
-    /// Tells whether an area has no byte.
+    /// Returns whether an area is empty.
     ///
     /// # Errors
-    /// Fails where that cannot be found out.
+    /// Fails if the length cannot be determined.
     fn is_empty(&mut self, area: Area) -> Result<bool, Self::Error> {
         Ok(self.len(area)? == 0)
     }
 
-    /// Reads bytes that are within the length of an area.
+    /// Reads bytes within the length of an area.
     ///
     /// # Errors
-    /// Fails where they cannot be read.
+    /// Fails if they cannot be read.
     fn read(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error>;
 
-    /// Reads a few bytes of which those that follow are not wanted next. Left out, it is [`read`](Self::read).
+    /// Reads a few bytes when the following ones are not needed next. The default calls [`read`](Self::read).
     ///
     /// # Errors
-    /// Fails where they cannot be read.
+    /// Fails if they cannot be read.
     fn peek(&mut self, area: Area, at: u64, into: &mut [u8]) -> Result<(), Self::Error> {
         self.read(area, at, into)
     }
 
-    /// Lends bytes that are within the length of an area, where it has them in memory anyway. Left out, it lends none.
+    /// Lends bytes within the length of an area if the medium has them in memory. The default returns `None`.
     ///
     /// # Errors
-    /// Fails where they cannot be read.
+    /// Fails if they cannot be read.
     fn lend(&mut self, area: Area, at: u64, len: usize) -> Result<Option<&[u8]>, Self::Error> {
         let _ = (area, at, len);
         Ok(None)
     }
 
-    /// Writes bytes, each place once until the area is cleared.
+    /// Writes bytes. Each place is written once until the area is cleared.
     ///
     /// # Errors
-    /// Fails where they cannot be written, or where it is seen that they are not there.
+    /// Fails if they cannot be written, or if the medium detects that they were not stored.
     fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Empties an area, so that it can be written to from its begin.
+    /// Clears an area, so that it can be written from its start.
     ///
     /// # Errors
-    /// Fails where it cannot be emptied.
+    /// Fails if it cannot be cleared.
     fn clear(&mut self, area: Area) -> Result<(), Self::Error>;
 
-    /// Empties an area from a place on; returns false where only the whole can be emptied and something is there.
+    /// Clears an area from a place on. Returns false if the area has data there and can only be cleared as a whole.
     ///
     /// # Errors
-    /// Fails where it cannot be emptied.
+    /// Fails if it cannot be cleared.
     fn cut(&mut self, area: Area, at: u64) -> Result<bool, Self::Error>;
 
-    /// Hears that a version was written behind what came before: from here on it should outlive the process.
+    /// Called after a version was written. From here on, all earlier bytes should outlive the process.
     ///
     /// # Errors
-    /// Fails where what was gathered cannot be written.
+    /// Fails if buffered bytes cannot be written.
     fn commit(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Waits until what was done with an area would outlive a loss of power.
+    /// Waits until all changes to an area would survive a power loss.
     ///
     /// # Errors
-    /// Fails where that cannot be had.
+    /// Fails if this cannot be ensured.
     fn sync(&mut self, area: Area) -> Result<(), Self::Error>;
 
-    /// Hears that what is in an area is not needed any more, where room can be given back.
+    /// Called when the contents of an area are no longer needed, so that the medium can release the space.
     ///
     /// # Errors
-    /// Fails where it cannot be given back.
+    /// Fails if the space cannot be released.
     fn free(&mut self, area: Area) -> Result<(), Self::Error> {
         let _ = area;
         Ok(())
     }
 }
 
-/// Room for the bytes of one object.
+/// A buffer for the bytes of one object.
 pub trait Room {
-    /// Lends room for so many bytes, or nothing where there is not so much.
+    /// Returns a buffer of `len` bytes, or `None` if there is not enough room.
     fn room(&mut self, len: usize) -> Option<&mut [u8]>;
 }
 

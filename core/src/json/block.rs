@@ -1,17 +1,17 @@
-//! What is found in a block of bytes at once.
+//! Finds special bytes in a block of bytes at once.
 //!
-//! On x86-64 the compiler may count on SSE2, by safe names; elsewhere eight bytes at a time are
-//! looked at in a word. Both find the same.
+//! On x86-64, safe intrinsics use SSE2. Elsewhere eight bytes at a time are processed in a word. Both implementations
+//! return the same results.
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 use portable as imp;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use sse2 as imp;
 
-/// How many bytes [`plain_in_block`] looks at.
+/// The number of bytes that [`plain_in_block`] processes.
 pub(crate) const BLOCK: usize = 16;
 
-/// A bit for each byte of a block, the first byte lowest.
+/// One bit for each byte of a block; the first byte has the lowest bit.
 pub(crate) struct Bits {
     pub(crate) quotes: u64,
     pub(crate) backslashes: u64,
@@ -26,11 +26,10 @@ impl Bits {
     }
 }
 
-/// The number of bytes at the start of a block that are no quote, backslash or control character; notes bytes outside
-/// of ASCII.
+/// Returns the number of bytes before the first quote, backslash or control character in a block. Sets `wide` if there
+/// are bytes outside of ASCII.
 ///
-/// The block is as long as most strings, because it costs more to guess wrongly how many blocks there are than to
-/// look at a few bytes in vain.
+/// A block is as long as most strings. A mispredicted number of blocks costs more than processing a few extra bytes.
 #[inline(always)]
 pub(crate) fn plain_in_block(block: &[u8; BLOCK], wide: &mut bool) -> usize {
     imp::plain_in_block(block, wide)
@@ -56,7 +55,7 @@ mod sse2 {
         let (lanes, _) = block.as_chunks::<16>();
         for (at, lane) in lanes.iter().enumerate() {
             let lane = load(lane);
-            // Brackets and braces differ in this bit, and no other byte that may be here becomes the same by it.
+            // Brackets and braces differ only in this bit, and setting it makes no other valid byte equal to them.
             let folded = bitor_m128i(lane, all(0x20));
             bits.quotes |= equal(lane, b'"') << (16 * at);
             bits.backslashes |= equal(lane, b'\\') << (16 * at);
@@ -74,7 +73,7 @@ mod sse2 {
         let quote = cmp_eq_mask_i8_m128i(lane, all(b'"'));
         let backslash = cmp_eq_mask_i8_m128i(lane, all(b'\\'));
         let special = bitor_m128i(control, bitor_m128i(quote, backslash));
-        // Sixteen bits; without any of them it is the one behind them.
+        // The mask has sixteen bits. If none is set, the result is 16.
         (move_mask_i8_m128i(special).cast_unsigned() | 1 << BLOCK).trailing_zeros() as usize
     }
 
@@ -92,7 +91,7 @@ mod sse2 {
         set_splat_i8_m128i(byte.cast_signed())
     }
 
-    /// A bit for each byte that is equal to `byte`.
+    /// Returns a bit for each byte that equals `byte`.
     #[inline(always)]
     fn equal(lane: m128i, byte: u8) -> u64 {
         u64::from(move_mask_i8_m128i(cmp_eq_mask_i8_m128i(lane, all(byte))).cast_unsigned())
@@ -114,7 +113,7 @@ mod portable {
         let (words, _) = block.as_chunks::<8>();
         for (at, word) in words.iter().enumerate() {
             let word = u64::from_le_bytes(*word);
-            // Brackets and braces differ in this bit, and no other byte that may be here becomes the same by it.
+            // Brackets and braces differ only in this bit, and setting it makes no other valid byte equal to them.
             let folded = word | (ONES * 0x20);
             bits.quotes |= other_bytes(word, b'"') >> (7 - at);
             bits.backslashes |= other_bytes(word, b'\\') >> (7 - at);
@@ -147,9 +146,9 @@ mod portable {
         before + (special.trailing_zeros() / 8) as usize
     }
 
-    /// Finds quotes, backslashes and control characters: the highest bit of the first such byte is set.
+    /// Finds quotes, backslashes and control characters: sets the highest bit of the first such byte.
     ///
-    /// Borrows can also set that bit in bytes after the first.
+    /// Borrows can also set that bit in later bytes.
     #[inline(always)]
     fn special_bytes(bytes: u64) -> u64 {
         let quote = bytes ^ (ONES * b'"' as u64);
@@ -163,7 +162,7 @@ mod portable {
 
     const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-    /// The highest bit of each byte of the word that is not equal to `byte`.
+    /// Returns the highest bit of each byte that does not equal `byte`.
     #[inline(always)]
     fn other_bytes(word: u64, byte: u8) -> u64 {
         const HIGHS: u64 = ONES << 7;
@@ -173,7 +172,7 @@ mod portable {
         (((differ & LOWS) + LOWS) | differ) & HIGHS
     }
 
-    /// Turns bit n of byte m into bit m of byte n.
+    /// Moves bit n of byte m to bit m of byte n.
     #[inline(always)]
     fn transposed(mut bits: u64) -> u64 {
         for (shift, mask) in [
@@ -194,7 +193,7 @@ mod portable {
 mod tests {
     use super::*;
 
-    /// Whatever a block holds, the two implementations find the same, up to the first special byte.
+    /// For any block, both implementations agree up to the first special byte.
     #[test]
     fn both_ways_find_the_same() {
         let alphabet = b"{}[]\"\\ az09:,\x1f\x20\x7f\x80\xff\xc3\xfb\xdb\x02\x0c";

@@ -1,8 +1,8 @@
-//! Reads a type from JSON that a [`Scanner`](crate::json::Scanner) has validated.
+//! Deserializes a type from JSON that a [`Scanner`](crate::json::Scanner) has validated.
 //!
-//! It is serde_json's work done with what is known here: nothing needs to be validated again, what a type does not
-//! want is skipped 64 bytes at a time, what is to be left out is skipped too, and lists are allocated at their exact
-//! length. What it does not know itself it leaves to serde_json, and so does the caller with what it refuses.
+//! It is faster than serde_json, since nothing is validated again. Unneeded and pruned values are skipped 64 bytes at a
+//! time, and lists are allocated at their exact length. It delegates unsupported types to serde_json, and the caller
+//! falls back to serde_json on an error.
 
 use alloc::string::String;
 
@@ -18,9 +18,9 @@ use super::JsonStr;
 use super::members::Cursor;
 use super::prune::{Below, Member, Prune};
 
-/// Reads a value without what is to be left out.
+/// Deserializes a value without its pruned parts.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) -> Result<T, Error> {
-    // Looked at once, and not string by string.
+    // Validate UTF-8 once rather than for each string.
     let text = core::str::from_utf8(json).map_err(Error::custom)?;
     let mut cursor = Cursor::new(json);
     T::deserialize(Value {
@@ -31,12 +31,12 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(json: &[u8], prune: Prune) ->
     })
 }
 
-/// As serde_json has it.
+/// The limit of serde_json.
 const DEPTH_LIMIT: u32 = 128;
 
-/// The value that comes next.
+/// The next value of the input.
 struct Value<'c, 'a> {
-    /// All of the JSON.
+    /// The complete JSON.
     text: &'a str,
     cursor: &'c mut Cursor<'a>,
     below: Below,
@@ -118,7 +118,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
-        // A value that is kept as text, serde_json's `RawValue`.
+        // A value that is stored as text: serde_json's `RawValue`.
         if name.starts_with("$serde_json::private::") {
             let below = self.below;
             let json = self.token()?;
@@ -126,7 +126,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
                 let mut json = serde_json::Deserializer::from_slice(json);
                 return json.deserialize_newtype_struct(name, visitor);
             }
-            // As serde_json does it: a map whose only key is the name.
+            // Like serde_json: a map whose only key is the name.
             let kept = String::from_utf8(below.copy(json)).map_err(Error::custom)?;
             return visitor.visit_map(MapDeserializer::new(core::iter::once((name, kept))));
         }
@@ -179,7 +179,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
     }
 }
 
-/// What is between the quotes of a string.
+/// The content of a string.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     content: &'a str,
@@ -216,7 +216,7 @@ fn scalar<'a, V: Visitor<'a>>(token: &'a [u8], visitor: V) -> Result<V::Value, E
     }
 }
 
-/// Counts the elements of an array, so that a list gets no more memory than it needs.
+/// Counts the elements of an array, so that a list is allocated at its exact length.
 fn count(mut cursor: Cursor<'_>) -> usize {
     cursor.eat(b'[');
     let mut count = 0;
@@ -229,15 +229,15 @@ fn count(mut cursor: Cursor<'_>) -> usize {
     count
 }
 
-/// The members of an object.
+/// The members of an object, as serde's map.
 struct Members<'c, 'a> {
     value: Value<'c, 'a>,
-    /// What may be left out below the member whose key was read last.
+    /// The parts that may be pruned below the member whose key was read last.
     below: Below,
 }
 
 impl<'a> Members<'_, 'a> {
-    /// The value of the member whose key was read last.
+    /// Returns the value of the member whose key was read last.
     fn content(&mut self) -> Value<'_, 'a> {
         Value {
             text: self.value.text,
@@ -289,7 +289,7 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
     }
 }
 
-/// An enum in an object: the variant is the key of its only member.
+/// An enum as an object: the variant is the key of its only member.
 impl<'a> EnumAccess<'a> for &mut Members<'_, 'a> {
     type Error = Error;
     type Variant = Self;
@@ -327,7 +327,7 @@ impl<'a> VariantAccess<'a> for &mut Members<'_, 'a> {
     }
 }
 
-/// The key of a member. It may be asked for as a number, as in a map by number.
+/// The key of a member.
 struct Key<'a>(Text<'a>);
 
 impl<'a> Deserializer<'a> for Key<'a> {
@@ -360,7 +360,7 @@ impl<'a> Deserializer<'a> for Key<'a> {
         visitor.visit_enum(name)
     }
 
-    // A number as a key is refused here, and then read by serde_json.
+    // A number as a key fails here, and the caller then uses serde_json.
     forward_to_deserialize_any! {
         <V: Visitor<'a>>
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
@@ -368,12 +368,12 @@ impl<'a> Deserializer<'a> for Key<'a> {
     }
 }
 
-/// The elements of an array.
+/// The elements of an array, as serde's sequence.
 struct Elements<'c, 'a> {
     value: Value<'c, 'a>,
-    /// How many there still are, those that are left out included.
+    /// The number of remaining elements, including pruned ones.
     left: usize,
-    /// The index of the next one, those that are left out included.
+    /// The index of the next element, including pruned ones.
     next: usize,
 }
 
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!(thing.list, Some(alloc::vec![Inner { a: 1 }]));
     }
 
-    /// What may guard secrets has to reach into every type: the result is what the pruned JSON gives.
+    /// Pruning may protect secrets, so it must apply within every type: the result equals that of the pruned JSON.
     #[test]
     fn leaves_out_of_every_type() {
         use serde_json::value::RawValue;

@@ -1,13 +1,13 @@
-//! What is wrong with input that is not JSON.
+//! Errors for invalid JSON.
 
 use core::fmt;
 
-/// Input that is not JSON, or not the JSON that was due.
+/// An error for input that is not JSON, or not the expected JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ScanError {
-    /// Where it was noticed, in bytes since the start.
+    /// The offset at which the error was detected, in bytes since the start.
     pub offset: u64,
-    /// What was wrong.
+    /// The kind of the error.
     pub kind: ScanErrorKind,
 }
 
@@ -21,29 +21,29 @@ impl core::error::Error for ScanError {}
 
 crate::readable_errors!(ScanError);
 
-/// What was wrong with the input; bytes are the offending ones.
+/// The kind of an error in the input; bytes are the offending ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScanErrorKind {
-    /// A byte that cannot stand there.
+    /// A byte that is not allowed at its position.
     UnexpectedByte(u8),
-    /// A control character inside of a string, where it must be escaped.
+    /// An unescaped control character in a string.
     ControlInString(u8),
-    /// A backslash followed by something that is no escape.
+    /// A backslash before a character that is not an escape.
     BadEscape(u8),
-    /// A number that is none.
+    /// An invalid number.
     BadNumber(u8),
     /// Neither `true` nor `false` nor `null`.
     BadLiteral(u8),
-    /// More open brackets than can be counted.
+    /// More nested containers than can be counted.
     TooDeep,
-    /// The whole is not an object.
+    /// The value is not an object.
     NotAnObject(u8),
     /// The `items` of a list are neither an array nor null.
     ItemsNotAnArray(u8),
-    /// Something follows the end of a list.
+    /// Data after the end of a list.
     TrailingData(u8),
-    /// A part of a list other than its items is larger than it may be.
+    /// A part of a list other than its items is too large.
     TooLargeEnvelope,
     /// A part of a list other than its items is nested too deeply.
     TooDeepEnvelope,
@@ -78,7 +78,7 @@ impl fmt::Display for ScanErrorKind {
     }
 }
 
-/// A byte as people want to read it.
+/// Displays a byte for people.
 struct Byte(u8);
 
 impl fmt::Display for Byte {

@@ -1,22 +1,22 @@
-//! The members of one object, the elements of one array.
+//! The members of one object, and the elements of one array.
 //!
-//! All of this reads bytes that a [`Scanner`](crate::json::Scanner) has validated, and so it only looks at what it
-//! needs to. With bytes that are not JSON, or are only the first part of it, it ends early and never panics.
+//! The functions here read bytes that a [`Scanner`](crate::json::Scanner) has validated, so they check only what they
+//! need. On invalid or truncated JSON they end early and never panic.
 
 use crate::json::JsonStr;
 use crate::json::block::Bits;
 use crate::json::scan::plain_end;
 
-/// Iterates over the members of a JSON object: names, and values without the whitespace around them.
+/// An iterator over the members of a JSON object: names, and values without the whitespace around them.
 ///
-/// A member that is cut off is left out.
+/// A truncated member is omitted.
 #[derive(Debug, Clone)]
 pub struct Members<'a> {
     cursor: Cursor<'a>,
 }
 
 impl<'a> Members<'a> {
-    /// Creates an iterator over the members of `object`; there are none if it is something else.
+    /// Creates an iterator over the members of `object`. It is empty if `object` is another value.
     pub fn new(object: &'a [u8]) -> Self {
         Self {
             cursor: Cursor::inside(object, b'{'),
@@ -32,16 +32,16 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Iterates over the elements of a JSON array, without the whitespace around them.
+/// An iterator over the elements of a JSON array, without the whitespace around them.
 ///
-/// An element that is cut off is left out.
+/// A truncated element is omitted.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
     cursor: Cursor<'a>,
 }
 
 impl<'a> Elements<'a> {
-    /// Creates an iterator over the elements of `array`; there are none if it is something else.
+    /// Creates an iterator over the elements of `array`. It is empty if `array` is another value.
     pub fn new(array: &'a [u8]) -> Self {
         Self {
             cursor: Cursor::inside(array, b'['),
@@ -58,13 +58,13 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Finds the value at a path, such as `["status", "conditions", "0", "type"]`.
+/// Returns the value at a path, such as `["status", "conditions", "0", "type"]`.
 ///
-/// A segment is the name of a member, or in an array a decimal index.
+/// A segment is the name of a member, or a decimal index into an array.
 pub fn value_at<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     let mut cursor = Cursor::new(json);
     for segment in path {
-        // Down into the value without looking for its end.
+        // Enter the value without searching for its end.
         if cursor.eat(b'{') {
             while !cursor.key()?.eq_str(segment) {
                 cursor.value()?;
@@ -83,7 +83,7 @@ pub fn value_at<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     cursor.value()
 }
 
-/// Returns the content of a value that is a string.
+/// Returns the content of a string value.
 pub fn as_str(value: &[u8]) -> Option<JsonStr<'_>> {
     match value {
         [b'"', content @ .., b'"'] => Some(JsonStr::new(content)),
@@ -91,7 +91,7 @@ pub fn as_str(value: &[u8]) -> Option<JsonStr<'_>> {
     }
 }
 
-/// Returns a value that is an integer from 0 on, written without fraction and exponent.
+/// Returns the number if the value is a non-negative integer without fraction and exponent.
 pub fn as_u64(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -102,7 +102,7 @@ pub fn as_u64(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// A place in JSON, moved forward value by value.
+/// A position in JSON that advances value by value.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     json: &'a [u8],
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
         Self { json, at: 0 }
     }
 
-    /// Creates a cursor behind the opening bracket, or at the end if another byte comes first.
+    /// Creates a cursor after the opening bracket, or at the end if another byte comes first.
     fn inside(json: &'a [u8], bracket: u8) -> Self {
         let mut cursor = Self::new(json);
         if !cursor.eat(bracket) {
@@ -123,21 +123,22 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Consumes whitespace, and then `byte` if it comes next.
+    /// Consumes whitespace, and then `byte` if it is next.
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let next = self.peek() == Some(byte);
         self.at += usize::from(next);
         next
     }
 
-    /// Consumes the next key of an object, the comma before and the colon after it; `None` at the end of the object.
+    /// Consumes the next key of an object, with the comma before and the colon after it; `None` at the end of the
+    /// object.
     pub(crate) fn key(&mut self) -> Option<JsonStr<'a>> {
         self.eat(b',');
         let key = as_str(self.string()?)?;
         self.eat(b':').then_some(key)
     }
 
-    /// Consumes a value; `None` where none comes next, or it is cut off.
+    /// Consumes a value; `None` if there is none or it is truncated.
     pub(crate) fn value(&mut self) -> Option<&'a [u8]> {
         match self.peek()? {
             b'"' => self.string(),
@@ -150,7 +151,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes whitespace and returns the byte that comes next.
+    /// Consumes whitespace and returns the next byte without consuming it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
             match *self.json.get(self.at)? {
@@ -160,18 +161,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the place, in bytes from the start.
+    /// Returns the position in bytes.
     pub(crate) const fn at(&self) -> usize {
         self.at
     }
 
-    /// Returns what was not consumed.
+    /// Returns the unconsumed bytes.
     #[cfg(feature = "alloc")]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.json.get(self.at..).unwrap_or_default()
     }
 
-    /// Consumes a string, and returns it with its quotes.
+    /// Consumes a string and returns it with its quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         if self.peek()? != b'"' {
             return None;
@@ -181,7 +182,7 @@ impl<'a> Cursor<'a> {
         self.json.get(start..self.at)
     }
 
-    /// Consumes a string; returns where its content is, and whether anything in it is escaped.
+    /// Consumes a string; returns the range of its content, and whether it contains escapes.
     #[cfg(feature = "serde_json")]
     pub(crate) fn content(&mut self) -> Option<(core::ops::Range<usize>, bool)> {
         if self.peek()? != b'"' {
@@ -194,7 +195,7 @@ impl<'a> Cursor<'a> {
         Some((start..self.at - 1, is_escaped))
     }
 
-    /// Consumes a number or a literal, which is cut off unless something comes after it or it is all there is.
+    /// Consumes a number or a literal. It counts as truncated at the end of the input, unless it is the complete input.
     fn scalar(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         let rest = self.json.get(start..)?;
@@ -213,7 +214,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Finds the end of a string from the byte after its opening quote on.
+/// Returns the end of a string, searching from the byte after its opening quote.
 #[inline]
 fn string_end(json: &[u8], mut i: usize) -> Option<usize> {
     loop {
@@ -226,13 +227,13 @@ fn string_end(json: &[u8], mut i: usize) -> Option<usize> {
     }
 }
 
-/// Finds the end of the container whose opening bracket is at `i`.
+/// Returns the end of the container whose opening bracket is at `i`.
 ///
-/// Looks at 64 bytes at a time, a bit for each, and without a branch for each string: that is more than twice as
-/// fast as going from string to string, which counts because most of an object is skipped.
+/// Processes 64 bytes at a time, with a bit for each and without a branch per string. That is more than twice as fast
+/// as scanning string by string, and matters because most of an object is skipped.
 fn container_end(json: &[u8], mut i: usize) -> Option<usize> {
     let mut depth = 0_usize;
-    // Of the block before: whether its end is in a string, and right behind a backslash that counts.
+    // State of the previous block: whether it ends in a string, and after an unescaped backslash.
     let mut in_string = 0_u64;
     let mut escaped = false;
     loop {
@@ -254,12 +255,13 @@ fn container_end(json: &[u8], mut i: usize) -> Option<usize> {
         in_string = 0_u64.wrapping_sub(strings >> 63);
 
         let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
-        // Empty containers, of which there are many in managedFields, change nothing, but for the one that is asked for.
+        // Empty containers, which are frequent in managedFields, do not change the depth. The requested container
+        // itself is an exception.
         let empty = opening & (closing >> 1) & !u64::from(depth == 0);
         opening ^= empty;
         closing ^= empty << 1;
         if closing.count_ones() as usize >= depth {
-            // The end may be here. Brackets are matched in order.
+            // The end may be in this block. Match its brackets in order.
             let mut brackets = opening | closing;
             while brackets != 0 {
                 let bit = brackets & brackets.wrapping_neg();
@@ -280,7 +282,7 @@ fn container_end(json: &[u8], mut i: usize) -> Option<usize> {
     }
 }
 
-/// The bytes that an odd number of backslashes comes before.
+/// Returns the bytes after an odd number of backslashes.
 #[inline(always)]
 fn escaped_bytes(mut backslashes: u64, carry: &mut bool) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
@@ -292,14 +294,14 @@ fn escaped_bytes(mut backslashes: u64, carry: &mut bool) -> u64 {
     }
     backslashes &= !first;
     let behind = backslashes << 1 | first;
-    // Adding the starts of the runs that begin at odd places lets these runs carry into the bit behind them.
+    // Adding the starts of runs at odd positions makes these runs carry into the bit after them.
     let odd_starts = backslashes & !EVEN & !behind;
     let (sum, overflow) = odd_starts.overflowing_add(backslashes);
     *carry = overflow;
     (EVEN ^ (sum << 1)) & behind
 }
 
-/// Every bit becomes the parity of itself and those below: from quotes, the bytes in strings.
+/// Sets every bit to the parity of itself and all lower bits. Applied to quotes, this marks the bytes in strings.
 #[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
@@ -314,7 +316,7 @@ fn is_space(bytes: &[u8]) -> bool {
         .all(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
 }
 
-/// The index that a segment of a path stands for.
+/// Returns the array index of a path segment.
 pub(crate) fn index(segment: &str) -> Option<usize> {
     as_u64(segment.as_bytes())?.try_into().ok()
 }
@@ -446,7 +448,7 @@ mod tests {
         assert_eq!(value_at(b"12", &[]), Some(&b"12"[..]));
     }
 
-    /// The end of a container, found byte by byte.
+    /// Finds the end of a container byte by byte.
     fn plain_container_end(json: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (0, false, false);
         for (at, byte) in json.iter().enumerate() {
@@ -476,7 +478,7 @@ mod tests {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                // Backslashes only in strings, as in JSON; some text so that all of it spans blocks.
+                // Backslashes occur only in strings, as in JSON. Text makes the containers span several blocks.
                 json.extend_from_slice(match random >> 60 {
                     0 | 1 => b"{",
                     2 => b"[",

@@ -1,9 +1,9 @@
-//! JSON without building it: a resumable scanner for bytes as they arrive, and cheap views of bytes already scanned.
+//! JSON without a tree: a resumable scanner for bytes as they arrive, and views of bytes that were scanned.
 //!
-//! - `scan`: validates a stream split at any place, and finds where values begin and end.
-//! - `text`: what is between the quotes of a string.
-//! - `members`: the members of one object, the elements of one array.
-//! - `error`: what is wrong with input that is not JSON.
+//! - `scan`: validates a stream that is split at any byte, and finds where values begin and end.
+//! - `text`: the content of a string.
+//! - `members`: the members of one object, and the elements of one array.
+//! - `error`: errors for invalid JSON.
 
 mod block;
 #[cfg(feature = "serde_json")]

@@ -1,15 +1,15 @@
-//! Leaving out parts of an object.
+//! Pruning: removing parts of an object.
 
 use alloc::vec::Vec;
 
 use super::JsonStr;
 use super::members::Cursor;
 
-/// Names the parts of an object that are left out: they are skipped while it is read, and never allocated.
+/// The parts of an object to remove: they are skipped while parsing, and never allocated.
 ///
-/// A part is named by its path. A segment is the name of a member, or in an array a decimal index; `*` stands for every
-/// element of an array and every member of an object. Each decoder that takes a `Prune` leaves the parts out of all that it
-/// keeps: the value, whatever its type, the labels beside it, and what it writes to a journal.
+/// A part is identified by its path. A segment is the name of a member, or a decimal index into an array; `*` matches
+/// every element of an array and every member of an object. A decoder with a `Prune` removes the parts from everything
+/// it stores: the value of any type, the labels next to it, and the bytes that it writes to a journal.
 ///
 /// ```
 /// use informer_core::json::Prune;
@@ -22,10 +22,10 @@ use super::members::Cursor;
 #[derive(Clone, Copy, Debug)]
 pub struct Prune(&'static [&'static [&'static str]]);
 
-/// Each has a bit in [`Below`].
+/// Each path has a bit in [`Below`].
 const MAX_PATHS: usize = u32::BITS as usize;
 
-/// What may still be left out below a place: one bit for each path that leads through it.
+/// The parts that may still be removed below a position: one bit for each path that leads through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Below {
     prune: Prune,
@@ -33,18 +33,18 @@ pub(crate) struct Below {
     depth: usize,
 }
 
-/// What becomes of a member.
+/// The decision for a member.
 pub(crate) enum Member {
     Skip,
     Keep(Below),
 }
 
 impl Prune {
-    /// Leaves out nothing.
+    /// Removes nothing.
     pub const NOTHING: Self = Self(&[]);
 
-    /// Leaves out what takes much room and that hardly anybody reads: `metadata.managedFields`, and the annotation in
-    /// which `kubectl apply` keeps the last configuration.
+    /// Removes large parts that few programs read: `metadata.managedFields`, and the annotation in which `kubectl
+    /// apply` stores the last configuration.
     pub const NOISE: Self = Self(&[
         &["metadata", "managedFields"],
         &[
@@ -54,15 +54,15 @@ impl Prune {
         ],
     ]);
 
-    /// Leaves out what these paths name.
+    /// Creates a `Prune` for these paths.
     ///
     /// # Panics
-    /// Panics if there are more than 32 paths, or if a path is empty. In a constant, that is an error of the compiler.
+    /// Panics if there are more than 32 paths, or if a path is empty. In a constant, this is a compile error.
     ///
     /// ```compile_fail
     /// use informer_core::json::Prune;
     ///
-    /// // A path that would leave out the whole object.
+    /// A path that would remove the whole object.
     /// const NOTHING_LEFT: Prune = Prune::new(&[&[]]);
     /// # let _ = NOTHING_LEFT;
     /// ```
@@ -80,26 +80,27 @@ impl Prune {
         Self(paths)
     }
 
-    /// Tells whether nothing is left out.
+    /// Returns whether nothing is removed.
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether all of `metadata.managedFields` is left out.
+    /// Returns whether `metadata.managedFields` is removed as a whole.
     #[must_use]
     pub fn skips_managed_fields(&self) -> bool {
         let path = |path: &&[&str]| matches!(**path, ["metadata"] | ["metadata", "managedFields"]);
         self.0.iter().any(path)
     }
 
-    /// Appends what is kept of an object, whose JSON was checked to be well-formed; what is not well-formed is kept.
+    /// Appends the object without the removed parts. The JSON must be well-formed; the rest from an error on is copied
+    /// unchanged.
     pub fn copy(&self, json: &[u8], out: &mut Vec<u8>) {
         out.reserve(json.len());
         copy(&mut Cursor::new(json), self.begin(), out);
     }
 
-    /// Calls `with` with what is kept of an object; where nothing is left out, that is the object itself.
+    /// Calls `with` with the object without the removed parts. If nothing is removed, that is `json` itself.
     pub fn lend(&self, json: &[u8], with: &mut dyn FnMut(&[u8])) {
         if self.is_nothing() {
             return with(json);
@@ -109,7 +110,7 @@ impl Prune {
         with(&kept);
     }
 
-    /// Returns a number that differs where other parts are left out.
+    /// Returns a number that depends on the removed parts.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let bytes = self.0.iter().flat_map(|path| {
@@ -124,7 +125,7 @@ impl Prune {
     }
 
     pub(crate) fn begin(self) -> Below {
-        // `new` takes no more paths than there are bits.
+        // `new` accepts no more paths than there are bits.
         let paths = (0..self.0.len()).fold(0, |paths, number| paths | 1 << number);
         Below {
             prune: self,
@@ -133,7 +134,7 @@ impl Prune {
         }
     }
 
-    /// Returns what is kept of `value`, which is at `path` in an object; `None` if it is left out.
+    /// Returns the rest of `value`, which is at `path` in an object; `None` if it is removed.
     #[cfg(feature = "serde_json")]
     pub(crate) fn part(self, path: &[&str], value: &[u8]) -> Option<Vec<u8>> {
         let mut below = self.begin();
@@ -160,7 +161,7 @@ impl Below {
         self.choose(|segment| segment == "*" || super::members::index(segment) == Some(index))
     }
 
-    /// Returns what is kept of a value.
+    /// Returns the rest of a value.
     #[cfg(feature = "serde_json")]
     pub(crate) fn copy(self, json: &[u8]) -> Vec<u8> {
         let mut kept = Vec::with_capacity(json.len());
@@ -195,7 +196,7 @@ impl Below {
     }
 }
 
-/// Copies the value that comes next. It goes down only where something is to be left out, so no deeper than a path.
+/// Copies the next value. The recursion only follows paths, so it is no deeper than the longest one.
 fn copy(cursor: &mut Cursor<'_>, below: Below, out: &mut Vec<u8>) {
     let first = cursor.peek();
     if below.is_nothing() || !matches!(first, Some(b'{' | b'[')) {

@@ -1,7 +1,7 @@
 //! A resumable scanner that validates JSON as it arrives.
 //!
-//! The input may be split at any byte. Nothing is buffered: all that is kept between two pieces of input is a state,
-//! the depth, and one bit a level that tells objects from arrays.
+//! The input may be split at any byte. Nothing is buffered: between two pieces of input, the scanner stores only a
+//! state, the depth, and one bit per level that distinguishes objects from arrays.
 
 use super::block::{BLOCK, plain_in_block};
 use super::error::{ScanError, ScanErrorKind};
@@ -9,37 +9,35 @@ use super::error::{ScanError, ScanErrorKind};
 /// The deepest nesting that is validated; deeper levels are only counted.
 pub const DEPTH_LIMIT: u32 = 128;
 
-/// A push scanner that validates RFC 8259 JSON, for input split at any byte.
+/// A push scanner that validates RFC 8259 JSON, for input that is split at any byte.
 ///
-/// It reads any number of values one after another, with or without whitespace between them. There are two ways to
-/// move it: [`step`](Self::step) stops wherever something begins or ends, and [`skip_value`](Self::skip_value) runs
-/// to the end of a value.
+/// It reads a sequence of values with optional whitespace between them. [`step`](Self::step) stops wherever something
+/// begins or ends, and [`skip_value`](Self::skip_value) advances to the end of a value.
 ///
-/// It checks structure, numbers, literals and escapes, but not that strings are UTF-8:
-/// [`saw_non_ascii`](Self::saw_non_ascii) tells whether that is left to check.
+/// It checks structure, numbers, literals and escapes, but not UTF-8: [`saw_non_ascii`](Self::saw_non_ascii) returns
+/// whether that remains to be checked. Below [`DEPTH_LIMIT`] levels it only counts brackets and skips strings, and
+/// [`too_deep`](Self::too_deep) returns true.
 ///
-/// Below [`DEPTH_LIMIT`] levels it only counts brackets and skips strings, and [`too_deep`](Self::too_deep) tells so.
-///
-/// After an error the scanner is of no more use.
+/// The scanner is unusable after an error.
 #[derive(Debug, Clone)]
 pub struct Scanner {
     state: State,
-    /// Number of containers open.
+    /// The number of open containers.
     depth: u32,
-    /// A bit for each open container up to the limit, the innermost lowest; set for objects.
+    /// One bit for each open container up to the limit, the innermost lowest; set for objects.
     kinds: u128,
-    /// Bytes consumed since the start.
+    /// The number of bytes consumed since the start.
     offset: u64,
-    /// What is still to come of the literal that has begun.
+    /// The remaining bytes of the current literal.
     literal: &'static [u8],
-    /// Whether the string that has begun is a key.
+    /// Whether the current string is a key.
     in_key: bool,
     non_ascii: bool,
     too_deep: bool,
 }
 
 impl Scanner {
-    /// Creates a scanner that waits for the first byte of a value.
+    /// Creates a scanner that expects the first byte of a value.
     pub const fn new() -> Self {
         Self {
             state: State::Value,
@@ -53,28 +51,27 @@ impl Scanner {
         }
     }
 
-    /// Moves to the next place where something begins or ends, from `input[*at]` on.
+    /// Advances from `input[*at]` to the next position where something begins or ends.
     ///
-    /// Consumes what precedes it (whitespace, commas, colons, the text of a key) and advances `at`. A
-    /// [`Step::Value`] is to be followed by [`enter`](Self::enter) or [`skip_value`](Self::skip_value), until the
-    /// latter returns true; another step would report the same value again.
+    /// Consumes the bytes before it (whitespace, commas, colons, the text of a key) and advances `at`. After
+    /// [`Step::Value`], call [`enter`](Self::enter), or [`skip_value`](Self::skip_value) until that returns true;
+    /// another step would report the same value again.
     ///
     /// # Errors
     ///
-    /// When the input is not JSON.
+    /// Fails if the input is not JSON.
     pub fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
         self.run::<true>(input, at, 0)
     }
 
-    /// Runs to the end of the value that [`step`](Self::step) has found, or of the one that comes next.
+    /// Advances to the end of the value that [`step`](Self::step) has found, or of the next value.
     ///
-    /// `floor` is the depth around the value. Returns whether the value has ended; if not, all of the input was
-    /// consumed and the call is to be repeated with more. A number ends only with the byte after it, which is not
-    /// consumed.
+    /// `floor` is the depth around the value. Returns whether the value has ended. If not, all input was consumed, and
+    /// the call must be repeated with more. A number ends only with the byte after it, which is not consumed.
     ///
     /// # Errors
     ///
-    /// When the input is not JSON.
+    /// Fails if the input is not JSON.
     pub fn skip_value(
         &mut self,
         input: &[u8],
@@ -84,8 +81,8 @@ impl Scanner {
         Ok(self.run::<false>(input, at, floor)? != Step::More)
     }
 
-    /// Creates a scanner for a value inside of `depth` containers, of which `kinds` has a bit each, set for objects and
-    /// the innermost lowest.
+    /// Creates a scanner for a value within `depth` containers. `kinds` has a bit for each, set for objects, the
+    /// innermost lowest.
     pub(crate) const fn inside(depth: u32, kinds: u128) -> Self {
         let mut scanner = Self::new();
         scanner.depth = depth;
@@ -93,12 +90,13 @@ impl Scanner {
         scanner
     }
 
-    /// Enters the container whose first byte [`Step::Value`] has reported, and consumes that byte.
+    /// Enters the container whose first byte was reported by [`Step::Value`], and consumes that byte.
     ///
     /// # Errors
     ///
-    /// When the container lies [`DEPTH_LIMIT`] levels deep, or `first` does not begin a container: nothing is consumed,
-    /// so another [`step`](Self::step) would report the same value again. [`skip_value`](Self::skip_value) still works.
+    /// Fails if the container is [`DEPTH_LIMIT`] levels deep, or if `first` does not begin a container. Nothing is
+    /// consumed, so another [`step`](Self::step) would report the same value again. [`skip_value`](Self::skip_value)
+    /// still works.
     pub fn enter(&mut self, first: u8, at: &mut usize) -> Result<(), ScanError> {
         let kind = match first {
             b'{' | b'[' if self.depth < DEPTH_LIMIT => None,
@@ -122,13 +120,13 @@ impl Scanner {
         Ok(())
     }
 
-    /// Forgets what [`saw_non_ascii`](Self::saw_non_ascii) and [`too_deep`](Self::too_deep) tell.
+    /// Resets the results of [`saw_non_ascii`](Self::saw_non_ascii) and [`too_deep`](Self::too_deep).
     pub(crate) fn clear_marks(&mut self) {
         self.non_ascii = false;
         self.too_deep = false;
     }
 
-    /// Returns the number of containers that are open.
+    /// Returns the number of open containers.
     pub fn depth(&self) -> u32 {
         self.depth
     }
@@ -140,20 +138,20 @@ impl Scanner {
 
     /// Returns whether there may have been a byte outside of ASCII since the marks were cleared.
     ///
-    /// True is a hint (strings are looked at in blocks, which may reach past their end), false is certain.
+    /// False is certain. True is a hint: strings are scanned in blocks, which may extend past their end.
     pub fn saw_non_ascii(&self) -> bool {
         self.non_ascii
     }
 
-    /// Returns whether nesting went over [`DEPTH_LIMIT`] since the marks were cleared.
+    /// Returns whether nesting exceeded [`DEPTH_LIMIT`] since the marks were cleared.
     pub fn too_deep(&self) -> bool {
         self.too_deep
     }
 
-    /// The one state machine, for both ways to move.
+    /// The state machine for both ways to advance.
     ///
-    /// With `STEPS` it stops at every [`Step`], otherwise only when a value has ended at a depth of `floor`. What it
-    /// works on is in local variables, because the stores would dominate otherwise.
+    /// With `STEPS` it stops at every [`Step`], otherwise only when a value has ended at a depth of `floor`. The
+    /// working state is in local variables, since stores to fields would dominate the cost.
     #[inline]
     fn run<const STEPS: bool>(
         &mut self,
@@ -168,7 +166,7 @@ impl Scanner {
         let mut kinds = self.kinds;
         let mut wide = self.non_ascii;
 
-        // A value has ended. At the top there is no comma to wait for.
+        // A value has ended. At the top level, no comma can follow.
         macro_rules! ended {
             ($step:expr, $stop:expr) => {
                 state = if depth == 0 {
@@ -181,7 +179,7 @@ impl Scanner {
                 }
             };
         }
-        // What comes next nearly always is looked at without going round the loop; here, after a value in a container.
+        // Shortcut for the most likely next byte, here a comma after a value in a container.
         macro_rules! comma {
             () => {
                 if !STEPS && input.get(i) == Some(&b',') {
@@ -443,10 +441,10 @@ impl Default for Scanner {
     }
 }
 
-/// Where [`Scanner::step`] has stopped.
+/// The position at which [`Scanner::step`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// All of the input is consumed.
+    /// All input was consumed.
     More,
     /// A key begins; its opening quote is consumed.
     KeyStart,
@@ -458,10 +456,10 @@ pub enum Step {
     Closed,
 }
 
-/// What may come next.
+/// The input that is expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A value; at the top also whitespace or nothing.
+    /// A value; at the top level also whitespace or nothing.
     Value,
     /// The first element of an array, or its end.
     ValueOrEnd,
@@ -474,9 +472,9 @@ enum State {
     AfterValue,
     /// Text of a string.
     Text,
-    /// What follows a backslash.
+    /// The character after a backslash.
     Escape,
-    /// So many hexadecimal digits.
+    /// This many hexadecimal digits.
     Hex(u8),
     Literal,
     Minus,
@@ -487,12 +485,12 @@ enum State {
     ExponentMark,
     ExponentSign,
     Exponent,
-    /// Anything, below the depth that is validated.
+    /// Anything, below the validated depth.
     Deep,
 }
 
 impl State {
-    /// The state after one more byte of a number; `None` if the byte is no part of it.
+    /// Returns the state after another byte of a number; `None` if the byte is not part of it.
     fn after_number_byte(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Integer, b'0'..=b'9') => Some(Self::Integer),
@@ -524,7 +522,7 @@ fn begins_value(byte: u8) -> bool {
     )
 }
 
-/// How far the text of a string could be read, and why no further.
+/// The position up to which a string was read, and the reason to stop.
 struct Text {
     at: usize,
     how: TextEnd,
@@ -533,7 +531,7 @@ struct Text {
 enum TextEnd {
     /// Its closing quote is consumed.
     Quote,
-    /// It goes on in this state.
+    /// The string continues in this state.
     Pause(State),
     Bad(ScanErrorKind),
 }
@@ -552,7 +550,7 @@ fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
                 i += 1;
                 match input.get(i) {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => i += 1,
-                    // Four digits, and errors, are left to the state machine.
+                    // Unicode escapes and errors are handled by the state machine.
                     _ => break TextEnd::Pause(State::Escape),
                 }
             }
@@ -563,7 +561,8 @@ fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
     Text { at: i, how }
 }
 
-/// Finds the first quote, backslash or control character from `input[i]` on, and notes bytes outside of ASCII.
+/// Returns the position of the first quote, backslash or control character from `input[i]` on, and records bytes
+/// outside of ASCII.
 #[inline(always)]
 pub(crate) fn plain_end(input: &[u8], mut i: usize, wide: &mut bool) -> usize {
     while let Some(block) = input.get(i..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
@@ -591,7 +590,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the input is one value, read in parts that end at `cuts`; the error if it is none.
+    /// Returns whether the input is one value, read in parts that end at `cuts`.
     fn read(input: &[u8], cuts: &[usize]) -> Result<bool, ScanError> {
         let mut scanner = Scanner::new();
         let mut ended = false;
@@ -622,7 +621,7 @@ mod tests {
         }
     }
 
-    /// Reads the input in every two parts and byte by byte, and checks that it makes no difference.
+    /// Reads the input in every two parts and byte by byte, and checks that the result is the same.
     fn read_all_ways(input: &[u8]) -> Result<bool, ScanError> {
         let whole = read(input, &[]);
         for cut in 0..=input.len() {
@@ -776,7 +775,7 @@ mod tests {
             kind: ScanErrorKind::UnexpectedByte(b','),
         };
         assert_eq!(read_all_ways(json.as_bytes()), Err(error));
-        // Back at the limit it validates again.
+        // At the limit, it validates again.
         let json = format!("{}{}x", "[".repeat(200), "]".repeat(72));
         let error = ScanError {
             offset: json.len() as u64 - 1,

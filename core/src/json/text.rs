@@ -1,11 +1,11 @@
-//! What is between the quotes of a JSON string.
+//! The content of a JSON string.
 
 use core::fmt::{self, Write};
 
 /// The content of a JSON string, still escaped.
 ///
-/// Made from bytes that a [`Scanner`](crate::json::Scanner) has validated. With other bytes nothing panics: what is
-/// no escape and what is not UTF-8 reads as U+FFFD.
+/// It views bytes that a [`Scanner`](crate::json::Scanner) has validated. Other bytes do not panic: invalid escapes and
+/// invalid UTF-8 become U+FFFD.
 #[derive(Clone, Copy, Default)]
 pub struct JsonStr<'a> {
     raw: &'a [u8],
@@ -17,7 +17,7 @@ impl<'a> JsonStr<'a> {
         Self { raw }
     }
 
-    /// Returns the bytes between the quotes as they were sent.
+    /// Returns the bytes between the quotes, unmodified.
     pub const fn raw(&self) -> &'a [u8] {
         self.raw
     }
@@ -35,23 +35,23 @@ impl<'a> JsonStr<'a> {
         core::str::from_utf8(self.raw).ok()
     }
 
-    /// Iterates over the characters, unescaped.
+    /// Returns an iterator over the unescaped characters.
     ///
     /// A surrogate without its other half becomes U+FFFD.
     pub fn chars(&self) -> JsonChars<'a> {
         JsonChars { rest: self.raw }
     }
 
-    /// Returns whether the string, unescaped, is equal to `text`.
+    /// Returns whether the unescaped string equals `text`.
     pub fn eq_str(&self, text: &str) -> bool {
         if self.raw == text.as_bytes() {
             return !text.contains('\\');
         }
-        // Escapes make it longer, so most strings need no look for them.
+        // Escapes only make the raw text longer, so shorter strings need no search for them.
         self.raw.len() > text.len() && self.raw.contains(&b'\\') && self.chars().eq(text.chars())
     }
 
-    /// Returns whether the string, unescaped, contains `text`.
+    /// Returns whether the unescaped string contains `text`.
     pub fn contains(&self, text: &str) -> bool {
         let mut rest = self.chars();
         loop {
@@ -65,11 +65,11 @@ impl<'a> JsonStr<'a> {
         }
     }
 
-    /// Writes the string, unescaped.
+    /// Writes the unescaped string.
     ///
     /// # Errors
     ///
-    /// When `out` has one.
+    /// Returns the errors of `out`.
     pub fn write_to(&self, out: &mut dyn Write) -> fmt::Result {
         match self.as_plain() {
             Some(plain) => out.write_str(plain),
@@ -114,14 +114,14 @@ impl PartialEq<&str> for JsonStr<'_> {
     }
 }
 
-/// The characters of a [`JsonStr`], unescaped.
+/// An iterator over the unescaped characters of a [`JsonStr`].
 #[derive(Debug, Clone)]
 pub struct JsonChars<'a> {
     rest: &'a [u8],
 }
 
 impl JsonChars<'_> {
-    /// Takes `length` bytes for `char`.
+    /// Consumes `length` bytes and returns `char`.
     fn take(&mut self, length: usize, char: char) -> Option<char> {
         self.rest = self.rest.get(length..).unwrap_or_default();
         Some(char)
@@ -142,7 +142,7 @@ impl Iterator for JsonChars<'_> {
                     }
                     _ => self.take(6, char::REPLACEMENT_CHARACTER),
                 },
-                // A half of a pair is no character.
+                // An unpaired surrogate is not a character.
                 (Some(code), _) => self.take(6, or_replacement(char::from_u32(code))),
                 (None, _) => self.take(2, char::REPLACEMENT_CHARACTER),
             },
@@ -180,7 +180,7 @@ fn or_replacement(char: Option<char>) -> char {
     char.unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The value of four hexadecimal digits.
+/// Returns the value of four hexadecimal digits.
 fn hex(digits: &[u8]) -> Option<u32> {
     let digits = digits.first_chunk::<4>()?;
     digits.iter().try_fold(0, |value, digit| {

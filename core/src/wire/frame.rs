@@ -1,90 +1,81 @@
-//! Finds the items of a list and the events of a watch in a response body, however it is split.
+//! Framing: finds the items of a list and the events of a watch in a response body, no matter how it is split.
 
 use core::fmt;
 
 use super::identity::{Collector, Identity, KeyText};
 use crate::json::{ScanError, ScanErrorKind, Scanner, Step};
 
-/// Holds the one frame that is split between two pieces of input.
+/// A buffer for a frame that is split between two pieces of input.
 pub trait FrameBuffer: Default {
     /// Appends `bytes`, all of them or none.
     ///
     /// # Errors
     ///
-    /// When there would be more than [`limit`](Self::limit) bytes.
+    /// Fails if the buffer would exceed [`limit`](Self::limit) bytes.
     #[allow(clippy::result_unit_err)] // There is one reason to fail, and the caller knows it.
     fn extend(&mut self, bytes: &[u8]) -> Result<(), ()>;
 
-    /// Returns what has been appended.
+    /// Returns the contents.
     fn as_slice(&self) -> &[u8];
 
-    /// Removes the bytes from `start` to `end`, and moves those behind them forward.
+    /// Removes the bytes from `start` to `end`, and moves the following ones forward.
     fn remove(&mut self, start: usize, end: usize);
 
-    /// Removes everything; storage that a rare large frame has needed should be given back.
+    /// Removes all bytes. Memory that only a rare large frame needed should be released.
     fn clear(&mut self);
 
-    /// Sets how many bytes it may hold.
+    /// Sets the limit in bytes.
     fn set_limit(&mut self, limit: usize);
 
-    /// Returns how many bytes it may hold: the limit that was set, or less if there is no room for so many.
+    /// Returns the effective limit in bytes: the one that was set, or less if the storage is smaller.
     fn limit(&self) -> usize;
 }
 
-/// What a response body consists of.
+/// The structure of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FramerMode {
-    /// One object, of which the elements of `items` are wanted one by one.
+    /// One object with the member `items`, whose elements are delivered one by one.
     List,
-    /// Objects one after another.
+    /// A sequence of objects.
     Watch,
 }
 
 /// Finds frames in a response body: the items of a list or the events of a watch.
 ///
-/// It holds no more than one frame, and that only while it is split or exceeds the limit. The same pieces come out
-/// wherever the body is split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a
-/// [`FrameProblem`], and the frames after them are not affected; what is not JSON is an error, and ends the body. A frame
-/// that is too large comes with the object's [`Identity`], wherever in the frame its parts are.
-///
-/// # Examples
-///
-/// ```ignore
-/// let mut framer = Framer::<Buffer>::new(FramerMode::List, 1 << 20);
-/// while let Some(piece) = framer.next(&mut input)? {
-///     match piece { .. }
-/// }
-/// ```
+/// It buffers at most one frame, and only while that is split or exceeds the limit. The pieces do not depend on how the
+/// body is split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a [`FrameProblem`], and
+/// do not affect later frames. Invalid JSON is an error and ends the body. A frame that is too large is delivered with
+/// the object's [`Identity`], no matter where in the frame its parts are.
 #[derive(Debug)]
 pub struct Framer<B> {
     scanner: Scanner,
     stage: Stage,
     mode: FramerMode,
-    /// What was consumed of a frame that is split, up to the limit; then the frame, while it is lent.
+    /// The consumed part of a split frame, up to the limit; then the frame, while it is lent.
     buffer: B,
-    /// How many bytes of the current frame were consumed in earlier calls.
+    /// The number of bytes of the current frame that were consumed in earlier calls.
     size: u64,
-    /// How many of them count towards the limit, once the frame has exceeded it.
+    /// The number of those that count towards the limit, once the frame has exceeded it.
     counted: u64,
-    /// The current frame has exceeded the limit, and the collector follows it.
+    /// The current frame exceeds the limit, and the collector follows it.
     exceeds: bool,
     /// The elements of `metadata.managedFields` do not count towards the limit.
     skips_managed_fields: bool,
-    /// Runs over the bytes of large frames only, a second time; the others are not worth the cost.
+    /// Scans only large frames, a second time; scanning the others would cost too much.
     collector: Collector,
-    /// Where in the body the current frame begins.
+    /// The offset of the current frame in the body.
     start: u64,
-    /// Whether the buffer did not take what its limit said it would.
+    /// The buffer rejected bytes although they were within its limit.
     refused: bool,
     key: KeyText,
     failure: Option<ScanError>,
 }
 
 impl<B: FrameBuffer> Framer<B> {
-    /// Creates a framer for one response body, which delivers frames of up to `limit` bytes whole.
+    /// Creates a framer for one response body, which delivers complete frames of up to `limit` bytes.
     ///
-    /// If the buffer cannot hold so many, what it can hold is the limit. The limit is the same for frames that need
-    /// no buffer because they are not split.
+    /// A smaller capacity of the buffer reduces the limit. The limit also applies to frames that need no buffer because
+    /// they are not split.
     pub fn new(mode: FramerMode, limit: usize) -> Self {
         let mut buffer = B::default();
         buffer.set_limit(limit);
@@ -107,8 +98,8 @@ impl<B: FrameBuffer> Framer<B> {
 
     /// Sets whether the elements of an object's `metadata.managedFields` count towards the limit.
     ///
-    /// If not, a frame that exceeds the limit is delivered without them, as an empty array. Smaller frames are delivered as
-    /// they came.
+    /// If not, a frame that exceeds the limit is delivered with an empty array in their place. Smaller frames are
+    /// delivered unmodified.
     pub const fn skip_managed_fields(&mut self, skip: bool) {
         self.skips_managed_fields = skip;
     }
@@ -130,7 +121,7 @@ impl<B: FrameBuffer> Framer<B> {
     ///
     /// # Errors
     ///
-    /// When the body is not what it should be. Every further call returns the same error.
+    /// Fails if the body is invalid. Every further call returns the same error.
     pub fn next<'a, 'i: 'a>(
         &'a mut self,
         input: &mut &'i [u8],
@@ -168,10 +159,9 @@ impl<B: FrameBuffer> Framer<B> {
         }))
     }
 
-    /// Returns whether the body, if it ended here, would end inside of something.
+    /// Returns whether the body would be truncated if it ended here, within an event or a list.
     ///
-    /// That is inside of an event, or inside of a list. An empty body is not midway, but no list either: a list is
-    /// complete with [`Piece::End`] only.
+    /// Returns false for an empty body, although that is not a list: a list is complete only with [`Piece::End`].
     pub fn is_midway(&self) -> bool {
         !matches!(self.stage, Stage::Start | Stage::Ended)
     }
@@ -183,7 +173,7 @@ impl<B: FrameBuffer> Framer<B> {
 
     fn advance<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Found<'i>>, ScanError> {
         if self.size == 0 && !self.buffer.as_slice().is_empty() {
-            // The frame that was lent by the call before.
+            // This frame was lent by the previous call.
             self.buffer.clear();
         }
         loop {
@@ -225,7 +215,7 @@ impl<B: FrameBuffer> Framer<B> {
         }
     }
 
-    /// The stage that follows a step made outside of frames.
+    /// Returns the stage after a step outside of frames.
     fn after(&mut self, step: Step, input: &mut &[u8]) -> Result<Stage, ScanError> {
         let offset = self.scanner.offset();
         let error = |kind| Err(ScanError { offset, kind });
@@ -258,7 +248,7 @@ impl<B: FrameBuffer> Framer<B> {
             (Stage::Elements, Step::Value(_)) => Ok(self.begin(What::Item)),
             (Stage::Elements, Step::Closed) => Ok(Stage::Between),
             (Stage::Ended, Step::Value(first)) => error(ScanErrorKind::TrailingData(first)),
-            // The scanner takes no such step from such a place.
+            // The scanner never returns this step in this stage.
             _ => error(ScanErrorKind::UnexpectedByte(0)),
         }
     }
@@ -278,7 +268,7 @@ impl<B: FrameBuffer> Framer<B> {
         Stage::Frame(what)
     }
 
-    /// Reads on in the current frame; `None` if it goes on after the input.
+    /// Reads more of the current frame; `None` if it continues after the input.
     fn read_frame<'i>(
         &mut self,
         what: What,
@@ -295,7 +285,7 @@ impl<B: FrameBuffer> Framer<B> {
         let size = self.size + part.len() as u64;
         let fits = size <= limit as u64;
         if matches!(what, What::Member(_)) && (!fits || self.refused) {
-            // Comes before other errors, so that it does not matter how the body is split.
+            // This error takes precedence, so that the result does not depend on how the body is split.
             return Err(self.envelope_error(ScanErrorKind::TooLargeEnvelope));
         }
         let ended = result?;
@@ -351,7 +341,7 @@ impl<B: FrameBuffer> Framer<B> {
             self.exceeds = true;
             self.collector
                 .begin(what == What::Event, self.skips_managed_fields);
-            // Until now all of the frame was buffered.
+            // The buffer contains the complete frame so far.
             let mut at = 0;
             while let Some(rest) = self.buffer.as_slice().get(at..)
                 && !rest.is_empty()
@@ -388,7 +378,7 @@ impl<B: FrameBuffer> Framer<B> {
         }
     }
 
-    /// Tells bytes after a list from those that are wrong inside of one.
+    /// Distinguishes bytes after a list from invalid bytes within one.
     fn reword(&self, error: ScanError) -> ScanError {
         match (self.stage, error.kind) {
             (Stage::Ended, ScanErrorKind::UnexpectedByte(byte)) => ScanError {
@@ -406,34 +396,34 @@ impl<B: FrameBuffer> Framer<B> {
 pub enum Piece<'a> {
     /// An element of the `items` of a list.
     Item {
-        /// Its JSON; only the first part with [`FrameProblem::TooLarge`].
+        /// Its JSON; truncated with [`FrameProblem::TooLarge`].
         json: &'a [u8],
-        /// What is wrong with it.
+        /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
-        /// What identifies the object, with [`FrameProblem::TooLarge`]; otherwise the JSON does.
+        /// The identity of the object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
         identity: Option<&'a Identity>,
     },
     /// Another member of the list itself.
     Member {
-        /// Which one.
+        /// The name of the member.
         name: ListMember,
         /// The JSON of its value.
         json: &'a [u8],
     },
     /// An event of a watch.
     Event {
-        /// Its JSON; only the first part with [`FrameProblem::TooLarge`].
+        /// Its JSON; truncated with [`FrameProblem::TooLarge`].
         json: &'a [u8],
-        /// What is wrong with it.
+        /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
-        /// What identifies the event and its object, with [`FrameProblem::TooLarge`]; otherwise the JSON does.
+        /// The identity of the event and its object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
         identity: Option<&'a Identity>,
     },
     /// The end of a list; only whitespace may follow.
     End,
 }
 
-/// The members of a list besides `items`, and of a `Status` sent in its place, that are delivered.
+/// The members of a list other than `items`, and of a `Status` in its place, that are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListMember {
@@ -445,38 +435,39 @@ pub enum ListMember {
     Metadata,
     /// `Success` or `Failure`.
     Status,
-    /// What went wrong, for people.
+    /// The error message, for people.
     Message,
-    /// What went wrong, in a word.
+    /// The error reason, in one word.
     Reason,
-    /// What went wrong, as an HTTP status code.
+    /// The error code, an HTTP status code.
     Code,
-    /// More on what went wrong.
+    /// Details of the error.
     Details,
 }
 
-/// Why a frame is of no use, though what comes after it is.
+/// The reason why a frame is unusable, although later frames are not affected.
 ///
-/// Of several reasons the first in this order is given.
+/// If there are several reasons, the first in this order is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameProblem {
-    /// It has more bytes than the limit; the first so many are delivered.
+    /// It exceeds the limit; the part up to the limit is delivered.
     TooLarge {
-        /// The size of the whole frame, in bytes.
+        /// The size of the complete frame in bytes.
         size: u64,
-        /// The largest size that is delivered whole.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It has more bytes than the limit, and its identity has more than the framer holds, which is more than Kubernetes
-    /// allows. The change cannot be applied to any object.
+    /// It exceeds the limit, and its identity is longer than the framer supports, which is more than Kubernetes allows.
+    /// The change cannot be applied to any object.
     Unidentifiable {
-        /// The size of the whole frame, in bytes.
+        /// The size of the complete frame in bytes.
         size: u64,
-        /// The largest size that is delivered whole.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It is nested more than [`DEPTH_LIMIT`](crate::json::DEPTH_LIMIT) levels deep, what is around it included.
+    /// It is nested more than [`DEPTH_LIMIT`](crate::json::DEPTH_LIMIT) levels deep, including the containers around
+    /// it.
     TooDeep,
     /// It is not UTF-8.
     NotUtf8,
@@ -490,7 +481,7 @@ impl fmt::Display for FrameProblem {
             }
             Self::Unidentifiable { size, limit } => write!(
                 f,
-                "{size} bytes, more than the limit of {limit}, and more than {} of name, namespace, uid and version, so the change is lost",
+                "{size} bytes, more than the limit of {limit}, and its identity exceeds {} bytes, so the change is lost",
                 super::identity::ROOM
             ),
             Self::TooDeep => f.write_str("nested too deeply"),
@@ -499,7 +490,7 @@ impl fmt::Display for FrameProblem {
     }
 }
 
-/// Where in the body the framer is.
+/// The position of the framer in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Before the list or an event.
@@ -514,13 +505,13 @@ enum Stage {
     Elements,
     /// In a value that is a frame.
     Frame(What),
-    /// In the value of a member that is not wanted.
+    /// In the value of a member that is not delivered.
     Skip,
     /// After the list.
     Ended,
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Item,
@@ -529,7 +520,7 @@ enum What {
 }
 
 impl What {
-    /// The depth around the frame.
+    /// Returns the depth around the frame.
     fn floor(self) -> u32 {
         match self {
             Self::Item => LIST_DEPTH + 1,
@@ -547,11 +538,11 @@ impl What {
     }
 }
 
-/// What a call has found, without what it borrows from the framer.
+/// The result of a call, without the parts that it borrows from the framer.
 enum Found<'i> {
     Frame {
         what: What,
-        /// The frame, where it is whole in the input; otherwise it is in the buffer.
+        /// The frame if it is complete in the input; otherwise it is in the buffer.
         lent: Option<&'i [u8]>,
         problem: Option<FrameProblem>,
     },
@@ -565,7 +556,7 @@ enum Name {
     Other,
 }
 
-/// The name of a member of a list.
+/// Returns the member of a list with this key.
 fn name_of(key: &KeyText) -> Name {
     const KNOWN: [(&str, Name); 9] = [
         ("items", Name::Items),
@@ -581,10 +572,10 @@ fn name_of(key: &KeyText) -> Name {
     key.find(&KNOWN).unwrap_or(Name::Other)
 }
 
-/// The number of containers open between the members of a list.
+/// The number of open containers between the members of a list.
 const LIST_DEPTH: u32 = 1;
 
-/// The largest size of a member of a list, other than `items`, that is delivered.
+/// The maximum size of a member of a list, other than `items`, in bytes.
 const ENVELOPE_LIMIT: usize = 64 * 1024;
 
 /// Takes the first `length` bytes from the input.
@@ -641,7 +632,7 @@ mod tests {
         }
     }
 
-    /// What comes out of a body: pieces as text, then the error if there is one, and whether it ends midway.
+    /// The output for a body: pieces as text, then the error if there is one, and whether the body ends midway.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     struct Outcome {
         pieces: Vec<String>,
@@ -677,7 +668,7 @@ mod tests {
         }
     }
 
-    /// The identity of a large frame, if there is any in it.
+    /// Returns the identity of a large frame as text.
     fn whose(identity: Option<&Identity>) -> String {
         let Some(identity) = identity else {
             return String::new();
@@ -736,7 +727,7 @@ mod tests {
         outcome
     }
 
-    /// Reads the body split in every way that matters, and checks that it makes no difference.
+    /// Reads the body split in every relevant way, and checks that the output is the same.
     fn read_all_ways(mode: FramerMode, limit: usize, body: &[u8]) -> Outcome {
         let whole = outcome(mode, limit, [body]);
         for cut in 0..=body.len() {
@@ -920,7 +911,7 @@ mod tests {
                 assert!(matches!(piece, Piece::Item { .. } | Piece::End));
             }
         }
-        // Only the item that is split was copied.
+        // Only the split item was copied.
         assert_eq!(framer.buffer.peak, br#"{"b":2}"#.len());
         assert_eq!(framer.offset(), body.len() as u64);
     }
@@ -1043,7 +1034,7 @@ mod tests {
             read_all_ways(FramerMode::List, 9, body.as_bytes()),
             complete(&expected)
         );
-        // A frame as large as the limit is whole.
+        // A frame of exactly the limit is complete.
         let whole = read_all_ways(FramerMode::List, 18, body.as_bytes());
         assert_eq!(whole.pieces[1], "item {\"b\":\"0123456789\"}");
         let one_short = read_all_ways(FramerMode::List, 17, body.as_bytes());
@@ -1054,7 +1045,7 @@ mod tests {
         assert!(read_all_ways(FramerMode::Watch, 0, b"{}{}").pieces[1].contains("2 bytes"));
     }
 
-    /// A custom resource as the API server sends it: its members are sorted, the name comes after managedFields.
+    /// A custom resource as sent by the API server: its members are sorted, and the name follows managedFields.
     const SORTED: &str = r#"{"apiVersion":"example.com/v1","kind":"Gate","metadata":{"annotations":{"name":"no","uid":"no"},"managedFields":[{"manager":"m]","name":"no"},{}],"n\u0061me":"a\u002d1","namespace":"prod","resourceVersion":"12","uid":"6d-fe"},"spec":{"metadata":{"name":"no"},"x":1}}"#;
 
     #[test]
@@ -1231,7 +1222,7 @@ mod tests {
         assert_eq!(found, complete(&["end"]));
     }
 
-    /// A buffer that breaks its promise must not make a frame with a hole.
+    /// A buffer that rejects bytes within its limit must not produce a frame with a gap.
     #[test]
     fn reports_what_the_buffer_refuses() {
         #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The identity of an object whose frame is larger than the limit, collected while its bytes pass.
+//! The identity of an object whose frame exceeds the limit, collected as its bytes pass.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,16 +7,16 @@ use super::object::{EventType, ObjectHead};
 use crate::json::scan::{Scanner, Step};
 use crate::json::{JsonStr, ScanError};
 
-/// How many bytes the parts of an identity may have in total.
+/// The maximum total size of the parts of an identity, in bytes.
 ///
-/// The longest that Kubernetes allows take 760: a name of 253, a namespace of 63, a uid of 36, a resourceVersion of 20, a
-/// kind of 63, an apiVersion of 317, and the 8 of an event's type.
+/// The longest identity that Kubernetes allows takes 760: a name of 253, a namespace of 63, a uid of 36, a
+/// resourceVersion of 20, a kind of 63, an apiVersion of 317, and the 8 of an event's type.
 pub(super) const ROOM: usize = 768;
 
-/// Identifies an object without its JSON: name, namespace, uid, resourceVersion, kind and API version.
+/// The identity of an object, without its JSON: name, namespace, uid, resourceVersion, kind and API version.
 ///
-/// The [`Framer`](super::Framer) lends one with each frame that exceeds the limit. The identity is complete wherever
-/// its parts are in the frame: the API server sorts the members of a custom resource, so `metadata.managedFields`
+/// The [`Framer`](super::Framer) lends one with each frame that exceeds the limit. The identity is complete, no matter
+/// where its parts are in the frame. The API server sorts the members of a custom resource, so `metadata.managedFields`
 /// precedes `metadata.name`.
 #[derive(Clone)]
 pub struct Identity {
@@ -37,10 +37,10 @@ impl Identity {
         }
     }
 
-    /// Returns the identity as the head of an object. What else the head has is read from `json`, the part of the object
-    /// that was kept.
+    /// Returns the identity as the head of an object. The other parts of the head come from `json`, the stored part of
+    /// the object.
     ///
-    /// Kind and API version are empty unless `need_type` asks for them, as with [`ObjectHead::parse`].
+    /// Kind and API version are empty unless `need_type` is set, as with [`ObjectHead::parse`].
     pub fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
         let rest = ObjectHead::parse(json, need_type);
         let type_part = |part| {
@@ -67,7 +67,7 @@ impl Identity {
         (!name.is_empty()).then(|| EventType::new(name))
     }
 
-    /// Returns whether all parts are there in full.
+    /// Returns whether all parts fit.
     pub(super) const fn is_whole(&self) -> bool {
         !self.overflows
     }
@@ -77,7 +77,7 @@ impl Identity {
         JsonStr::new(self.text.get(range).unwrap_or_default())
     }
 
-    /// Starts a part; if it was there before, the last one counts.
+    /// Starts a part. If a part occurs twice, the last one counts.
     fn begin(&mut self, part: Part) {
         self.set(part, self.used..self.used);
     }
@@ -152,18 +152,18 @@ const ALL: [Part; PARTS] = [
 #[derive(Debug)]
 pub(super) struct Collector {
     scanner: Scanner,
-    /// The number of containers around the value that comes next.
+    /// The number of containers around the next value.
     floor: u32,
     stage: Stage,
     level: Level,
     is_event: bool,
-    /// Elements of `managedFields` are still to be left out.
+    /// The elements of `managedFields` are still to be skipped.
     skips: bool,
     key: KeyText,
     identity: Identity,
 }
 
-/// The bytes that come next: some that are left out, and then some that are kept.
+/// The next bytes: some to skip, and then some to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) skipped: usize,
@@ -184,11 +184,11 @@ enum Stage {
     /// Between two members.
     Between,
     Key,
-    /// Between a key and its value; at first before the frame itself.
+    /// Between a key and its value, or before the frame itself.
     Named(Field),
     /// In a string of the identity; whether its opening quote was consumed.
     Text(Part, bool),
-    /// In a value that is not looked at.
+    /// In a value that is not needed.
     Skip,
     /// In the elements of `managedFields`.
     ManagedFields,
@@ -217,10 +217,10 @@ impl Collector {
         }
     }
 
-    /// Starts with the first byte of an event or of an item of a list; `skips` leaves out the elements of the first
+    /// Starts with the first byte of an event or of a list item. `skips` skips the elements of the first
     /// `metadata.managedFields`.
     pub(super) fn begin(&mut self, is_event: bool, skips: bool) {
-        // An item is inside of an array and an object.
+        // An item is nested in an array and an object.
         (self.scanner, self.floor) = if is_event {
             (Scanner::new(), 0)
         } else {
@@ -243,7 +243,7 @@ impl Collector {
         &self.identity
     }
 
-    /// Moves on in the frame. Of bytes that are not empty, at least one is consumed.
+    /// Advances in the frame. Consumes at least one byte, unless `bytes` is empty.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Segment, ScanError> {
         let mut at = 0;
         while at < bytes.len() {
@@ -298,7 +298,7 @@ impl Collector {
                         (Stage::Named(field), Step::Value(first)) => {
                             self.value(field, first, &mut at)?
                         }
-                        // The scanner takes no such step from such a place.
+                        // The scanner never returns this step in this stage.
                         _ => Stage::Done,
                     };
                 }
@@ -307,7 +307,7 @@ impl Collector {
         Ok(kept(at))
     }
 
-    /// The stage in a value that begins.
+    /// Returns the stage within a value that begins.
     fn value(&mut self, field: Field, first: u8, at: &mut usize) -> Result<Stage, ScanError> {
         Ok(match (field, first) {
             (Field::Enter(level), b'{') => {
@@ -318,7 +318,7 @@ impl Collector {
             }
             (Field::ManagedFields, b'[') if self.skips => {
                 self.scanner.enter(first, at)?;
-                // Leaving out bytes of what is kept moves all that follows, so a frame gets one such move.
+                // Skipping bytes moves all later stored bytes, so this is done at most once per frame.
                 self.skips = false;
                 Stage::ManagedFields
             }
@@ -342,7 +342,7 @@ impl Collector {
         }
     }
 
-    /// Notes that the innermost container has ended.
+    /// Leaves the innermost container.
     fn leave(&mut self) -> Stage {
         self.floor = self.floor.saturating_sub(1);
         self.level = match self.level {
@@ -353,7 +353,7 @@ impl Collector {
         self.after_value()
     }
 
-    /// What the key says of the value that follows.
+    /// Returns the role of the value after the current key.
     fn field(&self) -> Field {
         let fields: &[(&str, Field)] = match self.level {
             Level::Event => &[
@@ -382,11 +382,11 @@ const fn kept(kept: usize) -> Segment {
     Segment { skipped: 0, kept }
 }
 
-/// The text of a key, long enough for every key that matters even if all of it is escaped.
+/// The text of a key. It has room for every relevant key, even if all its characters are escaped.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyText {
     bytes: [u8; 96],
-    /// More than there is room for if the key is too long.
+    /// Exceeds the size of `bytes` if the key is too long.
     length: usize,
 }
 
@@ -406,7 +406,7 @@ impl KeyText {
         self.length = end;
     }
 
-    /// Finds the key, which ends with its closing quote, among known ones.
+    /// Looks up the key, which ends with its closing quote, among known ones.
     pub(super) fn find<T: Copy>(&self, known: &[(&str, T)]) -> Option<T> {
         let [text @ .., b'"'] = self.bytes.get(..self.length)? else {
             return None;

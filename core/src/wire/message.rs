@@ -1,10 +1,10 @@
-//! What an answer with an error says, for people.
+//! The message of an error response, for people.
 
 use super::Status;
 use crate::json::{JsonStr, as_str, value_at};
 
-/// What the server says: the message of a `Status`, of what a proxy sends in its place, or the first line of a text that
-/// says something.
+/// Returns the message of an error response: that of a `Status` or of a proxy's JSON, or else the first line of text
+/// with content.
 pub(crate) fn message(body: &[u8]) -> JsonStr<'_> {
     const PLACES: [&[&str]; 4] = [&["message"], &["error", "message"], &["error"], &["detail"]];
     if let Some(status) = Status::parse(body) {

@@ -1,10 +1,10 @@
-//! What the API server sends: lists, watch events, object metadata and errors.
+//! The wire format of the API server: lists, watch events, object metadata and errors.
 //!
 //! - `frame`: finds the items of a list and the events of a watch in a response body.
-//! - `identity`: what identifies an object that is too large for a frame.
-//! - `message`: what an answer with an error says.
-//! - `object`: identity of one object, type of one event.
-//! - `status`: the `Status` kind, and what an error means to a list-watch client.
+//! - `identity`: the identity of an object that is too large for a frame.
+//! - `message`: the message of an error response.
+//! - `object`: the identity of one object, and the type of one event.
+//! - `status`: the `Status` kind, and the class of an error for a list-watch client.
 
 mod frame;
 mod identity;

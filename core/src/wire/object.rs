@@ -1,12 +1,12 @@
-//! Identity of one object, type of one event.
+//! The identity of one object, and the type of one event.
 
 use super::Identity;
 use crate::json::members::Cursor;
 use crate::json::{JsonStr, Members, as_str};
 
-/// The parts of an object that a cache needs to know, whatever its kind.
+/// The parts of an object that a cache needs, for any kind.
 ///
-/// Strings are empty where the object has none, or has something there that is not a string.
+/// Strings are empty if the object does not have them, or has another type of value there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObjectHead<'a> {
     /// The kind; items of a list have none.
@@ -15,9 +15,9 @@ pub struct ObjectHead<'a> {
     pub api_version: JsonStr<'a>,
     /// The name.
     pub name: JsonStr<'a>,
-    /// The namespace; empty for what is cluster-wide.
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: JsonStr<'a>,
-    /// What tells the object from earlier ones of the same name.
+    /// The uid, which distinguishes the object from earlier ones of the same name.
     pub uid: JsonStr<'a>,
     /// The version of the content, opaque.
     pub resource_version: JsonStr<'a>,
@@ -25,15 +25,15 @@ pub struct ObjectHead<'a> {
     pub labels: Option<&'a [u8]>,
     /// The annotations, a JSON object.
     pub annotations: Option<&'a [u8]>,
-    /// All of the metadata, a JSON object.
+    /// The metadata, a JSON object.
     pub metadata: Option<&'a [u8]>,
 }
 
 impl<'a> ObjectHead<'a> {
     /// Finds the parts in the JSON of an object, which a [`Scanner`](crate::json::Scanner) has validated.
     ///
-    /// Stops as soon as the metadata, and with `need_type` also kind and API version, are found. The JSON may be cut
-    /// off: what is cut off counts as absent.
+    /// Parsing stops as soon as the metadata is found, and with `need_type` also kind and API version. The JSON may be
+    /// truncated: missing parts count as absent.
     pub fn parse(json: &'a [u8], need_type: bool) -> Self {
         let mut head = Self::default();
         let mut cursor = Cursor::new(json);
@@ -70,7 +70,7 @@ impl<'a> ObjectHead<'a> {
             .is_some_and(|value| value.eq_str("true"))
     }
 
-    /// Reads the metadata in the same pass that finds its end.
+    /// Parses the metadata in the same pass that finds its end.
     fn read_metadata(&mut self, json: &'a [u8], cursor: &mut Cursor<'a>) {
         let start = cursor.at();
         cursor.eat(b'{');
@@ -102,16 +102,17 @@ impl<'a> ObjectHead<'a> {
 /// One event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
-    /// What has happened.
+    /// The type of the event.
     pub kind: EventType<'a>,
-    /// To what: an object of the kind watched, or a `Status` with [`EventType::Error`].
+    /// The object: of the watched kind, or a `Status` for [`EventType::Error`].
     pub object: &'a [u8],
 }
 
 impl<'a> WatchEvent<'a> {
     /// Finds type and object in the JSON of an event, which a [`Scanner`](crate::json::Scanner) has validated.
     ///
-    /// The JSON may be cut off; then the object is too. Returns `None` if type or object are missing.
+    /// The JSON may be truncated, and then the object is truncated as well. Returns `None` if type or object are
+    /// missing.
     pub fn parse(json: &'a [u8]) -> Option<Self> {
         let (kind, object) = parts(json);
         Some(Self {
@@ -120,9 +121,10 @@ impl<'a> WatchEvent<'a> {
         })
     }
 
-    /// Returns the event of a frame that exceeds the limit, from its identity and the part of it that was kept.
+    /// Returns the event of a frame that exceeds the limit, from its identity and its stored part; `None` if it has no
+    /// type.
     ///
-    /// `None` if it has no type. The object may be empty.
+    /// The object may be empty.
     pub fn cut(json: &'a [u8], identity: &'a Identity) -> Option<Self> {
         Some(Self {
             kind: identity.event_type()?,
@@ -159,17 +161,17 @@ fn parts(json: &[u8]) -> (Option<JsonStr<'_>>, Option<&[u8]>) {
 /// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType<'a> {
-    /// The object is new, at least to this watch.
+    /// The object was added, at least from the view of this watch.
     Added,
-    /// The object has changed.
+    /// The object was modified.
     Modified,
-    /// The object is gone; it comes with its last content.
+    /// The object was deleted; the event contains its last state.
     Deleted,
-    /// The object only carries the resource version that the watch has got to.
+    /// A bookmark: the object only contains the resourceVersion that the watch has reached.
     Bookmark,
     /// The watch has failed, and the object is a `Status`.
     Error,
-    /// A type that this version does not know.
+    /// An unknown type.
     Unknown(JsonStr<'a>),
 }
 
@@ -189,7 +191,7 @@ impl<'a> EventType<'a> {
     }
 }
 
-/// The name of a field of the metadata, unescaped if it is one that is looked for.
+/// Returns the name of a metadata field, unescaped if it is a known one.
 fn plain_name(key: JsonStr<'_>) -> &[u8] {
     const FIELDS: [&str; 6] = [
         "name",
@@ -252,7 +254,7 @@ mod tests {
             text(head.metadata),
             Some("{ \"labels\" : null , \"name\" : \"a\" }")
         );
-        // Not asked for, and so not looked for.
+        // The kind was not requested, so it is not parsed.
         assert!(ObjectHead::parse(json.as_bytes(), false).kind.is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! The `Status` kind, and what an error means to a list-watch client.
+//! The `Status` kind, and the class of an error for a list-watch client.
 
 use core::fmt;
 
@@ -7,25 +7,25 @@ use crate::json::{Elements, JsonStr, Members, Scanner, as_str, as_u64, value_at}
 
 /// An object of the kind `Status`: the body of an error, or the object of an error event.
 ///
-/// Strings are empty where there is none.
+/// Strings are empty if absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Status<'a> {
     /// `Success` or `Failure`.
     pub status: JsonStr<'a>,
-    /// The HTTP status code that fits.
+    /// The corresponding HTTP status code.
     pub code: Option<u16>,
-    /// What went wrong, in a word such as `Expired`.
+    /// The reason in one word, such as `Expired`.
     pub reason: JsonStr<'a>,
-    /// What went wrong, for people.
+    /// The error message, for people.
     pub message: JsonStr<'a>,
-    /// How long to wait before another attempt.
+    /// The time to wait before another attempt, in seconds.
     pub retry_after_seconds: Option<u32>,
     /// The causes, a JSON array; see [`causes`](Self::causes).
     pub raw_causes: Option<&'a [u8]>,
 }
 
 impl<'a> Status<'a> {
-    /// Reads a `Status`; `None` if the JSON is not valid, or is no object of that kind.
+    /// Parses a `Status`; `None` if the JSON is invalid or another kind of object.
     pub fn parse(json: &'a [u8]) -> Option<Self> {
         if !is_one_value(json) {
             return None;
@@ -53,7 +53,7 @@ impl<'a> Status<'a> {
         is_status.then_some(status)
     }
 
-    /// Iterates over the causes.
+    /// Returns an iterator over the causes.
     pub fn causes(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
         Elements::new(self.raw_causes.unwrap_or_default()).map(|cause| {
             let text = |name| {
@@ -73,15 +73,15 @@ impl<'a> Status<'a> {
 /// One of the causes of an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cause<'a> {
-    /// What was wrong, in a word.
+    /// The reason in one word.
     pub reason: JsonStr<'a>,
-    /// What was wrong, for people.
+    /// The error message, for people.
     pub message: JsonStr<'a>,
-    /// The field that was wrong.
+    /// The field with the error.
     pub field: JsonStr<'a>,
 }
 
-/// What an error means to a list-watch client.
+/// The class of an error for a list-watch client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
@@ -91,29 +91,29 @@ pub enum ErrorClass {
     TooLarge,
     /// The server is overloaded or not ready.
     TooManyRequests,
-    /// The credentials are missing or no longer good.
+    /// The credentials are missing or no longer valid.
     Unauthorized,
-    /// The credentials do not suffice.
+    /// The credentials are not sufficient.
     Forbidden,
-    /// The resource does not exist, or not yet.
+    /// The resource does not exist, or does not exist yet.
     NotFound,
-    /// The server does not speak the media type asked for.
+    /// The server does not support the requested media type.
     NotAcceptable,
     /// The server cannot parse the request: a selector, a parameter, or plain HTTP sent to a TLS port.
     BadRequest,
     /// The resource does not support the verb.
     MethodNotAllowed,
-    /// A parameter is wrong, or not known to this server.
+    /// A parameter is invalid, or unknown to this server.
     Invalid,
-    /// The server has failed.
+    /// The server failed.
     InternalError,
-    /// The server asks for another attempt.
+    /// The server requests another attempt.
     ServerTimeout,
-    /// The server has not finished in time.
+    /// The server did not finish in time.
     Timeout,
-    /// The server is not available, or something in front of it says so.
+    /// The server is unavailable, or a proxy reports so.
     ServiceUnavailable,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -139,8 +139,8 @@ impl ErrorClass {
         }
     }
 
-    /// Returns whether the same request keeps failing until somebody changes it, the credentials, the permissions or
-    /// the server.
+    /// Returns whether the same request keeps failing until someone changes the request, the credentials, the
+    /// permissions or the server.
     ///
     /// ```
     /// use informer_core::wire::ErrorClass;
@@ -168,7 +168,7 @@ impl ErrorClass {
         }
     }
 
-    /// The class of a reason; `None` if the reason is not known, so that the code is to decide.
+    /// Returns the class of a reason; `None` for an unknown reason, so that the code determines the class.
     fn of_reason(reason: JsonStr<'_>) -> Option<Self> {
         const KNOWN: [(&str, ErrorClass); 19] = [
             ("Expired", ErrorClass::Expired),
@@ -222,13 +222,13 @@ impl fmt::Display for ErrorClass {
     }
 }
 
-/// Tells what an error means.
+/// Returns the class of an error.
 ///
-/// `http_code` is that of the response; if it is 0 or a success, because the error came as an event or in place of
-/// a list, then the code is that of `status`. `body` is the text of a response that is no `Status`.
+/// `http_code` is the code of the response. If it is 0 or a success, because the error came as an event or in place of
+/// a list, the code of `status` is used. `body` is the text of a response that is not a `Status`.
 ///
-/// As in client-go a reason that is known decides, and otherwise the code does. A resource version that is too large
-/// shows in the causes; servers before 1.18.6 tell it in a message.
+/// As in client-go, a known reason determines the class, and otherwise the code does. A resourceVersion that is too
+/// large is recognized by the causes, and for servers before 1.18.6 by the message.
 pub fn classify(http_code: u16, status: Option<&Status<'_>>, body: &[u8]) -> ErrorClass {
     let code = match http_code {
         0 | 200..=299 => status.and_then(|status| status.code).unwrap_or_default(),
@@ -250,7 +250,7 @@ pub fn classify(http_code: u16, status: Option<&Status<'_>>, body: &[u8]) -> Err
     if is_cause || class == ErrorClass::Timeout && text(TOO_LARGE) {
         return ErrorClass::TooLarge;
     }
-    // Only where neither reason nor code tell anything.
+    // The text counts only if there is neither a reason nor a code.
     if class == ErrorClass::Other
         && reason.is_none()
         && code == 0
@@ -263,7 +263,7 @@ pub fn classify(http_code: u16, status: Option<&Status<'_>>, body: &[u8]) -> Err
 
 const TOO_LARGE: &str = "Too large resource version";
 
-/// Whether the JSON is one valid value, with whitespace around it at most.
+/// Returns whether the JSON is exactly one valid value, with optional whitespace around it.
 fn is_one_value(json: &[u8]) -> bool {
     let mut scanner = Scanner::new();
     let mut at = 0;
@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// A Status with some fields, as JSON.
+    /// Returns the JSON of a Status with some fields.
     fn json(code: u16, reason: &str, message: &str, causes: &str) -> String {
         format!(
             r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"{reason}","details":{{"retryAfterSeconds":1,"causes":{causes}}},"code":{code}}}"#
@@ -391,7 +391,7 @@ mod tests {
         ] {
             let json = json(code, reason, "m", "null");
             assert_eq!(class(code, &json), expected, "{code} {reason}");
-            // As the object of an error event, or with 200 in place of a list.
+            // As the object of an error event, or with code 200 in place of a list.
             assert_eq!(class(0, &json), expected, "{code} {reason}");
             assert_eq!(class(200, &json), expected, "{code} {reason}");
         }
