@@ -1,4 +1,4 @@
-//! What a cache tells, and what it holds, whatever comes in and however slowly it is popped.
+//! The notifications and contents of a cache, for any input and any pace of popping.
 #![cfg(feature = "alloc")]
 
 use alloc::boxed::Box;
@@ -16,7 +16,7 @@ use crate::time::Rng;
 type Item<X> = Object<(), X>;
 type HeapCache = Cache<Item<Box<str>>, Heap>;
 
-/// An object: its uid is that of its name unless it says another.
+/// An object with this uid and version.
 fn item<X: Text>(uid: &str, version: u32) -> Item<X> {
     Object::new(
         Uid::new(uid),
@@ -96,7 +96,7 @@ where
             .complete(source, ResourceVersion::new(&version.to_string()));
     }
 
-    /// A whole list.
+    /// Applies a complete list.
     fn list(&mut self, source: u16, version: u32, items: &[(&str, u32)]) {
         self.begin(source);
         for (key, version) in items {
@@ -105,7 +105,7 @@ where
         self.done(source, version);
     }
 
-    /// What is told until there is nothing more.
+    /// Pops all notifications.
     fn told(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(notification) = self.0.pop() {
@@ -115,7 +115,7 @@ where
         told
     }
 
-    /// As [`Self::told`], in order of the text: a sweep goes by slots.
+    /// Like [`Self::told`], sorted, since a sweep visits slots in their order.
     fn told_sorted(&mut self) -> Vec<String> {
         let mut told = self.told();
         told.sort();
@@ -216,7 +216,7 @@ fn a_first_list_begun_again_tells_nothing_of_the_first_attempt() {
     assert_eq!(pods.held(), ["b@2", "c@2"]);
 }
 
-/// What a watch brings between the end of the first list and the pop of it is told, after that list.
+/// Watch events between the end of the first list and its pop are notified after that list.
 #[test]
 fn what_comes_right_after_the_first_list_is_told_once() {
     let mut pods = default_pods();
@@ -227,7 +227,7 @@ fn what_comes_right_after_the_first_list_is_told_once() {
     pods.modified(0, "b", 8);
     assert_eq!(pods.told(), ["update b@6->8"]);
 
-    // The same where it comes while the sweep is on its way.
+    // The same if they arrive during the sweep.
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
     assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "add* a@1");
@@ -256,7 +256,7 @@ fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
     assert_eq!(pods.version(0).unwrap().to_string(), "9");
 }
 
-/// On a relist that is begun again the first attempt was told, so its end is told too.
+/// The objects of an interrupted relist were notified, so their deletion is notified too.
 #[test]
 fn a_relist_begun_again_tells_what_it_brought_and_lost() {
     let mut pods = default_pods();
@@ -271,7 +271,7 @@ fn a_relist_begun_again_tells_what_it_brought_and_lost() {
     assert_eq!(pods.told(), ["delete? x@6"]);
 }
 
-/// client-go replays what a list shows unchanged, once per completed list.
+/// client-go replays objects that a list shows unchanged, once per completed list.
 #[test]
 fn unchanged_objects_are_told_where_that_is_wanted_once_per_list() {
     for pop_between in [false, true] {
@@ -284,17 +284,17 @@ fn unchanged_objects_are_told_where_that_is_wanted_once_per_list() {
             if pop_between {
                 assert_eq!(pods.told(), [""; 0]);
             }
-            // Begun again, it is the same list.
+            // A list that is begun again is the same list.
             pods.begin(0);
             pods.listed(0, "a", 1);
             pods.listed(0, "b", 1);
             pods.done(0, 6);
             assert_eq!(pods.told(), ["replay a@1", "replay b@1"]);
         }
-        // What changed in the list is not replayed at its end.
+        // Objects that changed in the list are not replayed at its end.
         pods.list(0, 7, &[("a", 7), ("b", 1)]);
         assert_eq!(pods.told(), ["update a@1->7", "replay b@1"]);
-        // What a watch sends again is.
+        // Objects that a watch sends again are replayed.
         pods.modified(0, "b", 1);
         assert_eq!(pods.told(), ["replay b@1"]);
     }
@@ -324,7 +324,7 @@ fn another_uid_is_a_deletion_and_an_addition() {
             assert_eq!(pods.told(), expected);
             assert_eq!(pods.held(), ["a@6"]);
         }
-        // Also at the same version.
+        // The same at an equal version.
         let mut pods = pods(config, 1);
         pods.list(0, 5, &[("a", 1)]);
         pods.told();
@@ -332,7 +332,7 @@ fn another_uid_is_a_deletion_and_an_addition() {
             .unwrap();
         assert_eq!(pods.told().len(), expected.len());
     }
-    // What was not told is told as one addition.
+    // A recreated object that was not notified yet is notified as one addition.
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
@@ -353,7 +353,7 @@ fn a_deletion_has_the_events_object() {
     pods.deleted(0, "never", 9);
     assert_eq!(pods.told(), ["delete a@9", "delete? b@2"]);
     assert!(pods.is_empty());
-    // A second deletion is nothing.
+    // A second deletion has no effect.
     pods.deleted(0, "a", 10);
     assert_eq!(pods.told(), [""; 0]);
 }
@@ -390,7 +390,7 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
             assert_eq!(pods.told(), ["update a@1->6"]);
         }
         assert_eq!(pods.told(), [""; 0]);
-        // Nor by a list of its old source.
+        // A list of its old source does not delete it either.
         pods.list(0, 8, &[]);
         assert_eq!(pods.told(), [""; 0]);
         pods.deleted(1, "a", 9);
@@ -398,7 +398,7 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
     }
 }
 
-/// What was told stays told, also where the source it moves to has shown no complete list yet.
+/// An object stays notified when it moves to a source without a complete list.
 #[test]
 fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
     let mut pods = pods(CacheConfig::default(), 2);
@@ -409,14 +409,14 @@ fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
     pods.listed(1, "b", 1);
     assert_eq!(pods.told(), ["update a@1->6"]);
     assert_eq!(pods.0.told().count(), 2);
-    // The first attempt of that list is lost, and with it `a`.
+    // The first attempt of that list is discarded, and `a` with it.
     pods.begin(1);
     pods.listed(1, "b", 1);
     pods.listed(1, "c", 7);
     pods.done(1, 8);
     assert_eq!(pods.told(), ["delete? a@6", "add* c@7", "synced"]);
 
-    // The other way: what was not told is told when it moves to a source that is.
+    // Conversely, an object that was not notified is notified when it moves to a source with a complete list.
     let mut pods = self::pods(CacheConfig::default(), 2);
     pods.list(1, 5, &[]);
     pods.begin(0);
@@ -444,21 +444,21 @@ fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
         (pods.held(), pods.stale()),
         (["a@1".into()].into(), ["a".into()].into())
     );
-    // The same version in a form that can be used heals it in silence.
+    // The same version in a usable form removes the mark without a notification.
     pods.modified(0, "a", 1);
     assert_eq!(pods.told(), [""; 0]);
     assert_eq!(pods.stale(), [""; 0]);
-    // What still waits to be applied is older than what could not be used.
+    // A pending delta is older than the unusable state.
     pods.modified(0, "a", 7);
     pods.keep(0, "a");
     assert_eq!(pods.told(), ["update a@1->7"]);
     assert_eq!(pods.stale(), ["a"]);
-    // And what comes after it is newer.
+    // A later delta is newer than the unusable state.
     pods.keep(0, "a");
     pods.modified(0, "a", 8);
     assert_eq!(pods.told(), ["update a@7->8"]);
     assert_eq!(pods.stale(), [""; 0]);
-    // An object of which nothing but that is known is not there.
+    // An unusable state alone does not create an object.
     pods.added(0, "n", 9);
     pods.keep(0, "n");
     assert_eq!(pods.told(), ["add n@9"]);
@@ -483,7 +483,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     assert_eq!(pods.told(), ["replay2 a@1", "replay2 b@1"]);
     assert_eq!(pods.resync(), 3);
     assert_eq!(pods.told(), ["replay3 a@1", "replay3 b@1"]);
-    // Changes go first, and what they changed is replayed as it is now.
+    // Changes are applied first, and the changed objects are replayed in their new state.
     pods.resync();
     pods.modified(0, "a", 6);
     pods.deleted(0, "b", 7);
@@ -498,7 +498,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
             "replay4 c@8"
         ]
     );
-    // In the middle of one as well.
+    // The same in the middle of a resync.
     pods.resync();
     assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "replay5 a@6");
     pods.modified(0, "a", 9);
@@ -509,7 +509,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     );
 }
 
-/// An object that is handed over to another source during a resync is replayed once.
+/// An object that moves to another source during a resync is replayed once.
 #[test]
 fn a_resync_replays_objects_that_move_once() {
     let mut pods = pods(CacheConfig::default(), 2);
@@ -518,7 +518,7 @@ fn a_resync_replays_objects_that_move_once() {
     pods.told();
     pods.resync();
     assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "replay1 a@1");
-    // To a list that the resync has not come to, and to the one that it is in; changed, and as it was.
+    // To a list that the resync has not visited, and to the current one; changed and unchanged.
     pods.modified(1, "a", 2);
     pods.modified(0, "c", 2);
     pods.modified(0, "d", 1);
@@ -534,7 +534,7 @@ fn a_resync_replays_objects_that_move_once() {
     );
 }
 
-/// The version of a source is one that the cache shows.
+/// The version of a source is one that the cache has reached.
 #[test]
 fn i07_the_version_is_that_of_what_is_shown() {
     let version = |pods: &Pods<Heap>| pods.version(0).unwrap().to_string();
@@ -578,7 +578,7 @@ fn a_budget_is_a_number_of_steps() {
     assert!(rounds >= 201 / 7);
 }
 
-/// client-go's order of deltas against merged ones: the same state in the end.
+/// client-go's order of deltas against merged ones: the final state is the same.
 #[test]
 fn merged_deltas_tell_less_and_the_same_end() {
     let merged = CacheConfig {
@@ -624,7 +624,7 @@ fn merged_deltas_tell_less_and_the_same_end() {
     );
 }
 
-/// The last state of what a merged deletion swallowed is the one that came last.
+/// The last state of a merged deletion is the newest one.
 #[test]
 fn a_merged_deletion_without_an_object_has_the_newest_state() {
     let mut pods = pods(
@@ -659,7 +659,7 @@ fn what_has_no_room_is_refused_until_there_is_room() {
     assert_eq!(pods.told(), ["add* a@1", "add* b@1", "add* c@1", "synced"]);
     assert!(pods.is_incomplete() && !pods.is_synced());
     assert!(!pods.take_wants_relist(0), "there is no room yet");
-    // Reading goes on, and a deletion makes room: one list.
+    // Reading continues, and a deletion makes room: one relist.
     assert!(pods.wants_read());
     pods.deleted(0, "a", 6);
     assert_eq!(pods.told(), ["delete a@6"]);
@@ -669,14 +669,14 @@ fn what_has_no_room_is_refused_until_there_is_room() {
     pods.list(0, 7, &[("b", 1), ("c", 1), ("d", 1)]);
     assert_eq!(pods.told(), ["add d@1"]);
     assert!(!pods.is_incomplete() && pods.is_synced());
-    // And no further one.
+    // There is no further relist.
     assert!(!pods.take_wants_relist(0));
     pods.deleted(0, "b", 8);
     pods.told();
     assert!(!pods.take_wants_relist(0));
 }
 
-/// A list that has more room after its own sweep is listed once more; one that fits is not.
+/// A list that has more room after its own sweep is repeated once; a list that fits is not.
 #[test]
 fn room_that_a_sweep_makes_is_room() {
     let mut pods = small();
@@ -692,7 +692,7 @@ fn room_that_a_sweep_makes_is_room() {
     assert_eq!(pods.told(), ["delete? b@1", "delete? c@1"]);
     assert!(pods.is_incomplete());
     assert!(pods.take_wants_relist(0));
-    // This one sweeps while something is still missing, but nothing is after it.
+    // This sweep runs while objects are still missing, but none are afterwards.
     pods.begin(0);
     pods.listed(0, "d", 1);
     pods.listed(0, "e", 1);
@@ -702,7 +702,7 @@ fn room_that_a_sweep_makes_is_room() {
     assert!(!pods.take_wants_relist(0), "it was complete");
 }
 
-/// Room that is made while a list is under way counts when it is done.
+/// Room that appears during a list counts when the list is complete.
 #[test]
 fn room_that_is_made_during_a_stream_is_room() {
     let mut pods = small();
@@ -721,7 +721,7 @@ fn room_that_is_made_during_a_stream_is_room() {
     assert!(pods.take_wants_relist(0));
 }
 
-/// For a key that is too long no room will ever do.
+/// No amount of room helps a key that is too long.
 #[test]
 fn a_key_that_is_too_long_does_not_ask_for_lists() {
     let mut pods = small();
@@ -740,7 +740,7 @@ fn a_key_that_is_too_long_does_not_ask_for_lists() {
     assert!(!pods.is_incomplete());
 }
 
-/// An update needs no room of its own, and a queue that is full holds the reader back before it refuses.
+/// An update needs no room of its own, and a full queue blocks the reader before it rejects an update.
 #[test]
 fn a_full_cache_takes_updates_and_holds_the_reader_back() {
     let mut pods = small();
@@ -760,7 +760,7 @@ fn a_full_cache_takes_updates_and_holds_the_reader_back() {
     );
 }
 
-/// Resyncs that pile up take no list's place.
+/// Many resyncs do not take the place of a list.
 #[test]
 fn a_list_is_not_lost_among_resyncs() {
     let mut pods = small();
@@ -780,7 +780,7 @@ fn a_list_is_not_lost_among_resyncs() {
     assert_eq!(pods.version(0).unwrap().to_string(), "7");
 }
 
-/// Where there is no room for another pass, the one that is under way begins anew.
+/// If there is no room for another pass, the running one restarts.
 #[test]
 fn a_resync_without_room_joins_the_one_under_way() {
     let mut pods: Pods<Small> = Pods(Cache::new(CacheConfig::default(), 7, 1));
@@ -803,11 +803,11 @@ struct Fact {
     source: u16,
     version: u32,
     uid: u32,
-    /// The list that named it last.
+    /// The list that contained it last.
     named: u32,
 }
 
-/// What the cache should hold, by the simplest rules; and what a listener knows by what it was told.
+/// The expected contents of the cache by the simplest rules, and a listener's view from the notifications.
 #[derive(Default)]
 struct Model {
     truth: BTreeMap<String, Fact>,
@@ -816,7 +816,7 @@ struct Model {
     complete: BTreeSet<u16>,
     known: BTreeMap<String, (String, String)>,
     synced: bool,
-    /// For each resync that is under way: the keys it has still to replay.
+    /// For each running resync, the keys that it has still to replay.
     due: BTreeMap<u32, BTreeSet<String>>,
 }
 
@@ -850,7 +850,7 @@ impl Model {
         self.complete.insert(source);
     }
 
-    /// A listener's view of each notification: only legal sequences are accepted.
+    /// Updates a listener's view. Only valid sequences of notifications are accepted.
     fn hear<X: Text>(&mut self, notification: &Notification<'_, Item<X>, X>, config: CacheConfig) {
         let text = shown(notification);
         let state = |o: &Item<X>| (o.resource_version().to_string(), o.uid().to_string());
@@ -872,7 +872,7 @@ impl Model {
                 match pass {
                     None => assert!(config.tell_unchanged, "{text}"),
                     Some(pass) => {
-                        // One that came after the resync began may be replayed too.
+                        // An object that was added after the resync began may be replayed too.
                         self.due.get_mut(pass).unwrap().remove(key);
                     }
                 }
@@ -910,7 +910,7 @@ impl Model {
             assert_eq!(&object.resource_version().to_string(), version);
             assert_eq!(&object.uid().to_string(), uid);
         }
-        // All that belongs to a source with a complete list was told.
+        // All objects of a source with a complete list were notified.
         for (key, fact) in &self.truth {
             if self.complete.contains(&fact.source) {
                 assert!(self.known.contains_key(key), "{key} was never told");
@@ -946,7 +946,7 @@ where
                 model.complete(source);
                 listing.remove(&source);
             }
-            // In fixed storage more than fit are not kept.
+            // Fixed storage drops resyncs that do not fit.
             3 if pods.walks.as_slice().len() < 4 => {
                 let number = pods.resync();
                 model
@@ -965,7 +965,7 @@ where
             }
             7..=11 if is_listing || model.complete.contains(&source) => {
                 let old = model.truth.get(&key).copied().unwrap_or_default();
-                // Now and then the same again, or another object under the same name.
+                // Sometimes the same version, or another object under the same name.
                 let at = match rng.below(4) {
                     0 if old.version > 0 => old.version,
                     _ => version,
@@ -1029,7 +1029,7 @@ fn random_runs_in_fixed_storage() {
     }
 }
 
-/// A version that was to be reached later does not come back over one that was reached since.
+/// A pending version does not replace one that was reached since.
 #[test]
 fn a_version_that_was_reached_does_not_go_back() {
     let mut pods = default_pods();
@@ -1044,7 +1044,7 @@ fn a_version_that_was_reached_does_not_go_back() {
     assert_eq!(pods.version(0).unwrap().to_string(), "6");
 }
 
-/// Deltas were merged, or lost by a server: the object that was deleted is one that nobody was told of.
+/// If deltas were merged or lost, the deleted object may be one of which no handler was notified.
 #[test]
 fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
     let mut pods = default_pods();
@@ -1060,7 +1060,7 @@ fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
     assert_eq!(pods.told(), ["delete a@7"]);
 }
 
-/// Who joins between the two halves of a deletion and an addition gets the object once.
+/// A handler that joins between the deletion and the addition of a recreated object gets the object once.
 #[test]
 fn between_a_deletion_and_an_addition_the_new_object_is_not_told_yet() {
     let mut pods = default_pods();
@@ -1076,7 +1076,7 @@ fn between_a_deletion_and_an_addition_the_new_object_is_not_told_yet() {
     assert_eq!(pods.0.told().count(), 1);
 }
 
-/// An index that is added between queueing and popping covers the objects in the queue.
+/// An index that is added between queueing and popping includes the objects in the queue.
 #[test]
 fn an_index_covers_objects_that_were_queued_before_it() {
     fn keys<S: Storage<Text: PartialEq>>(pods: &Pods<S>, version: &str) -> Vec<String> {
@@ -1110,7 +1110,7 @@ fn an_index_covers_objects_that_were_queued_before_it() {
         Pods(Cache::new(CacheConfig::default(), 1, 1)),
         |pod, value| value(&pod.resource_version().to_string()),
     );
-    // Without room for the name of the index by namespace, another one would take its number.
+    // Without room for the name of the namespace index, another index would take its number.
     assert_eq!(
         small().add_index("version", |_, _| {}),
         Err(IndexError::Full)
@@ -1136,7 +1136,7 @@ fn what_an_unknown_source_brings_is_rejected() {
         (Vec::from(["a@1".to_string()]), 0)
     );
 
-    // Fixed storage has room for eight sources. A cache that lacks one is not synced.
+    // Fixed storage has room for eight sources. A cache that lacks one is never synced.
     let mut pods: Pods<Small> = Pods(Cache::new(CacheConfig::default(), 9, 1));
     for source in 0..8 {
         pods.list(source, 5, &[]);
@@ -1167,7 +1167,7 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
         }
         pods.told();
         assert_eq!(pods.version(0).unwrap().to_string(), "7");
-        // One that came after the list is newer.
+        // A version after the list is newer.
         pods.list(0, 8, &[("a", 6)]);
         pods.modified(0, "a", 9);
         pods.advance(0, ResourceVersion::new("9"));
@@ -1183,13 +1183,13 @@ fn resyncs_that_have_not_begun_are_one_pass() {
     pods.told();
     let passes: BTreeSet<u32> = (0..1000).map(|_| pods.resync()).collect();
     assert_eq!(passes, BTreeSet::from([1]));
-    // One that is under way is not joined: it has replayed some objects already.
+    // A running pass is not joined: it has replayed some objects already.
     pods.pop();
     assert_eq!((pods.resync(), pods.resync()), (2, 2));
     assert_eq!(pods.told(), ["replay1 b@1", "replay2 a@1", "replay2 b@1"]);
 }
 
-/// Pops everything; returns how many steps that took.
+/// Pops everything; returns the number of steps.
 fn steps(pods: &mut Pods<Heap>) -> u32 {
     let mut budget = u32::MAX;
     while pods.pop_within(&mut budget).is_some() {}
@@ -1215,7 +1215,7 @@ fn a_sweep_takes_as_many_steps_as_its_source_has_objects() {
             );
         }
     }
-    // The walk of one source removes nothing of another.
+    // The walk of one source deletes no object of another.
     pods.list(3, 9, &[("3/7", 2)]);
     let taken = steps(&mut pods);
     assert!(taken <= 2 * OBJECTS + 3, "{taken}");
@@ -1249,7 +1249,7 @@ fn walks_forget_how_large_the_cache_once_was() {
     assert_eq!(steps(&mut pods), 4, "and one delta");
 }
 
-/// A listener of a cache that keeps what it no longer needs drops nothing under the lock.
+/// The listeners of a cache that retains unneeded objects drop nothing under the lock.
 #[test]
 fn nothing_is_dropped_before_it_is_taken() {
     use alloc::rc::Rc;
@@ -1290,7 +1290,7 @@ fn nothing_is_dropped_before_it_is_taken() {
         let mut ids = Vec::new();
         for version in 0..if cfg!(miri) { 60 } else { 400 } {
             let key = format!("k{}", rng.below(6));
-            // The third one is unknown.
+            // The third source is unknown.
             let source = rng.below(21) as u16 / 10;
             let object = Watched {
                 version: version / 2,
@@ -1352,7 +1352,7 @@ fn nothing_is_dropped_before_it_is_taken() {
     }
 }
 
-/// An index that is built piece by piece covers every object in the end, whatever happens in between.
+/// An index that is built step by step finally includes every object, no matter what happens in between.
 #[test]
 fn an_index_is_built_while_objects_change() {
     fn parity(version: &ResourceVersion<Box<str>>) -> &'static str {
@@ -1371,7 +1371,7 @@ fn an_index_is_built_while_objects_change() {
                 0 => pods.begin(source),
                 1 => pods.done(source, version),
                 2 => pods.deleted(source, &key, version),
-                // The same state from another source, now and then.
+                // Sometimes the same state from another source.
                 3..=9 => {
                     let at = match pods.get(&key) {
                         Some(object) if rng.below(3) == 0 => object.resource_version().clone(),
@@ -1393,7 +1393,7 @@ fn an_index_is_built_while_objects_change() {
                         piece.push((key.clone(), object.resource_version().clone()));
                     });
                     done = !more;
-                    // Others may change objects before their values are there.
+                    // Other callers may change objects before their values are added.
                     let mut budget = rng.below(6) as u32;
                     while pods.pop_within(&mut budget).is_some() {}
                     for (key, version) in piece {

@@ -1,4 +1,4 @@
-//! A log on a medium in memory, against a map.
+//! A log on a medium in memory, compared with a map.
 #![cfg(feature = "alloc")]
 
 use alloc::borrow::ToOwned;
@@ -14,7 +14,7 @@ use super::*;
 use crate::resource::Resource;
 use crate::time::Rng;
 
-/// Two areas in memory, as long as they are written, or of a size.
+/// Two areas in memory, growing or of a fixed size.
 #[derive(Clone, Default)]
 struct Memory {
     areas: [Vec<u8>; 2],
@@ -76,7 +76,7 @@ fn place(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-/// Where the first record of an area ends.
+/// The end of the first record of an area.
 const HEAD_END: usize = 60;
 
 /// The objects, whether they are stale, and the version.
@@ -93,7 +93,7 @@ fn load<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>) {
 
 type InMemory<I> = Log<Memory, I, Vec<u8>>;
 
-/// As [`load`], with what was lost.
+/// Like [`load`], with the lost parts.
 fn load_and_lose<I: Index>(medium: Memory) -> (InMemory<I>, Option<State>, Vec<Lost>) {
     let mut log = Log::new(medium, Vec::new());
     let (mut state, mut lost) = (State::default(), Vec::new());
@@ -121,7 +121,7 @@ fn take((objects, version): &mut State, record: Record<'_>) {
     }
 }
 
-/// A record, with texts of its own.
+/// Passes a random record to `with`.
 fn random(rng: &mut Rng, number: u64, with: &mut dyn FnMut(Record<'_>)) {
     let mut pick = |below: u64| rng.below(below);
     let key = alloc::format!("prod/web-{}", pick(6));
@@ -144,7 +144,7 @@ fn random(rng: &mut Rng, number: u64, with: &mut dyn FnMut(Record<'_>)) {
     }
 }
 
-/// Opens it again and again, and each time finds what was there at the last version.
+/// Opens the log repeatedly, and finds the state of the last version each time.
 fn keeps_what_a_version_covers<I: Index>(memory: &Memory) {
     for seed in 0..crate::rounds(40) {
         let mut rng = Rng::new(seed);
@@ -197,7 +197,7 @@ fn an_area_that_is_full_is_compacted() {
     keeps_what_a_version_covers::<Keys>(&small);
 }
 
-/// Every byte after which a file can end is a state that was there.
+/// Wherever a file is truncated, a state that existed is found.
 fn is_whole_wherever_it_is_cut<I: Index>() {
     let (mut log, _) = load::<I>(Memory::default());
     let mut rng = Rng::new(3);
@@ -225,14 +225,14 @@ fn is_whole_wherever_it_is_cut<I: Index>() {
         assert!(place >= last, "a longer file has no older state");
         last = place;
         let dropped: u64 = lost.iter().map(|lost| lost.bytes).sum();
-        // With nothing but its first record it is one that was begun a moment ago.
+        // An area with only its first record was begun a moment ago.
         let expected = if end == ends[place] + HEAD_END && place == 0 {
             0
         } else {
             end - ends[place]
         };
         assert_eq!(dropped, expected as u64, "{lost:?} of {end}");
-        // What was torn in the middle is found as well.
+        // A record that was torn in the middle is detected as well.
         cut.areas[0].resize(medium.areas[0].len(), 0);
         assert_eq!(load::<I>(cut).1, found);
     }
@@ -245,7 +245,7 @@ fn it_is_whole_wherever_it_is_cut() {
     is_whole_wherever_it_is_cut::<Scanned>();
 }
 
-/// Whatever byte is not what was written, all that was there up to a version before it is.
+/// Whichever byte is damaged, the state of a version before it is found.
 fn is_whole_wherever_it_is_damaged<I: Index>() {
     let (mut log, _) = load::<I>(Memory::default());
     let mut rng = Rng::new(4);
@@ -282,7 +282,7 @@ fn it_is_whole_wherever_it_is_damaged() {
     is_whole_wherever_it_is_damaged::<Scanned>();
 }
 
-/// Of what is read once each object comes once, unless it is taken back.
+/// In a single pass, each object is passed on once, unless it is taken back.
 #[test]
 fn what_turns_out_not_to_count_is_taken_back() {
     let (mut log, _) = load::<Keys>(Memory::default());
@@ -296,13 +296,13 @@ fn what_turns_out_not_to_count_is_taken_back() {
     append(Record::Version(Reached::new("2")));
     let mut medium = log.into_medium();
     assert_eq!(told(medium.clone()), ["+b 2", "+c 2", "@2"]);
-    // The last version is one no more, and looks as if it were.
+    // The last version is damaged, but looks valid.
     *medium.areas[0].last_mut().unwrap() ^= 1;
     assert_eq!(
         told(medium.clone()),
         ["+b 2", "+c 2", "-b", "-c", "+a 1", "+b 1", "@1"]
     );
-    // Nothing is left but the first record of the area.
+    // Only the first record of the area remains.
     let at = medium.areas[0].windows(2).position(|two| two == b"a1");
     medium.areas[0][at.unwrap()] ^= 1;
     assert_eq!(told(medium), [""; 0]);
@@ -312,7 +312,7 @@ const fn put<'a>(key: &'a str, object: &'a [u8]) -> Record<'a> {
     Record::Put { key, object }
 }
 
-/// What is handed over, in its order.
+/// Returns the records that are passed on, in order.
 fn told(medium: Memory) -> Vec<String> {
     let mut told = Vec::new();
     let mut log: Log<_, Keys, _> = Log::new(medium, Vec::new());
@@ -438,7 +438,7 @@ fn what_does_not_fit_is_an_error_and_harms_nothing() {
     assert_eq!(found.unwrap(), (BTreeMap::new(), "6".to_owned()));
 }
 
-/// A medium that takes so many calls, and then no more: of what it should write it takes the first half.
+/// A medium that fails after a number of calls. A write that fails stores the first half.
 #[derive(Default)]
 struct Failing {
     memory: Memory,
@@ -519,7 +519,7 @@ impl Medium for Failing {
     }
 }
 
-/// The version, and which objects there are.
+/// Returns the version and the objects as text.
 fn shown(state: Option<&State>) -> String {
     let Some((objects, version)) = state else {
         return "nothing".to_owned();
@@ -528,8 +528,8 @@ fn shown(state: Option<&State>) -> String {
     alloc::format!("{version} with {}", keys.join(", "))
 }
 
-/// Has each call fail in its turn: that is an error, nothing can be written after it, what is found then is what one of the
-/// last two versions covers, and where there is room again a new begin is one.
+/// Makes each call fail in turn. The call must return an error, and nothing can be written after it. Reopening must
+/// find the state of one of the last two versions, and a restart must succeed once there is room.
 fn survives_each_failure<I: Index>(memory: &Memory) {
     for calls in 0.. {
         let mut rng = Rng::new(3);

@@ -69,9 +69,11 @@ impl fmt::Display for ScanErrorKind {
             Self::TrailingData(byte) => {
                 write!(f, "unexpected {} after the end of the list", Byte(*byte))
             }
-            Self::TooLargeEnvelope => f.write_str("too large part of a list outside of its items"),
+            Self::TooLargeEnvelope => {
+                f.write_str("part of the list outside of its items is too large")
+            }
             Self::TooDeepEnvelope => {
-                f.write_str("too deeply nested part of a list outside of its items")
+                f.write_str("part of the list outside of its items is nested too deeply")
             }
             Self::NotUtf8Envelope => f.write_str("invalid UTF-8 in a list outside of its items"),
         }

@@ -1,7 +1,7 @@
 //! The contract of the DeltaFIFO, on both storages and in both modes.
 //!
-//! `d01` to `d28` are the scenarios of client-go's own tests. D10, the transformer, is left out: an object is decoded,
-//! and what is not wanted of it dropped, before it comes to the queue, so there is nothing here that transforms.
+//! `d01` to `d28` are the scenarios of client-go's own tests. D10, the transformer, is left out: objects are decoded
+//! and pruned before they are queued, so the queue transforms nothing.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
@@ -71,7 +71,7 @@ on_all! {
     agrees_with_the_model_without_a_store
 }
 
-/// Room for all that is put in here.
+/// Enough room for all tests here.
 #[cfg(not(miri))]
 type Roomy = Inline<1024, 32, 64>;
 #[cfg(miri)]
@@ -101,7 +101,7 @@ fn obj(key: &str, rv: u32) -> Obj {
     }
 }
 
-/// Objects from pairs of a key and a version: `foo 1 bar 2`.
+/// Parses objects from pairs of a key and a version: `foo 1 bar 2`.
 fn objects(words: &str) -> Vec<Obj> {
     let words: Vec<&str> = words.split_whitespace().collect();
     words
@@ -110,7 +110,7 @@ fn objects(words: &str) -> Vec<Obj> {
         .collect()
 }
 
-/// A consumer's store that nobody changes.
+/// A constant store of a consumer.
 impl KnownObjects for Vec<Obj> {
     fn contains_key(&self, key: &str) -> bool {
         self.iter().any(|object| object.key == key)
@@ -121,14 +121,14 @@ impl KnownObjects for Vec<Obj> {
     }
 }
 
-/// A queue that is driven by words, and shown in words.
+/// A queue that is operated by words and shown as words.
 struct Rig<S: Storage> {
     fifo: DeltaFifo<Obj, S>,
     known: Option<Vec<Obj>>,
 }
 
 impl<S: Storage> Rig<S> {
-    /// `known` has the objects of the store, or is `None` where the queue is not given one.
+    /// `known` contains the objects of the store, or is `None` to give the queue no store.
     fn new(mode: Mode, known: Option<&str>) -> Self {
         Self {
             fifo: DeltaFifo::in_mode(Obj::write_key, mode),
@@ -136,15 +136,15 @@ impl<S: Storage> Rig<S> {
         }
     }
 
-    /// Does what a line says: operations with commas between them.
+    /// Runs operations that are separated by commas.
     fn run(&mut self, script: &str) {
         for line in script.split(',') {
             self.op(line).unwrap_or_else(|e| panic!("{line}: {e}"));
         }
     }
 
-    /// `add`, `update` and `delete` take a key and a version, `gone` (a tombstone) a key and perhaps a version,
-    /// `replace` any number of both; `resync`, `pop` and `emit_replaced` nothing.
+    /// `add`, `update` and `delete` take a key and a version; `gone` (a tombstone) takes a key and optionally a
+    /// version. `replace` takes any number of pairs; `resync`, `pop` and `emit_replaced` take nothing.
     fn op(&mut self, line: &str) -> Result<(), KeyError> {
         let line = line.trim();
         let (op, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -170,8 +170,8 @@ impl<S: Storage> Rig<S> {
         }
     }
 
-    /// Pops a key: `foo: Added 1, Deleted 2`. The key has a `*` where it belongs to the initial list; a tombstone has
-    /// a `?` after its last known state.
+    /// Pops a key: `foo: Added 1, Deleted 2`. A key of the initial list has a `*`; a tombstone has a `?` after its last
+    /// known state.
     fn pop(&mut self) -> Option<String> {
         let popped = self.fifo.pop().ok()?;
         let key = popped.deltas.key().as_ref();
@@ -196,7 +196,7 @@ impl<S: Storage> Rig<S> {
         Some(format!("{key}{star}:{shown}"))
     }
 
-    /// Pops everything: the keys with a `;` between them.
+    /// Pops everything: the keys separated by `;`.
     fn drain(&mut self) -> String {
         let all: Vec<String> = core::iter::from_fn(|| self.pop()).collect();
         all.join("; ")
@@ -209,7 +209,7 @@ impl<S: Storage> Rig<S> {
     }
 }
 
-/// Runs a script on a queue of its own, and compares all that is popped after it.
+/// Runs a script on a new queue, and compares all that is popped afterwards.
 fn check<S: Storage>(mode: Mode, known: Option<&str>, script: &str, all: &str, merged: &str) {
     let mut rig = Rig::<S>::new(mode, known);
     rig.run(script);
@@ -222,18 +222,18 @@ fn check<S: Storage>(mode: Mode, known: Option<&str>, script: &str, all: &str, m
     assert!(rig.fifo.has_synced() && rig.fifo.is_empty(), "{script}");
 }
 
-/// As [`check`], where the mode makes no difference.
+/// Like [`check`], if the mode makes no difference.
 fn check_same<S: Storage>(mode: Mode, known: Option<&str>, script: &str, expected: &str) {
     check::<S>(mode, known, script, expected, expected);
 }
 
-/// The queue is not given a store.
+/// The queue gets no store.
 const NONE: Option<&str> = None;
-/// A store that is empty.
+/// An empty store.
 const EMPTY: Option<&str> = Some("");
 
 fn d01_keys_of_each_producer_pop_in_their_order<S: Storage>(mode: Mode) {
-    // Storage of a fixed size is moved often, which is slow under miri.
+    // Fixed-size storage is moved often, which is slow under miri.
     let many = if cfg!(miri) { 20 } else { 500 };
     let mut fifo = DeltaFifo::<Obj, S>::in_mode(Obj::write_key, mode);
     for n in 0..many {
@@ -334,7 +334,7 @@ fn d11_without_a_store_an_unknown_deletion_is_ignored<S: Storage>(mode: Mode) {
         all,
         "foo: Deleted 16",
     );
-    // What was popped is unknown again.
+    // A popped key is unknown again.
     let mut rig = Rig::<S>::new(mode, NONE);
     rig.run("add foo 15, pop, delete foo 16");
     assert_eq!(rig.pop(), None);
@@ -417,7 +417,7 @@ fn d19_a_tombstone_has_the_newest_object<S: Storage>(mode: Mode) {
         Some("foo 5 bar 6 baz 7"),
         "delete bar 6, add bar 100, replace foo 5",
         "bar: Deleted 6, Added 100, Deleted 100?; foo: Sync 5; baz: Deleted 7?",
-        // What the store has goes by the deletion that was seen, and the new one leaves no trace.
+        // The stored object is removed by the real deletion, and the new object leaves no trace.
         "bar: Deleted 6; foo: Sync 5; baz: Deleted 7?",
     );
 }
@@ -453,7 +453,7 @@ fn d22_replaced_instead_of_sync<S: Storage>(mode: Mode) {
         "emit_replaced, delete baz 10, replace foo 5",
         "baz: Deleted 10; foo: Replaced 5; bar: Deleted 6?",
     );
-    // A resync is a Sync all the same.
+    // A resync is a Sync in this mode, too.
     check_same::<S>(
         mode,
         Some("foo 5 bar 6"),
@@ -480,7 +480,7 @@ fn d24_deletions_count_for_has_synced<S: Storage>(mode: Mode) {
         assert_eq!(rig.pop().as_deref(), Some(expected));
     }
     assert!(rig.fifo.has_synced());
-    // Once it has synced it stays so.
+    // Once synced, it stays synced.
     rig.run("replace");
     assert!(rig.fifo.has_synced());
     assert_eq!(
@@ -516,7 +516,7 @@ fn d26_keys_of_everything<S: Storage>(mode: Mode) {
         text(fifo.key_of(KeyOf::Object(&obj("", 1)))),
         Err(KeyError::NoKey)
     );
-    // The key of a tombstone is its own, whatever it holds.
+    // A tombstone has its own key, independent of the object in it.
     for last in [None, Some(obj("other", 1))] {
         let tombstone = tombstone("foo", last);
         assert_eq!(text(fifo.key_of(KeyOf::Tombstone(&tombstone))), is("foo"));
@@ -571,7 +571,7 @@ fn x15_d27_has_synced<S: Storage>(mode: Mode) {
     }
 }
 
-/// Without the blocking: there is none here.
+/// The scenario without blocking, which does not exist here.
 fn d28_close<S: Storage>(mode: Mode) {
     let mut rig = Rig::<S>::new(mode, NONE);
     assert_eq!(rig.fifo.pop().err(), Some(PopError::Empty));
@@ -588,7 +588,7 @@ fn d28_close<S: Storage>(mode: Mode) {
 fn two_deletions_in_a_row_are_one<S: Storage>(mode: Mode) {
     let known = Some("a 1");
     for (script, expected) in [
-        // The older one stays where it was seen, and gives way where it is a tombstone.
+        // The older deletion wins if it is real, and loses if it is a tombstone.
         ("delete a 2, delete a 3", "a: Deleted 2"),
         ("delete a 2, gone a 3", "a: Deleted 2"),
         ("delete a 2, gone a", "a: Deleted 2"),
@@ -602,7 +602,7 @@ fn two_deletions_in_a_row_are_one<S: Storage>(mode: Mode) {
     ] {
         check_same::<S>(mode, known, script, expected);
     }
-    // Only neighbours collapse.
+    // Only consecutive deletions collapse.
     check_same::<S>(mode, known, "delete a 2, add a 3", "a: Deleted 2, Added 3");
     check::<S>(
         mode,
@@ -653,7 +653,7 @@ fn a_replace_that_fails_is_not_a_population<S: Storage>(mode: Mode) {
     assert_eq!(rig.fifo.replace(list, Some(&known)), Err(KeyError::NoKey));
     assert_eq!(rig.queued(), ["c"], "what came before stays queued");
     assert!(!rig.fifo.has_synced());
-    // The next one makes good for it.
+    // The next list compensates for it.
     rig.run("replace a 3 c 3");
     assert_eq!(rig.queued(), ["c", "a", "b"]);
     rig.run("pop, pop");
@@ -725,7 +725,7 @@ fn growing_storage_keeps_every_delta_unless_told_otherwise() {
     }
 }
 
-/// So many that taking each would take minutes if it moved those that are left.
+/// With this many elements, a removal that moved the others would take minutes.
 #[cfg(all(feature = "alloc", not(miri)))]
 #[test]
 fn many_deltas_of_a_key_are_taken_at_the_same_cost() {
@@ -741,7 +741,7 @@ fn many_deltas_of_a_key_are_taken_at_the_same_cost() {
     assert_eq!(taken, 300_000);
 }
 
-/// Taking the oldest, taking the newest and adding, in any order, against a deque.
+/// Compares removing the oldest, removing the newest and adding, in any order, with a deque.
 fn a_list_of_deltas_is_a_deque<S: Storage>(room: usize) {
     let mut rng = XorShift(0x9e37_79b9_7f4a_7c15);
     let mut list = S::Deltas::<u32>::default();
@@ -776,9 +776,9 @@ mod merged {
     /// A store with an older `a`.
     const STORED: Option<&str> = Some("a 0");
 
-    /// Every pair of a change and what comes after it, and some longer rows.
+    /// Every pair of a change and a later operation, and some longer sequences.
     const RULES: [(Option<&str>, &str, &str); 36] = [
-        // A change and a change are the last one; what was added stays added.
+        // Two changes become the last one; an addition stays an addition.
         (NONE, "add a 1, add a 2", "a: Added 2"),
         (NONE, "add a 1, update a 2", "a: Added 2"),
         (NONE, "add a 1, replace a 2", "a: Added 2"),
@@ -793,7 +793,7 @@ mod merged {
             "add a 1, update a 2, replace a 3, update a 4",
             "a: Added 4",
         ),
-        // A change and a deletion of what the store lacks are nothing.
+        // A change and a deletion cancel out if the store lacks the key.
         (EMPTY, "add a 1, delete a 2", ""),
         (EMPTY, "update a 1, delete a 2", ""),
         (EMPTY, "replace a 1, delete a 2", ""),
@@ -804,13 +804,13 @@ mod merged {
         (EMPTY, "add a 1, delete a 2, replace", ""),
         (EMPTY, "add a 1, delete a 2, add a 3", "a: Added 3"),
         (EMPTY, "add a 1, delete a 2, update a 3, delete a 4", ""),
-        // Of what it has, or may have, they are the deletion.
+        // If the store has the key, or may have it, the deletion remains.
         (NONE, "add a 1, delete a 2", "a: Deleted 2"),
         (STORED, "add a 1, delete a 2", "a: Deleted 2"),
         (STORED, "update a 1, delete a 2", "a: Deleted 2"),
         (STORED, "update a 1, gone a 2", "a: Deleted 2?"),
         (STORED, "update a 1, replace", "a: Deleted 1?"),
-        // A deletion and a change are both, in order; what comes after goes into the change.
+        // A deletion and a change both remain, in order; later operations merge with the change.
         (STORED, "delete a 1, add a 2", "a: Deleted 1, Added 2"),
         (STORED, "gone a 1, add a 2", "a: Deleted 1?, Added 2"),
         (STORED, "delete a 1, replace a 2", "a: Deleted 1, Sync 2"),
@@ -826,7 +826,7 @@ mod merged {
             "delete a 1, add a 2, delete a 3, update a 4",
             "a: Deleted 1, Updated 4",
         ),
-        // A resync replaces nothing that waits, and gives way to anything.
+        // A resync replaces no pending delta, and any delta replaces it.
         (STORED, "update a 1, resync", "a: Updated 1"),
         (STORED, "delete a 1, resync", "a: Deleted 1"),
         (
@@ -855,7 +855,7 @@ mod merged {
         follows_the_rules::<Tiny>();
     }
 
-    /// What comes to nothing is not queued, and does not hold back HasSynced.
+    /// Deltas that cancel out are not queued, and do not delay HasSynced.
     #[test]
     fn what_came_to_nothing_is_gone() {
         let mut rig = Rig::<Tiny>::new(Mode::Merged, EMPTY);
@@ -883,13 +883,13 @@ mod merged {
         assert_eq!(rig.drain(), "a*: Sync 1");
         assert!(rig.fifo.has_synced());
 
-        // Nor does it count twice.
+        // They do not count twice either.
         let mut rig = after("replace a 1 b 1, add c 2, delete c 3, delete a 2, add a 4");
         assert!(!rig.fifo.has_synced());
         assert_eq!(rig.drain(), "b*: Sync 1; a: Added 4");
     }
 
-    /// Leaving the queue from its head, its middle and its end keeps the others in order.
+    /// Removing keys at the head, the middle and the end of the queue preserves the order of the others.
     #[test]
     fn leaves_the_queue_from_any_place() {
         for (gone, expected) in [("a", ["b", "c"]), ("b", ["a", "c"]), ("c", ["a", "b"])] {
@@ -903,7 +903,7 @@ mod merged {
         }
     }
 
-    /// The queue never asks for it, since a resync skips what is queued.
+    /// The queue never requests this, since a resync skips queued keys.
     #[test]
     fn a_replay_does_not_take_the_place_of_an_object() {
         let mut deltas = <Roomy as Storage>::Deltas::<Obj>::default();
@@ -946,7 +946,7 @@ mod full {
             assert_eq!(rig.op(line), Err(why), "{line}");
             assert_eq!(rig.queued(), ["a", "b"], "{line}");
         }
-        // What is queued can change all the same.
+        // A queued key can still change.
         rig.run("update a 3, delete b 4, add b 5");
         assert_eq!(rig.pop().as_deref(), Some("a: Added 3"));
         rig.run("add c 6");
@@ -992,13 +992,13 @@ mod full {
 
     #[test]
     fn a_list_makes_no_room_by_its_deletions() {
-        // Not even where both together would fit in the end: nothing that is queued is dropped.
+        // Even if both would fit in the end, no queued delta is dropped.
         let mut rig = rig(Some("a 1 b 2"));
         assert_eq!(rig.op("replace c 3"), Err(KeyError::Full));
         assert_eq!(rig.drain(), "a: Added 1; b: Added 2");
     }
 
-    /// A key function longer than any key of Kubernetes is told from one that fails.
+    /// A key that is longer than any key of Kubernetes is distinguished from a key function that fails.
     #[test]
     fn a_key_longer_than_any_of_kubernetes_is_too_long() {
         let mut fifo = DeltaFifo::<Obj, Roomy>::merged_with_key_fn(Obj::write_key);
@@ -1008,7 +1008,7 @@ mod full {
     }
 }
 
-/// What a delta was when it was queued.
+/// A delta at the time when it was queued.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Told {
     kind: DeltaKind,
@@ -1034,11 +1034,11 @@ impl Told {
     }
 }
 
-/// The queue as client-go writes it down, with a copy of every object, and the consumer's store.
+/// The queue as client-go specifies it, with a copy of every object, and the consumer's store.
 struct Model {
     mode: Mode,
     emit_replaced: bool,
-    /// Whether the queue sees the store.
+    /// Whether the queue has access to the store.
     sees_store: bool,
     items: BTreeMap<String, Vec<Told>>,
     queue: VecDeque<String>,
@@ -1090,7 +1090,7 @@ impl Model {
         list
     }
 
-    /// A list is a deletion, a change, or the one and the other.
+    /// A merged list is a deletion, a change, or a deletion and a change.
     fn merge(list: Vec<Told>, told: Told, stored: bool) -> Vec<Told> {
         let (deletions, changes): (Vec<Told>, Vec<Told>) = list
             .into_iter()
@@ -1118,7 +1118,7 @@ impl Model {
         }
     }
 
-    /// Returns the keys that it queued in no particular order.
+    /// Returns the queued keys whose order is unspecified.
     fn replace(&mut self, items: &[Obj]) -> BTreeSet<String> {
         let kind = if self.emit_replaced {
             DeltaKind::Replaced
@@ -1153,7 +1153,7 @@ impl Model {
         unordered
     }
 
-    /// Returns the keys that it queued in no particular order.
+    /// Returns the queued keys whose order is unspecified.
     fn resync(&mut self) -> BTreeSet<String> {
         let mut unordered = BTreeSet::new();
         for (key, object) in self.store.clone() {
@@ -1181,7 +1181,7 @@ impl Model {
         Some((key, list, initial))
     }
 
-    /// Takes over the order of what was queued last in no particular one.
+    /// Adopts the actual order of the last keys, which was unspecified.
     fn adopt(&mut self, unordered: &BTreeSet<String>, order: &[String]) {
         let head = self.queue.len() - unordered.len();
         let (same, tail) = order.split_at(head);
@@ -1201,7 +1201,7 @@ impl XorShift {
         u32::try_from((self.0 >> 16) % u64::from(bound)).unwrap()
     }
 
-    /// One of few objects, now and then one without a key.
+    /// Returns one of a few objects, sometimes one without a key.
     fn object(&mut self) -> Obj {
         let keys = ["a", "b", "ns/a", "ns/b", "ns/c", "other/a", "other/d"];
         match self.below(40) {
@@ -1211,7 +1211,7 @@ impl XorShift {
     }
 }
 
-/// What can be done to a queue and its consumer.
+/// An operation on a queue and its consumer.
 #[derive(Clone, Debug)]
 enum Op {
     Add(Obj),
@@ -1239,7 +1239,7 @@ impl Op {
     }
 }
 
-/// A queue, and its consumer's store.
+/// A queue and its consumer's store.
 struct Real<S: Storage> {
     fifo: DeltaFifo<Obj, S>,
     store: Indexer<Obj, S>,
@@ -1289,7 +1289,7 @@ impl<S: Storage> Real<S> {
         (done, pops)
     }
 
-    /// Tells what waits for a key, with the objects that the deltas name.
+    /// Returns the pending deltas of a key, with the objects that they refer to.
     fn told(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
         let mut stored = self.store.get(key).cloned();
         let tell = |delta: &Delta<Obj>| {
@@ -1326,7 +1326,7 @@ impl<S: Storage> Real<S> {
     }
 }
 
-/// Seeds, and steps of each.
+/// The number of seeds, and of steps for each.
 const ROUNDS: (u64, u32) = if cfg!(miri) { (1, 15) } else { (400, 60) };
 
 fn agrees_with_the_model_with_a_store<S: Storage>(mode: Mode) {
@@ -1411,8 +1411,8 @@ fn agrees_with_the_model<S: Storage>(mode: Mode, sees_store: bool, seed: u64) {
     }
 }
 
-/// Both storages tell the same of every key, as long as there is room. In which order a resync, or the deletions of a
-/// list, take the keys of the store is their own affair, so everything is popped at once and compared by key.
+/// Both storages produce the same deltas for every key while there is room. They may visit the keys of the store in any
+/// order, so everything is popped at once and compared by key.
 #[cfg(feature = "alloc")]
 #[test]
 fn heap_and_inline_agree_while_there_is_room() {

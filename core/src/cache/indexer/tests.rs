@@ -45,7 +45,7 @@ on_both! {
     indexes_agree_with_the_objects
 }
 
-/// On the heap, objects that share a value are found without asking the index function about any of them.
+/// On the heap, objects that share a value are found without calling the index function for any of them.
 #[cfg(feature = "alloc")]
 #[test]
 fn objects_that_share_a_value_are_not_asked_for_it() {
@@ -79,10 +79,10 @@ fn objects_that_share_a_value_are_not_asked_for_it() {
 
 type Roomy = Inline<64, 32, 64>;
 
-/// Gives each value of an object.
+/// Calls the closure with each value of an object.
 type IndexFunction = fn(&Obj, &mut dyn FnMut(&str));
 
-/// Makes an index function of a plain one.
+/// Converts a plain function to an index function of the storage.
 trait Functions: Storage {
     fn function(f: IndexFunction) -> Self::IndexFn<Obj>;
 }
@@ -103,7 +103,7 @@ impl<const N: usize, const K: usize, const F: usize> Functions for Inline<N, K, 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Obj {
     key: String,
-    /// Values of an index, with commas between them.
+    /// The values of an index, separated by commas.
     zones: String,
 }
 
@@ -131,7 +131,7 @@ fn zones(object: &Obj, value: &mut dyn FnMut(&str)) {
         .for_each(value);
 }
 
-/// How many zones there are: always one value.
+/// The number of zones: always one value.
 fn count(object: &Obj, value: &mut dyn FnMut(&str)) {
     let mut n = 0;
     zones(object, &mut |_| n += 1);
@@ -147,7 +147,7 @@ fn store<S: Functions>(objects: &[(&str, &str)]) -> Indexer<Obj, S> {
     store
 }
 
-/// The keys under a value, sorted, with spaces between them.
+/// Returns the keys under a value, sorted, separated by spaces.
 fn under<S: Storage>(store: &Indexer<Obj, S>, index: &str, value: &str) -> String {
     let mut keys: Vec<&str> = store
         .by_index(index, value)
@@ -160,7 +160,7 @@ fn under<S: Storage>(store: &Indexer<Obj, S>, index: &str, value: &str) -> Strin
     keys.join(" ")
 }
 
-/// The values of an index as they are told, sorted, with spaces between them.
+/// Returns the values of an index in the order of the calls, sorted, separated by spaces.
 fn values<S: Storage>(store: &Indexer<Obj, S>, index: &str) -> String {
     let mut values = Vec::new();
     store.index_values(index, |value| values.push(value.to_string()));
@@ -168,7 +168,7 @@ fn values<S: Storage>(store: &Indexer<Obj, S>, index: &str) -> String {
     values.join(" ")
 }
 
-/// The keys of the objects that share a value with one, as they are told, sorted, with spaces between them.
+/// Returns the keys of the objects that share a value with an object, sorted, separated by spaces.
 fn sharing<S: Storage>(store: &Indexer<Obj, S>, index: &str, object: &Obj) -> String {
     let mut keys = Vec::new();
     store
@@ -197,7 +197,7 @@ fn i01_store<S: Functions>() {
     assert_eq!(store.get("a"), None);
     assert_eq!(store.delete("a"), None, "what is not there is no error");
 
-    // An update of what is not there stores it, an addition of what is there replaces it.
+    // An update of an unknown object stores it, and an addition of a stored object replaces it.
     assert_eq!(store.update(obj("b", "1")), Ok(None));
     assert_eq!(store.add(obj("b", "2")), Ok(Some(obj("b", "1"))));
     store.add(obj("c", "")).unwrap();
@@ -229,7 +229,7 @@ fn i02_index_finds_what_shares_a_value<S: Functions>() {
     );
 }
 
-/// The cause behind an error of somebody else.
+/// The cause of an error of another library.
 #[derive(Debug)]
 struct Wrapped(KeyError);
 
@@ -348,8 +348,8 @@ fn i08_users_of_several_objects<S: Functions>() {
     );
 }
 
-/// Every key can be split and put together again. client-go's parser refuses a key with a second slash; this one
-/// cannot refuse, and leaves it to the name, which no API server would accept.
+/// Every key can be split and joined again. client-go's parser rejects a key with a second slash; this function cannot
+/// fail, and leaves the slash in the name, which no API server would accept.
 #[test]
 fn i15_split_key() {
     use crate::object::split_key;
@@ -441,7 +441,7 @@ fn replace_forgets_what_was_there<S: Functions>() {
     assert_eq!(under(&store, "namespace", ""), "a c");
 }
 
-/// client-go computes the keys first and changes nothing then; here nothing is held twice.
+/// client-go computes the keys first and then changes nothing; here no object is stored twice.
 fn replace_ends_at_an_object_without_a_key<S: Functions>() {
     let mut store = store::<S>(&[("a", "x")]);
     let list = [obj("b", "y"), obj("", "z"), obj("c", "w")];
@@ -454,7 +454,7 @@ fn deltas_are_applied<S: Functions>() {
     let mut store = store::<S>(&[("a", "x"), ("b", "x")]);
     let mut fifo = DeltaFifo::<Obj, S>::default();
     assert!(store.contains_key("a") && !store.contains_key("c"));
-    // A resync stores nothing, a list stores what it names, and its tombstones delete.
+    // A resync stores nothing. A list stores its objects, and its tombstones delete.
     fifo.resync(&store).unwrap();
     while let Ok(popped) = fifo.pop() {
         store.apply(popped.deltas).unwrap();
@@ -554,14 +554,14 @@ impl XorShift {
         from[self.below(from.len())]
     }
 
-    /// Anything but a slash.
+    /// Returns text without a slash.
     fn text(&mut self) -> String {
         (0..self.below(20))
             .map(|_| self.pick(&["a", "0", "-", ".", "é", "\u{10ffff}", " ", "\\", "%2f"]))
             .collect()
     }
 
-    /// An object with up to five zones, in any order, some of them twice.
+    /// Returns an object with up to five zones, in any order, some of them twice.
     fn object(&mut self) -> Obj {
         let zones: Vec<&str> = (0..self.below(6))
             .map(|_| self.pick(&["u", "v", "w", "x", "y", "z"]))
@@ -571,7 +571,7 @@ impl XorShift {
     }
 }
 
-/// The objects alone, from which every index is computed anew.
+/// The objects alone; every index is computed from them.
 #[derive(Default)]
 struct Model {
     objects: BTreeMap<String, Obj>,
@@ -608,7 +608,7 @@ impl Model {
             }
             let present = words(expected.keys().map(|value| &**value).collect());
             assert_eq!(values(store, index), present, "{at}, {index}");
-            // One that nobody has is asked for too.
+            // Also query a value without objects.
             expected.entry("nobody".to_string()).or_default();
             for (value, keys) in expected {
                 assert_eq!(
@@ -630,7 +630,7 @@ impl Model {
     }
 }
 
-/// Seeds, and steps of each.
+/// The number of seeds, and of steps for each.
 const ROUNDS: (u64, u32) = if cfg!(miri) { (1, 15) } else { (200, 80) };
 
 fn indexes_agree_with_the_objects<S: Functions>() {

@@ -1,11 +1,11 @@
-//! Media that changed what they had stored.
+//! Media that change stored bytes.
 
 use super::*;
 
-/// A version after so many objects.
+/// The number of objects per version.
 const STEP: usize = 100;
 
-/// A journal of some 250 KB, and where each version ends.
+/// Returns a journal of about 250 KB, and the end of each version.
 fn journal() -> (Vec<u8>, Vec<usize>) {
     let (mut log, _) = load::<Keys>(Memory::default());
     let mut ends = alloc::vec![0];
@@ -21,7 +21,7 @@ fn journal() -> (Vec<u8>, Vec<usize>) {
     (log.into_medium().areas[0].clone(), ends)
 }
 
-/// What is restored is what a version before the damage covers, and all that is dropped is counted.
+/// The restored state is that of a version before the damage, and all dropped records are counted.
 fn is_counted<I: Index>() {
     const KB_100: usize = 100 << 10;
     type Damage = fn(&mut Vec<u8>);
@@ -100,7 +100,7 @@ fn is_counted<I: Index>() {
         let dropped: u64 = lost.iter().map(|lost| lost.bytes).sum();
         assert_eq!(dropped as usize, left - kept, "{what}: {lost:?}");
 
-        // The next list makes it whole.
+        // The next list repairs it.
         log.restart().unwrap();
         log.append(put("a", b"1")).unwrap();
         log.append(Record::Version(Reached::new("9999"))).unwrap();

@@ -1,4 +1,4 @@
-//! A journal that fails, and becomes whole again.
+//! A journal that fails and recovers.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{
     End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId, reflector::Verb,
 };
 
-/// A journal on a medium that is full at times.
+/// A journal on a medium that is sometimes full.
 struct Disk {
     log: Log<Memory, Keys, Vec<u8>>,
     is_full: bool,
@@ -77,7 +77,7 @@ impl World {
         world
     }
 
-    /// A minute goes by, and something at its end.
+    /// Advances a minute, with an event at its end.
     fn minute(&mut self, what: &str) {
         let end = self.now + Duration::from_secs(60);
         loop {
@@ -127,7 +127,7 @@ impl World {
         self.informer.recorder().journal().is_full = is_full;
     }
 
-    /// What a process would find that starts now.
+    /// Returns the state that a new process would find.
     fn found(&mut self) -> Option<String> {
         let medium = self.informer.recorder().journal().log.medium().clone();
         let mut version = None;
@@ -182,7 +182,7 @@ fn a_journal_that_fails_forever_costs_a_list_an_hour() {
     for _ in 0..24 * 60 {
         world.minute("MODIFIED");
     }
-    // Few in the first hour, and then one in each.
+    // A few lists in the first hour, and then one per hour.
     assert!((20..=36).contains(&world.lists), "{}", world.lists);
     let failures = world.reports.iter().filter(|class| **class == "journal");
     assert!(failures.count() <= world.lists, "{:?}", world.reports);

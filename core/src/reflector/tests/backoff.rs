@@ -1,4 +1,4 @@
-//! Delays: how they grow, when they begin anew, and that no fault makes a storm of requests.
+//! Delays: their growth and reset. No failure causes a storm of requests.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use crate::reflector::{Initial, ReflectorConfig};
 use crate::time::BackoffConfig;
 use crate::transport::{FailureKind, Head};
 
-/// The least delay before each attempt: 800 ms, doubled up to 30 s.
+/// The minimum delay before each attempt: 800 ms, doubled up to 30 s.
 fn least_delays() -> impl Iterator<Item = Duration> {
     core::iter::successors(Some(ms(800)), |delay| Some((*delay * 2).min(secs(30))))
 }
 
-/// How many delays fit into a time at most.
+/// The maximum number of delays that fit in a time.
 fn delays_within(time: Duration) -> usize {
     let mut sum = Duration::ZERO;
     least_delays()
@@ -25,9 +25,9 @@ fn delays_within(time: Duration) -> usize {
         .count()
 }
 
-/// As client-go counts: the delays begin anew with the first one later than two minutes after the last new beginning.
+/// Like client-go: the delays restart with the first one that is later than two minutes after the last restart.
 fn saw_tooth_delays_within(time: Duration) -> usize {
-    // 0.8 + 1.6 + .. + 25.6 + 30 + 30 are over 110 s, so the ninth delay is the last one of a tooth.
+    // 0.8 + 1.6 + .. + 25.6 + 30 + 30 are more than 110 s, so the ninth delay is the last one before a restart.
     let teeth = time.as_secs() as usize / 120 + 1;
     teeth * 9
 }
@@ -46,7 +46,7 @@ fn delays_double_up_to_half_a_minute() {
     }
 }
 
-/// The delay that is reported is the one that is waited for.
+/// The reported delay is the actual one.
 #[test]
 fn the_delay_is_reported() {
     let mut w = World::list();
@@ -80,7 +80,7 @@ fn x13_as_client_go_the_delays_begin_anew_every_two_minutes() {
     assert!(teeth >= 5);
 }
 
-/// DIFFERENCES: a watch that lived half a minute shows health, and the delays begin anew.
+/// DIFFERENCES: a watch that lasted half a minute resets the delays.
 #[test]
 fn a_watch_that_lived_begins_the_delays_anew() {
     let sick = |mut w: World| {
@@ -97,7 +97,7 @@ fn a_watch_that_lived_begins_the_delays_anew() {
     w.events(&[bookmark(11)]);
     w.wait(ms(29_999)).events(&[error_event(410, "Expired")]);
     w.expect_after(ms(12_800), "LIST resourceVersion=11");
-    // Long enough, however it ends.
+    // Long enough, no matter how it ends.
     for end in [
         error_event(410, "Expired"),
         "<html>".into(),
@@ -108,27 +108,27 @@ fn a_watch_that_lived_begins_the_delays_anew() {
         w.wait(secs(30)).events(&[end]);
         w.expect_after(ms(800), "LIST resourceVersion=11");
     }
-    // So does one that ends in peace, for what comes after it.
+    // A clean end resets the delays as well.
     let mut w = sick(World::list());
     w.events(&[bookmark(11)]);
     w.wait(secs(30)).close();
     w.expect("WATCH resourceVersion=11");
     w.close();
     w.expect_after(ms(800), "LIST resourceVersion=11");
-    // And a relist that the user wants.
+    // So does a relist by the user.
     let mut w = sick(World::list());
     w.events(&[bookmark(11)]);
     w.wait(secs(30));
     w.relist();
     w.expect_after(ms(800), "LIST resourceVersion=11");
-    // As client-go nothing of that happens.
+    // In client-go, none of this resets the delays.
     let mut w = sick(World::client_go(Initial::List));
     w.events(&[bookmark(11)]);
     w.wait(secs(30)).events(&[error_event(410, "Expired")]);
     w.expect_after(ms(12_800), "LIST resourceVersion=11");
 }
 
-/// A watch that never was answered lived for no time at all.
+/// A watch without an answer did not last at all.
 #[test]
 fn a_watch_without_an_answer_is_no_sign_of_health() {
     let mut w = World::list();
@@ -144,7 +144,7 @@ fn a_watch_without_an_answer_is_no_sign_of_health() {
     w.expect_after(ms(12_800), "LIST resourceVersion=10");
 }
 
-/// DIFFERENCES: five reopenings at once in half a minute, then the delay for opening.
+/// DIFFERENCES: five immediate reopenings in half a minute, then the delay between attempts to open a watch.
 #[test]
 fn watches_that_end_too_often_wait() {
     let mut w = World::list().watching();
@@ -159,7 +159,7 @@ fn watches_that_end_too_often_wait() {
     w.expect_after(ms(800), "WATCH resourceVersion=16");
     w.events(&[modified("a", 17)]).close();
     w.expect_after(ms(1600), "WATCH resourceVersion=17");
-    // After the half minute it is at once again.
+    // After half a minute, it reopens immediately again.
     w.wait(secs(31) - (w.now - start));
     w.events(&[modified("a", 18)]).close();
     w.expect("WATCH resourceVersion=18");
@@ -172,7 +172,7 @@ fn watches_that_end_too_often_wait() {
     w.no_reports();
 }
 
-/// The same for streaming lists that end before their end.
+/// The same for streaming lists that end early.
 #[test]
 fn streams_that_end_too_often_wait() {
     let mut w = World::stream();
@@ -185,8 +185,8 @@ fn streams_that_end_too_often_wait() {
     w.expect_after(ms(800), "STREAM");
 }
 
-/// DIFFERENCES: a refusal of the credentials or the parameters has the same first delays and a cap of five minutes, for as
-/// long as its class stays the same.
+/// DIFFERENCES: if the credentials or the parameters are rejected, the first delays are the same and the cap is five
+/// minutes, as long as the class of the error stays the same.
 #[test]
 fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
     let delays = [
@@ -205,7 +205,7 @@ fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
             w.answer(code, &status(code, reason));
             w.expect_after(ms(base), "LIST limit=500 resourceVersion=0");
         }
-        // Another class is another matter.
+        // Another class restarts the rule.
         w.answer(other, "");
         w.expect_after(secs(30), "LIST limit=500 resourceVersion=0");
         w.answer(500, "");
@@ -221,7 +221,7 @@ fn a_refusal_that_only_a_person_can_mend_is_retried_more_seldom() {
     }
 }
 
-/// So it is where only watching is forbidden: each run would list everything for nothing.
+/// The same if only watching is forbidden: each run would list everything for nothing.
 #[test]
 fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
     let mut w = World::list();
@@ -234,7 +234,7 @@ fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
         last = w.expect_within(ms(800), secs(600), "LIST resourceVersion=10");
     }
     assert!(last >= secs(300), "{last:?}");
-    // A watch that opens ends it.
+    // A watch that opens ends this state.
     w.answer(200, &list("10", &[]));
     w.expect("WATCH resourceVersion=10");
     w.events(&[bookmark(11)]);
@@ -242,7 +242,7 @@ fn a_watch_that_stays_forbidden_is_tried_more_seldom() {
     w.expect_after(ms(800), "LIST resourceVersion=11");
 }
 
-/// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a backoff of one's own.
+/// R53: five refusals at 1 ms, factor 2, jitter 1. R54: forty, capped at 50 ms. R55: a custom backoff.
 #[test]
 fn r53_r54_r55_a_backoff_of_ones_own_is_used() {
     let refuse = |initial, cap, jitter, times, request: &str| {
@@ -274,7 +274,7 @@ fn r53_r54_r55_a_backoff_of_ones_own_is_used() {
     assert_eq!(refuse(10, 100, 0.0, 5, watch), ms(250));
 }
 
-/// Lets a server that always does the same be asked for an hour; returns how many requests there were.
+/// Sends requests for an hour to a server that always answers in the same way; returns the number of requests.
 fn an_hour(mut w: World, server: impl Fn(&mut World, &str)) -> usize {
     while w.now.as_micros() < 3_600_000_000 {
         match w.next_request() {
@@ -301,7 +301,7 @@ fn no_fault_makes_a_storm() {
     let client_go_runs = saw_tooth_delays_within(HOUR) + 1;
     assert_eq!(runs, 125);
     type Server = fn(&mut World, &str);
-    // The server, and how many requests one run makes at most.
+    // The servers, each with the maximum number of requests in one run.
     let servers: [(&str, Server, usize); 10] = [
         (
             "a watch that ends at once",
@@ -355,7 +355,7 @@ fn no_fault_makes_a_storm() {
         assert!(count <= per_run * runs, "{name}: {count}");
         let count = an_hour(World::client_go(Initial::List), server);
         assert!(count <= per_run * client_go_runs, "{name}: {count}");
-        // A stream, and then a list, in each run.
+        // Each run tries a stream, and then a list.
         let count = an_hour(World::stream(), server);
         assert!(
             count <= (per_run + per_run.max(1)) * runs,
@@ -367,7 +367,7 @@ fn no_fault_makes_a_storm() {
 #[test]
 fn no_watch_makes_a_storm() {
     let opens = delays_within(secs(3600)) + 1;
-    // An event each time: five at once after each delay.
+    // With one event each: five immediate reopenings after each delay.
     let one_event = |w: &mut World, request: &str| {
         list_or(w, request, |w| {
             w.events(&[modified("a", 11)]).close();
@@ -376,7 +376,7 @@ fn no_watch_makes_a_storm() {
     let count = an_hour(World::list(), one_event);
     assert!(count <= 1 + 6 * opens, "{count}");
 
-    // After a second without one.
+    // Ends after a second without an event.
     let a_second = |w: &mut World, request: &str| {
         list_or(w, request, |w| {
             w.head(Head::new(200));
@@ -385,11 +385,11 @@ fn no_watch_makes_a_storm() {
     };
     let count = an_hour(World::list(), a_second);
     assert!(count <= 1 + 6 * opens, "{count}");
-    // client-go reopens these without end; all that holds it is the server's second.
+    // client-go reopens these without a limit; only the server's second slows it down.
     let count = an_hour(World::client_go(Initial::List), a_second);
     assert!(count <= 3602, "{count}");
 
-    // Cut before the answer: ten times below the reflector, then the delay.
+    // Cut off before the answer: ten retries within the reflector, then the delay.
     let cut = |w: &mut World, request: &str| {
         list_or(w, request, |w| w.fail(FailureKind::Reset));
     };
@@ -398,7 +398,7 @@ fn no_watch_makes_a_storm() {
     let count = an_hour(World::client_go(Initial::List), cut);
     assert!(count <= 1 + 3600 / 10 * 11 + 11, "{count}");
 
-    // Silence.
+    // A silent server.
     let silent = |w: &mut World, request: &str| {
         list_or(w, request, |w| {
             w.events(&[bookmark(11)]);
@@ -407,7 +407,7 @@ fn no_watch_makes_a_storm() {
     let count = an_hour(World::list(), silent);
     assert!(count <= 1 + 3600 / 75 + 1, "{count}");
 
-    // Streams that end before their end.
+    // Streams that end early.
     let half = |w: &mut World, request: &str| {
         list_or(w, request, |w| {
             w.events(&[added("a", 5)]).close();
@@ -417,7 +417,7 @@ fn no_watch_makes_a_storm() {
     assert!(count <= 1 + 6 * opens, "{count}");
 }
 
-/// The same seed gives the same requests at the same times, another one gives others.
+/// The same seed gives the same requests at the same times; another seed gives others.
 #[test]
 fn a_seed_gives_the_same_times() {
     let times = |seed| {

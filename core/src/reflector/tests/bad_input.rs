@@ -1,4 +1,4 @@
-//! What is not as it should be: one report each, of the right class, and nothing lost besides.
+//! Invalid input: one report each, of the right class, and no other loss.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,7 +10,7 @@ use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::Head;
 use crate::{Frame, Heap, Instant, Output, Reflector, Resource};
 
-/// Bodies that break a list: a report, a delay, the list again, and nothing is swept.
+/// Bodies that break a list: a report, a delay, another list, and no sweep.
 #[test]
 fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
     let status = status(410, "Expired");
@@ -67,7 +67,7 @@ fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
     }
 }
 
-/// The second page is looked at as the first one is.
+/// The second page is checked like the first one.
 #[test]
 fn a_page_that_is_no_list_sweeps_nothing() {
     let mut w = World::list().watching();
@@ -102,7 +102,7 @@ fn what_is_no_event_breaks_the_watch() {
         ),
     ] {
         let mut w = World::list().watching();
-        // What comes before it counts, what comes after it does not.
+        // Earlier events take effect, later ones do not.
         w.events(&[modified("a", 11)]);
         w.bytes(format!("{}\n{bytes}\n{}\n", added("b", 12), added("c", 13)).as_bytes());
         w.reports(&[class]);
@@ -110,7 +110,7 @@ fn what_is_no_event_breaks_the_watch() {
         w.holds(&["a@11", "b@12"]);
         w.expect_after(ms(800), "LIST resourceVersion=12");
 
-        // In a streaming list the list path is taken.
+        // A streaming list falls back to a list.
         let mut w = World::stream();
         w.expect("STREAM");
         w.events(&[added("a", 11), bytes.to_string()]);
@@ -147,7 +147,7 @@ fn undecodable() -> Vec<u8> {
     format!("{},\"x\":\"undecodable\"}}", &object[..object.len() - 1]).into_bytes()
 }
 
-/// Objects with an identity that are of no use: the older state stays, and its key is stale.
+/// Unusable objects with an identity: the older state stays, and its key is stale.
 fn unusable() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("object-too-large", large()),
@@ -157,7 +157,7 @@ fn unusable() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Objects that cannot be named, or that nobody asked for: they are skipped.
+/// Objects without a name or of another resource: they are skipped.
 fn nameless() -> Vec<(&'static str, Vec<u8>)> {
     let text = |text: &str| text.as_bytes().to_vec();
     vec![
@@ -215,7 +215,7 @@ fn a_list_keeps_what_is_there_of_an_object_that_is_of_no_use() {
         w.version("30");
         w.end(crate::End::Clean);
         w.expect("WATCH resourceVersion=30");
-        // The same version in a usable form heals it.
+        // The same version in a usable form removes the mark.
         w.events(&[modified("a", 31)]);
         assert_eq!(stale(&w), [""; 0]);
     }
@@ -228,7 +228,7 @@ fn a_watch_keeps_what_is_there_of_an_object_that_is_of_no_use() {
             let mut w = World::list().watching();
             let start = format!("{{\"type\":\"{kind}\",\"object\":");
             let next = added("b", 21);
-            // What came of the same key in the same piece of input is not lost, and does not hide it.
+            // An earlier event of the same key in the same input takes effect, and does not hide the problem.
             w.events(&[]);
             w.bytes(&joined(&[
                 modified("a", 6).as_bytes(),
@@ -252,7 +252,7 @@ fn a_watch_keeps_what_is_there_of_an_object_that_is_of_no_use() {
     }
 }
 
-/// The version moves on past such an object, also where it is the last one.
+/// The version advances past such an object, even if it is the last one.
 #[test]
 fn the_version_moves_past_an_object_that_is_of_no_use() {
     for (class, object) in unusable() {
@@ -268,7 +268,7 @@ fn the_version_moves_past_an_object_that_is_of_no_use() {
     }
 }
 
-/// DELETED removes by identity alone.
+/// DELETED needs only the identity.
 #[test]
 fn a_deletion_needs_no_more_than_an_identity() {
     for (class, object) in unusable() {
@@ -311,7 +311,7 @@ fn what_cannot_be_named_is_skipped() {
     }
 }
 
-/// A name of bytes that are not UTF-8 is one report as well.
+/// A name that is not UTF-8 is one report as well.
 #[test]
 fn a_name_that_is_not_utf8_is_reported_once() {
     let mut w = World::list().watching();
@@ -322,7 +322,7 @@ fn a_name_that_is_not_utf8_is_reported_once() {
     w.version("11");
 }
 
-/// A key that is longer than any the API server gives.
+/// A key that is longer than any key of the API server.
 #[test]
 fn a_name_that_is_too_long_is_reported_once() {
     let mut w = World::list().watching();
@@ -331,7 +331,7 @@ fn a_name_that_is_too_long_is_reported_once() {
     w.holds(&["a@5", "b@12"]);
 }
 
-/// The type of a large event is found at its end as well.
+/// The type of a large event is also found at its end.
 #[test]
 fn a_large_event_whose_type_comes_last_is_applied() {
     let mut w = World::list().watching();
@@ -348,7 +348,7 @@ fn a_large_event_whose_type_comes_last_is_applied() {
     w.holds(&["b@21"]);
 }
 
-/// As client-go the error handler hears of none of what a watch brings.
+/// Like client-go, the error handler gets none of the failures within a watch.
 #[test]
 fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
     let mut w = World::client_go(Initial::List).watching();
@@ -359,7 +359,7 @@ fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
     w.expect_after(ms(800), "LIST resourceVersion=10");
 }
 
-/// A CustomResourceDefinition may choose any `listKind`. What is no list of the resource stays none.
+/// A CustomResourceDefinition may choose any `listKind`. An answer that is not a list of the resource stays invalid.
 #[test]
 fn a_list_kind_that_is_not_the_usual_one() {
     let widgets = Resource::new("example.com", "v1", "widgets");

@@ -1,4 +1,4 @@
-//! Every kind of error that an API server sends, as the answer to each request and as an event.
+//! Every kind of error of an API server, as the answer to each request and as an event.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -50,7 +50,7 @@ fn rows() -> Vec<Row> {
     ])
 }
 
-/// What is no Status: a proxy's page, the server's text.
+/// Errors that are not a Status: a proxy's page, the server's text.
 fn texts() -> Vec<Row> {
     let row = |code, body: &str, class| Row {
         code,
@@ -170,7 +170,8 @@ fn as_the_answer_to_a_streaming_list() {
             if row.is_busy() {
                 w.expect_after(ms(800), "STREAM");
             } else {
-                // At the newest version already: a list, where client-go would ask for the same for ever.
+                // The request was already for the newest version: a list, although client-go would repeat the request
+                // for ever.
                 w.expect("LIST limit=500 resourceVersion=0");
             }
         }
@@ -214,7 +215,7 @@ fn as_an_event_of_a_streaming_list() {
     }
 }
 
-/// A refusal is permanent once no other request is left to try.
+/// A refusal is permanent once there is no other request to try.
 #[test]
 fn a_refusal_that_only_a_person_can_mend_is_permanent() {
     for row in rows().iter().chain(&texts()) {
@@ -223,13 +224,13 @@ fn a_refusal_that_only_a_person_can_mend_is_permanent() {
             w.answer(row.code, &row.body);
             assert_eq!(w.take_reports()[0].permanent, permanent, "{}", row.code);
         }
-        // Without streaming lists the server may still list.
+        // Without streaming lists, the server may still list.
         for mut w in modes(Initial::Stream) {
             w.answer(row.code, &row.body);
             assert!(!w.take_reports()[0].permanent, "{}", row.code);
         }
     }
-    // A token that the server refuses does not make the request wrong.
+    // A rejected token does not make the parameters wrong.
     let mut w = World::list();
     w.answer(200, &page("10", "t", &[]));
     w.answer(400, &status(400, "BadRequest"));
@@ -237,7 +238,7 @@ fn a_refusal_that_only_a_person_can_mend_is_permanent() {
     assert!(!reports[0].permanent, "{reports:?}");
 }
 
-/// What the server says is in the report.
+/// The server's message is in the report.
 #[test]
 fn a_report_has_the_servers_words() {
     let mut w = World::list();

@@ -1,4 +1,4 @@
-//! A reflector and its cache on virtual time, against a server that the test plays.
+//! A reflector and its cache on virtual time; the test plays the server.
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -24,7 +24,7 @@ use crate::{
 
 pub(super) type Decoder = fn(&RawObject<'_>) -> Result<String, &'static str>;
 
-/// Keeps `spec`'s text; refuses objects that say so.
+/// Stores the text of `spec`; rejects objects that request it.
 pub(super) fn decode(raw: &RawObject<'_>) -> Result<String, &'static str> {
     let text = String::from_utf8_lossy(raw.json()).into_owned();
     if text.contains("\"undecodable\"") {
@@ -33,7 +33,7 @@ pub(super) fn decode(raw: &RawObject<'_>) -> Result<String, &'static str> {
     Ok(text)
 }
 
-/// One that was told to the user.
+/// A report as the user gets it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) phase: Phase,
@@ -50,7 +50,7 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// The request that the server has, and whether its head was answered.
     pub(super) open: Option<(RequestId, bool)>,
-    /// What was sent and not yet expected: when, and what.
+    /// Requests that were sent and not expected yet, with their time.
     asked: VecDeque<(Instant, RequestId, String)>,
     pub(super) count: usize,
     pub(super) cancelled: usize,
@@ -59,7 +59,7 @@ pub(super) struct World {
     told: Vec<String>,
 }
 
-/// A journal that has one object, and forgets what is added.
+/// A journal that has one object, and discards new records.
 pub(super) struct Had;
 
 impl Journal for Had {
@@ -116,7 +116,7 @@ impl World {
         Self::new(ReflectorConfig::default())
     }
 
-    /// Both modes as client-go is.
+    /// Behaves like client-go, in either mode.
     pub(super) fn client_go(initial: Initial) -> Self {
         Self::new(ReflectorConfig {
             initial,
@@ -149,7 +149,7 @@ impl World {
         world
     }
 
-    /// With a journal that has pod `a`@5 at version 10.
+    /// Starts from a journal that has pod `a`@5 at version 10.
     pub(super) fn resuming(config: ReflectorConfig) -> Self {
         let mut informer = Informer::new(pods(), decode as Decoder, config, 7).with_journal(Had);
         let restored = informer.restore("", &mut |report| {
@@ -173,7 +173,7 @@ impl World {
         world
     }
 
-    /// In a state after `LIST` at version 10 with pod `a`@5, watching.
+    /// Continues to the state after `LIST` at version 10 with pod `a`@5, watching.
     pub(super) fn watching(mut self) -> Self {
         self.expect("LIST limit=500 resourceVersion=0");
         self.answer(200, &list("10", &[pod("a", 5)]));
@@ -183,7 +183,8 @@ impl World {
         self
     }
 
-    /// In a state after a streaming list with pod `a`@5 and the end at version 10, the stream still open.
+    /// Continues to the state after a streaming list with pod `a`@5 and its end at version 10, with the stream still
+    /// open.
     pub(super) fn streaming(mut self) -> Self {
         self.expect("STREAM");
         self.events(&[added("a", 5), end_bookmark(10)]);
@@ -192,7 +193,7 @@ impl World {
         self
     }
 
-    /// Does what the reflector asks for.
+    /// Does what the reflector requests.
     pub(super) fn pump(&mut self) {
         loop {
             match self.informer.poll_output(self.now) {
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// The next request, sent just now.
+    /// Expects the next request, which was sent at this time.
     #[track_caller]
     pub(super) fn expect(&mut self, request: &str) {
         let Some((at, id, asked)) = self.asked.pop_front() else {
@@ -281,7 +282,7 @@ impl World {
         assert_eq!(self.open, Some((id, false)));
     }
 
-    /// Nothing is asked now. The next request comes after a delay of `base` to twice that.
+    /// Expects no request now, and the next one after a delay of `base` to twice that.
     #[track_caller]
     pub(super) fn expect_after(&mut self, base: Duration, request: &str) -> Duration {
         self.expect_within(base, base * 2, request)
@@ -317,12 +318,12 @@ impl World {
         }
     }
 
-    /// The next request, whatever it is.
+    /// Returns the next request of any kind.
     pub(super) fn next_request(&mut self) -> Option<String> {
         self.asked.pop_front().map(|(_, _, asked)| asked)
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(super) fn wait(&mut self, time: Duration) -> &mut Self {
         let until = self.now + time;
         while let Some(at) = self.deadline.filter(|&at| at <= until) {
@@ -337,13 +338,13 @@ impl World {
         self
     }
 
-    /// What a user does who wants a list.
+    /// Relists as a user would.
     pub(super) fn relist(&mut self) {
         self.informer.relist(self.now);
         self.pump();
     }
 
-    /// Jumps to the next deadline.
+    /// Advances to the next deadline.
     pub(super) fn jump(&mut self) {
         self.now = self.deadline.expect("a deadline");
         self.pump();
@@ -390,7 +391,7 @@ impl World {
         self
     }
 
-    /// A whole answer.
+    /// Sends a complete answer.
     pub(super) fn answer(&mut self, status: u16, body: &str) {
         self.answer_with(Head::new(status), body);
     }
@@ -399,13 +400,13 @@ impl World {
         let id = self.current();
         self.head(head);
         self.bytes(body.as_bytes());
-        // What reading came to may have led to another request already.
+        // The result of reading may have led to another request already.
         if self.open.is_some_and(|(open, _)| open == id) {
             self.end(End::Clean);
         }
     }
 
-    /// Events on the open watch; the first ones bring the head along.
+    /// Sends events on the open watch, after the head if that was not sent.
     pub(super) fn events(&mut self, events: &[String]) -> &mut Self {
         if self.open.is_some_and(|(_, answered)| !answered) {
             self.head(Head::new(200));
@@ -414,7 +415,7 @@ impl World {
         self.bytes(body.as_bytes())
     }
 
-    /// The server ends the watch; one that was not yet answered is answered first.
+    /// Ends the watch, after the head if that was not sent.
     pub(super) fn close(&mut self) {
         if self.open.is_some_and(|(_, answered)| !answered) {
             self.head(Head::new(200));
@@ -447,7 +448,7 @@ impl World {
         assert_eq!(core::mem::take(&mut self.told), expected);
     }
 
-    /// What is in the cache, in order of keys.
+    /// Checks the contents of the cache, in order of keys.
     #[track_caller]
     pub(super) fn holds(&self, expected: &[&str]) {
         let cache = self.informer.cache();
@@ -477,7 +478,8 @@ fn told_of(report: &crate::Report<'_>) -> Told {
     }
 }
 
-/// A request in short: what each watch carries is checked and left out, the rest is in order of names.
+/// Returns a request in short form: the constant parameters of a watch are checked and omitted, the others are sorted
+/// by name.
 pub(super) fn shown(target: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     assert_eq!(path, "/api/v1/pods");

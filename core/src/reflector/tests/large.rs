@@ -1,4 +1,4 @@
-//! Objects whose identity lies beyond the frame limit: it counts wherever it is.
+//! Objects whose identity is beyond the frame limit: it is found anywhere in the frame.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,7 +10,7 @@ use crate::transport::Head;
 
 const LIMIT: usize = 1024;
 
-/// Paddings that put the limit before, in and after each part of the identity.
+/// Paddings that move the limit before, into and after each part of the identity.
 const PADDINGS: core::ops::Range<usize> = LIMIT - 350..LIMIT + 50;
 
 fn config() -> ReflectorConfig {
@@ -39,7 +39,7 @@ fn managed_fields(length: usize) -> String {
     )
 }
 
-/// A watch of two namesakes.
+/// Returns a world with a watch of two objects of the same name.
 fn watching() -> World {
     let small = |namespace: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! Lists: versions, pages, retries below the reflector, what follows a refusal.
+//! Lists: versions, pages, retries within the reflector, and the reaction to a refusal.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -46,7 +46,7 @@ fn r21_r72_a_first_start_lists_at_0_and_watches_from_the_lists_version() {
     }
 }
 
-/// The second golden trace; R42: what was paged from the watch cache is paged from then on.
+/// The second golden trace; R42: a list that the watch cache paginated is paginated from then on.
 #[test]
 fn r42_a_first_list_in_two_pages_is_paged_from_then_on() {
     for mut w in both() {
@@ -61,7 +61,7 @@ fn r42_a_first_list_in_two_pages_is_paged_from_then_on() {
     }
 }
 
-/// R41, R43: a relist is at the last version and has no pages.
+/// R41, R43: a relist is at the last version and is not paginated.
 #[test]
 fn r41_r43_a_relist_asks_for_the_last_version_without_pages() {
     for w in both() {
@@ -88,7 +88,7 @@ fn r41_a_known_version_is_where_the_first_list_begins() {
     assert_eq!(shown(&target), "LIST resourceVersion=10");
 }
 
-/// R40: a page size of one's own is used at any version, and goes along with each token.
+/// R40: a custom page size is used at any version, and is repeated with each token.
 #[test]
 fn r40_a_page_size_of_ones_own_is_always_used() {
     let config = ReflectorConfig {
@@ -101,8 +101,8 @@ fn r40_a_page_size_of_ones_own_is_always_used() {
     w.expect_after(ms(800), "LIST limit=4 resourceVersion=10");
 }
 
-/// A list in pages shows the very version that it asks for. Where no watch can go on from that one, asking again would
-/// bring the same, for as long as the etcd keeps it.
+/// A paginated list shows exactly the version that it requests. If no watch can resume from that version, repeating the
+/// list would return the same, for as long as etcd has it.
 #[test]
 fn a_watch_that_expired_before_a_list_in_pages_leads_to_a_list_at_the_newest_version() {
     for client_go in [false, true] {
@@ -121,7 +121,7 @@ fn a_watch_that_expired_before_a_list_in_pages_leads_to_a_list_at_the_newest_ver
             "LIST limit=4"
         };
         w.expect_after(ms(800), newest);
-        // From then on the last version is one that is known to the server again.
+        // From then on, the last version is known to the server again.
         w.answer(200, &list("20", &[]));
         w.expect("WATCH resourceVersion=20");
         w.close();
@@ -129,8 +129,8 @@ fn a_watch_that_expired_before_a_list_in_pages_leads_to_a_list_at_the_newest_ver
     }
 }
 
-/// A server that makes pages by itself has no watch cache, so that what a watch cannot go on from cannot be listed
-/// either: it says so, and the newest state is asked for at once.
+/// A server that paginates by itself has no watch cache, so a version too old to watch is also too old to list. The
+/// server says so, and the newest state is requested immediately.
 #[test]
 fn a_watch_that_expired_after_pages_that_nobody_asked_for_leads_to_a_list_at_the_last_version() {
     for mut w in both() {
@@ -146,7 +146,7 @@ fn a_watch_that_expired_after_pages_that_nobody_asked_for_leads_to_a_list_at_the
     }
 }
 
-/// A list in one piece is no older than the version it asks for, and may be newer: a watch can go on from it.
+/// An unpaginated list is not older than the version that it requests, and may be newer: a watch can resume from it.
 #[test]
 fn a_watch_that_expired_before_a_list_in_one_piece_leads_to_a_list_no_older_than_the_last_version()
 {
@@ -158,7 +158,7 @@ fn a_watch_that_expired_before_a_list_in_one_piece_leads_to_a_list_no_older_than
     w.expect_after(ms(800), "LIST resourceVersion=10");
 }
 
-/// A streaming list that is refused each time falls back to one in pages, which then is at the newest version.
+/// A streaming list that is always rejected falls back to a paginated one, which is then at the newest version.
 #[test]
 fn a_watch_that_expired_after_a_stream_that_fell_back_to_pages_asks_for_the_newest_version() {
     let mut w = World::new(ReflectorConfig {
@@ -206,7 +206,7 @@ impl World {
     }
 }
 
-/// P01: how many requests so many objects take with pages of 10. P03: the version is not repeated with a token.
+/// P01: the number of requests for lists with pages of 10. P03: the version is not repeated with a token.
 #[test]
 fn p01_p03_pages_are_asked_for_until_there_is_no_token() {
     for (count, pages) in [(0, 1), (9, 1), (10, 1), (11, 2), (21, 3)] {
@@ -234,7 +234,7 @@ fn p01_p03_pages_are_asked_for_until_there_is_no_token() {
     }
 }
 
-/// P02, R45: a page that expired leads to one whole list at the version asked for first.
+/// P02, R45: an expired page leads to one unpaginated list at the version requested first.
 #[test]
 fn p02_an_expired_page_leads_to_one_whole_list_at_the_same_version() {
     for mut w in both() {
@@ -245,9 +245,9 @@ fn p02_an_expired_page_leads_to_one_whole_list_at_the_same_version() {
         w.expect("LIST resourceVersion=0");
         w.answer(200, &list("30", &[pod("b", 2)]));
         w.expect("WATCH resourceVersion=30");
-        // What the first attempt brought is gone, and nobody ever heard of it.
+        // The objects of the first attempt were removed without a notification.
         w.told(&["add* b@2", "synced"]);
-        // It came in pages all the same.
+        // The list still counts as paginated.
         w.close();
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=30");
     }
@@ -274,7 +274,7 @@ fn r45_p04_an_expired_page_of_a_relist_leads_to_a_whole_list_at_its_version() {
     w.expect("WATCH resourceVersion=12");
 }
 
-/// A page that is Gone and not Expired is no case for the pager.
+/// The pager does not handle a page that is Gone rather than Expired.
 #[test]
 fn a_gone_page_leads_to_a_list_at_the_newest_version() {
     for mut w in both() {
@@ -286,7 +286,7 @@ fn a_gone_page_leads_to_a_list_at_the_newest_version() {
     }
 }
 
-/// The whole list after an expired page keeps nothing of the pages: where it fails too, the next list has pages again.
+/// The unpaginated list after an expired page forgets the pages: if it fails too, the next list is paginated again.
 #[test]
 fn an_expired_whole_list_leads_to_pages_at_the_newest_version() {
     let mut w = World::list();
@@ -302,7 +302,7 @@ fn an_expired_whole_list_leads_to_pages_at_the_newest_version() {
     w.told(&["add* b@1", "synced"]);
 }
 
-/// A server that pages whatever it is asked, and whose second page always expires, is not asked without a pause.
+/// A server that always paginates, and whose second page always expires, does not get requests without a delay.
 #[test]
 fn pages_that_always_expire_do_not_make_a_loop_without_pause() {
     let mut w = World::list();
@@ -327,7 +327,7 @@ fn r44_x03_an_expired_relist_is_repeated_at_once_at_the_newest_version() {
             w.events(&[error_event(410, "Expired")]);
             w.expect_after(ms(800), "LIST resourceVersion=10");
             w.answer(code, &status(code, reason));
-            // X03: without pages, as the list that was refused.
+            // X03: without pages, like the rejected list.
             w.expect("LIST");
             w.answer(200, &list("30", &[pod("a", 5)]));
             w.expect("WATCH resourceVersion=30");
@@ -337,7 +337,7 @@ fn r44_x03_an_expired_relist_is_repeated_at_once_at_the_newest_version() {
     }
 }
 
-/// The golden trace's next row: the flag stays until a list succeeds, and the next run has pages.
+/// The next row of the golden trace: the flag stays until a list succeeds, and the next run is paginated.
 #[test]
 fn a_newest_list_that_fails_too_is_repeated_after_a_delay_with_pages() {
     for w in both() {
@@ -349,7 +349,7 @@ fn a_newest_list_that_fails_too_is_repeated_after_a_delay_with_pages() {
         w.answer(500, &status(500, "InternalError"));
         w.expect_after(ms(1600), "LIST limit=500");
         w.answer(410, &status(410, "Expired"));
-        // Even where the newest version is said to be expired: as client-go once more, and then a pause.
+        // Even if the server calls the newest version expired: one more attempt like client-go, and then a delay.
         w.expect("LIST limit=500");
         w.answer(410, &status(410, "Expired"));
         w.expect_after(ms(3200), "LIST limit=500");
@@ -388,7 +388,7 @@ fn r46_a_too_large_version_leads_to_a_list_at_the_newest_one() {
             let mut w = w.watching();
             w.close();
             w.expect_after(ms(800), "LIST resourceVersion=10");
-            // With Retry-After as well: waiting does not help.
+            // The same with Retry-After: waiting does not help.
             w.answer_with(Head::new(504).with_retry_after("1"), &form);
             w.expect("LIST");
             w.answer(200, &list("8", &[pod("a", 5)]));
@@ -397,7 +397,7 @@ fn r46_a_too_large_version_leads_to_a_list_at_the_newest_one() {
     }
 }
 
-/// R26: a Table, in both versions of its group, is no list.
+/// R26: a Table, in both versions of its group, is not a list.
 #[test]
 fn r26_a_table_is_refused() {
     for version in ["v1", "v1beta1"] {
@@ -419,7 +419,7 @@ fn r26_a_table_is_refused() {
     }
 }
 
-/// A list that answers the present request is the truth, also where it is older than what was seen.
+/// A list that answers the current request is authoritative, even if it is older than the last version.
 #[test]
 fn an_older_list_is_taken_and_reported() {
     for (mut w, level) in both().into_iter().zip([Level::Info, Level::Debug]) {
@@ -439,7 +439,7 @@ fn an_older_list_is_taken_and_reported() {
     }
 }
 
-/// DESIGN 8: an answer 429 or 5xx with Retry-After is asked again, unchanged, at most ten times.
+/// DESIGN 8: an answer 429 or 5xx with Retry-After is retried unchanged, at most ten times.
 #[test]
 fn an_answer_with_retry_after_is_asked_again_unchanged() {
     for (code, reason) in [
@@ -464,7 +464,7 @@ fn an_answer_with_retry_after_is_asked_again_unchanged() {
                     report.level == Level::Info && report.retry_in == Some(secs(3))
                 })
             );
-            // The eleventh goes to the reflector, which waits as long all the same; client-go's does not.
+            // The eleventh goes to the reflector, which waits as long nevertheless; client-go's does not.
             w.answer_with(Head::new(code).with_retry_after("3"), &status(code, reason));
             let reports = w.take_reports();
             assert_eq!(reports.len(), 1);
@@ -476,7 +476,7 @@ fn an_answer_with_retry_after_is_asked_again_unchanged() {
                 assert_eq!(reports[0].retry_in, Some(secs(3)));
                 w.expect_after_exactly(secs(3));
                 w.expect(again);
-                // What was asked then is not asked of what comes next.
+                // That wait does not apply to the next failure.
                 w.answer(500, "no");
                 w.expect_after(ms(1600), again);
             }
@@ -484,7 +484,7 @@ fn an_answer_with_retry_after_is_asked_again_unchanged() {
     }
 }
 
-/// Without Retry-After in whole seconds, or with another status, nothing is asked again below the reflector.
+/// Without Retry-After in whole seconds, or with another status, there are no retries within the reflector.
 #[test]
 fn only_429_and_5xx_with_retry_after_are_asked_again() {
     for head in [
@@ -504,7 +504,7 @@ fn only_429_and_5xx_with_retry_after_are_asked_again() {
     }
 }
 
-/// A page is asked again with the same token.
+/// A page is retried with the same token.
 #[test]
 fn a_page_is_asked_again_unchanged() {
     let mut w = World::list();
@@ -519,7 +519,7 @@ fn a_page_is_asked_again_unchanged() {
     w.told(&["add* a@1", "add* b@1", "synced"]);
 }
 
-/// "Connection lost during L": ten retries a second apart, then the delay, and the same rule for the version.
+/// "Connection lost during L": ten retries at intervals of a second, then the delay, and the same rule for the version.
 #[test]
 fn a_cut_list_is_asked_again_after_a_second() {
     for mut w in both() {
@@ -529,7 +529,7 @@ fn a_cut_list_is_asked_again_after_a_second() {
             w.expect_after_exactly(secs(1));
         }
         w.expect("LIST limit=500 resourceVersion=0");
-        // Ten seconds have gone by.
+        // Ten seconds have passed.
         w.reports(&["slow-list"]);
         w.fail(FailureKind::Reset);
         w.reports(&["connection-reset"]);
@@ -545,7 +545,7 @@ impl World {
     }
 }
 
-/// A kept connection that the server had closed says nothing of the server: the first time at once.
+/// If the server closed a reused connection, that says nothing about its health: the first retry is immediate.
 #[test]
 fn a_request_on_a_stale_connection_is_repeated_at_once() {
     let stale = End::Failed(Failure {
@@ -566,7 +566,7 @@ fn a_request_on_a_stale_connection_is_repeated_at_once() {
     w.no_reports();
 }
 
-/// A refused connection is never tried again below the reflector, nor is one that TLS or DNS failed.
+/// A refused connection is never retried within the reflector, and neither are failures of TLS or DNS.
 #[test]
 fn t03_what_was_never_sent_is_not_repeated_below() {
     for kind in [
@@ -574,7 +574,7 @@ fn t03_what_was_never_sent_is_not_repeated_below() {
         FailureKind::Tls,
         FailureKind::Dns,
         FailureKind::Other,
-        // A list that times out neither: client-go tells only watches from it.
+        // A list that times out is not retried either: client-go does that only for watches.
         FailureKind::TimedOut,
     ] {
         let mut w = World::list();
@@ -585,7 +585,7 @@ fn t03_what_was_never_sent_is_not_repeated_below() {
     }
 }
 
-/// A body that is cut is no request that is repeated below: the run fails.
+/// A truncated body is not retried within the reflector: the run fails.
 #[test]
 fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
     let body = list("20", &[pod("a", 5), pod("b", 6)]);
@@ -603,7 +603,7 @@ fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
         w.take_reports();
         w.head(Head::new(200)).bytes(cut).end(end);
         w.reports(&[class]);
-        // Nothing is swept; the version is the old one.
+        // Nothing is swept, and the version is the old one.
         w.holds(&["a@5"]);
         w.version("10");
         w.expect_after(ms(1600), "LIST resourceVersion=10");
@@ -613,7 +613,7 @@ fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
     }
 }
 
-/// The JSON is what counts: a list whose body ends badly after it is taken.
+/// Only the JSON matters: a list is applied even if its body ends with an error after it.
 #[test]
 fn a_list_whose_end_is_cut_is_whole() {
     let mut w = World::list();
@@ -627,7 +627,7 @@ fn a_list_whose_end_is_cut_is_whole() {
     w.told(&["add* a@5", "synced"]);
 }
 
-/// So is one whose body never ends.
+/// The same for a list whose body never ends.
 #[test]
 fn a_list_whose_body_does_not_end_is_whole_after_a_second() {
     let mut w = World::list();
@@ -641,7 +641,7 @@ fn a_list_whose_body_does_not_end_is_whole_after_a_second() {
     assert_eq!(w.cancelled, 1);
 }
 
-/// The body of an error may be endless: what has come of it has to do.
+/// The body of an error may be endless: the part received so far is used.
 #[test]
 fn an_error_whose_body_does_not_end_is_an_error() {
     for head in [Head::new(403), Head::new(500).with_retry_after("0")] {
@@ -662,7 +662,7 @@ fn an_error_whose_body_does_not_end_is_an_error() {
     }
 }
 
-/// DIFFERENCES: a list that brings no byte for a minute is given up; a slow one is reported.
+/// DIFFERENCES: a list without a byte for a minute is cancelled; a slow one is reported.
 #[test]
 fn a_silent_list_is_given_up_after_a_minute() {
     let mut w = World::list();
@@ -673,7 +673,7 @@ fn a_silent_list_is_given_up_after_a_minute() {
     w.wait(ms(1)).reports(&["silent"]);
     assert_eq!(w.cancelled, 1);
     w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
-    // Every byte begins the minute anew.
+    // Every byte restarts the minute.
     w.head(Head::new(200));
     for byte in b"{\"kind\":".chunks(1) {
         w.wait(secs(59)).bytes(byte);
@@ -682,7 +682,7 @@ fn a_silent_list_is_given_up_after_a_minute() {
     w.wait(secs(60)).reports(&["silent"]);
 }
 
-/// With the switch it is as in client-go: it waits, and the error handler hears nothing.
+/// With `client_go` it waits, and the error handler gets nothing.
 #[test]
 fn as_client_go_a_silent_list_is_waited_for() {
     let mut w = World::client_go(Initial::List);
@@ -696,7 +696,7 @@ fn as_client_go_a_silent_list_is_waited_for() {
     );
 }
 
-/// A token is text in JSON, escapes included; what is lost of it would lose the pages after it.
+/// A token is a JSON string with escapes; losing any of it would lose the following pages.
 #[test]
 fn a_token_with_escapes_is_sent_as_it_is_meant() {
     let mut w = World::list();
@@ -705,7 +705,7 @@ fn a_token_with_escapes_is_sent_as_it_is_meant() {
     w.expect("LIST continue=a%3D%2Fb limit=500");
 }
 
-/// A last page without metadata ends the list; the token before it is not used again.
+/// A last page without metadata ends the list; the previous token is not used again.
 #[test]
 fn a_page_without_metadata_is_the_last_one() {
     let mut w = World::list();
@@ -735,7 +735,7 @@ fn the_members_of_a_list_come_in_any_order() {
     w.told(&["add* a@1", "synced"]);
 }
 
-/// A relist tells changes as they come, and deletions at its end.
+/// A relist notifies of changes as they arrive, and of deletions at its end.
 #[test]
 fn a_relist_tells_deletions_at_its_end() {
     let mut w = World::list().watching();
@@ -756,7 +756,7 @@ fn a_relist_tells_deletions_at_its_end() {
     w.version("20");
 }
 
-/// R23: a list that fails, a watch that cannot be opened: the last good state stays, and the next run recovers.
+/// R23: a list fails, a watch cannot be opened: the last good state stays, and the next run recovers.
 #[test]
 fn r23_errors_leave_the_last_good_state() {
     for mut w in both() {
@@ -776,7 +776,7 @@ fn r23_errors_leave_the_last_good_state() {
     }
 }
 
-/// R04-R07 for an engine without I/O: stopped at any moment it cancels what is open and asks for nothing more.
+/// R04-R07 for an engine without I/O: stopped at any time, it cancels the open request and sends no other.
 #[test]
 fn r06_r07_a_stop_cancels_and_asks_for_nothing_more() {
     type Moment = fn(&mut World);
@@ -822,7 +822,7 @@ fn r06_r07_a_stop_cancels_and_asks_for_nothing_more() {
     }
 }
 
-/// What was never polled is never asked.
+/// No request is made unless the reflector is polled.
 #[test]
 fn r04_a_reflector_stopped_before_it_began_asks_for_nothing() {
     let mut reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
@@ -831,7 +831,7 @@ fn r04_a_reflector_stopped_before_it_began_asks_for_nothing() {
     assert!(matches!(output, Output::Wait(None)), "{output:?}");
 }
 
-/// Head, bytes and end of a request that was abandoned are ignored.
+/// Head, bytes and end of a cancelled request are ignored.
 #[test]
 fn answers_to_abandoned_requests_are_ignored() {
     let mut w = World::list().watching();
@@ -853,7 +853,7 @@ fn answers_to_abandoned_requests_are_ignored() {
     w.expect("WATCH resourceVersion=20");
 }
 
-/// A relist asked for while one is due anyway changes nothing: it cannot be put off for ever.
+/// A relist while one is due changes nothing: it cannot be delayed for ever.
 #[test]
 fn asking_for_a_relist_does_not_put_off_the_one_that_is_due() {
     let mut w = World::list();
@@ -865,7 +865,7 @@ fn asking_for_a_relist_does_not_put_off_the_one_that_is_due() {
         w.wait(ms(100));
         assert!(w.now - start <= ms(1700));
     }
-    // One that is under way is begun again, once, and a watch that waits is given up.
+    // A list in progress is restarted once, and a pending watch is dropped.
     w.relist();
     assert_eq!(w.cancelled, 1);
     w.expect_after(ms(1600), "LIST limit=500 resourceVersion=0");
@@ -874,13 +874,13 @@ fn asking_for_a_relist_does_not_put_off_the_one_that_is_due() {
     w.answer(429, "busy");
     w.relist();
     w.expect_after(ms(3200), "LIST resourceVersion=10");
-    // Nothing of that revives one that was stopped.
+    // None of this restarts a stopped reflector.
     w.informer.stop();
     w.relist();
     w.wait(secs(3600)).nothing_asked();
 }
 
-/// A token that the storage cannot take whole would name another page, or none.
+/// A token that the storage truncates would request another page, or none.
 #[test]
 fn a_token_that_is_too_long_fails_the_run() {
     type Small = crate::Inline<4, 32, 4096>;
@@ -920,7 +920,7 @@ fn a_repeated_token_fails_the_run() {
     }
 }
 
-/// Nobody waits for a year because a proxy says so.
+/// A Retry-After of a year from a proxy is capped.
 #[test]
 fn a_long_retry_after_is_cut_and_reported() {
     let mut w = World::list();
@@ -944,7 +944,7 @@ fn a_long_retry_after_is_cut_and_reported() {
     );
 }
 
-/// A list without a version is reported, and leaves nothing half done: room in the cache still leads to a list.
+/// A list without a version is reported and completed: room in the cache still leads to a list.
 #[test]
 fn a_list_without_a_version_is_complete() {
     let mut reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);

@@ -1,5 +1,5 @@
-//! The reflector against client-go's rules. What a test's comment names as `R..`, `P..` or `X..` is a scenario of the
-//! catalogue of client-go; "DIFFERENCES" marks where the engine does better on purpose.
+//! The reflector against client-go's rules. A comment with `R..`, `P..` or `X..` refers to a scenario in the catalogue
+//! of client-go; "DIFFERENCES" marks an intentional improvement.
 #![cfg(feature = "alloc")]
 
 mod backoff;

@@ -1,4 +1,4 @@
-//! Watches that go on from a version that was restored: `docs/JOURNAL.md`.
+//! Watches that resume at a restored version: `docs/JOURNAL.md`.
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
@@ -50,7 +50,7 @@ fn where_nobody_can_be_reached_it_is_tried_again_without_a_list() {
         assert_eq!(w.take_reports().len(), 1);
         w.jump();
         w.expect("WATCH resourceVersion=10");
-        // What ends before it has said anything is no reason either.
+        // A watch that ends without an event is no reason for a list either.
         w.wait(secs(20)).events(&[]).close();
         w.expect("WATCH resourceVersion=10");
     }

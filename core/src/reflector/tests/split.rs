@@ -1,4 +1,4 @@
-//! Wherever an answer is split, the same comes out.
+//! The output does not depend on where an answer is split.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::{Heap, Instant, Resource};
 
 const NOW: Instant = Instant::from_micros(0);
 
-/// The frames in an answer that comes in such pieces, and what the reflector does after it.
+/// Returns the frames in an answer that arrives in these pieces, and the requests after it.
 fn frames(initial: Initial, first: &[u8], pieces: &[&[u8]]) -> Vec<String> {
     let config = ReflectorConfig {
         initial,
@@ -75,7 +75,7 @@ fn read(
     assert!(piece.is_empty());
 }
 
-/// Splits at every byte, at every two neighbours, and into single bytes.
+/// Checks splits at every byte, at every two neighbours, and into single bytes.
 fn check_splits(initial: Initial, first: &[u8], body: &[u8]) -> Vec<String> {
     let whole = frames(initial, first, &[body]);
     for at in 0..=body.len() {

@@ -1,4 +1,4 @@
-//! Streaming lists (KEP-3157), and the way back to a list.
+//! Streaming lists (KEP-3157), and the fallback to a list.
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
@@ -9,7 +9,7 @@ fn both() -> [World; 2] {
     [World::stream(), World::client_go(Initial::Stream)]
 }
 
-/// R22, R75, R87; the golden trace of a first start: one request, and the same stream goes on.
+/// R22, R75, R87; the golden trace of a first start: one request, and the same stream continues.
 #[test]
 fn r22_r75_r87_a_first_start_is_one_request() {
     for mut w in both() {
@@ -26,7 +26,7 @@ fn r22_r75_r87_a_first_start_is_one_request() {
     }
 }
 
-/// What comes right after the end, in the same piece of input, is told as well, and after the initial state.
+/// Events directly after the end, in the same input, are notified as well, after the initial state.
 #[test]
 fn changes_in_the_same_chunk_as_the_end_are_told() {
     for mut w in both() {
@@ -47,7 +47,7 @@ fn changes_in_the_same_chunk_as_the_end_are_told() {
     }
 }
 
-/// R71, R82: without the end nothing is told, and no version is reached.
+/// R71, R82: without the end there are no notifications, and no version is reached.
 #[test]
 fn r71_r82_without_its_end_nothing_is_told() {
     for mut w in both() {
@@ -76,7 +76,7 @@ fn r81_an_end_that_says_false_is_none() {
     }
 }
 
-/// R76: changes before the end come to the final state.
+/// R76: changes before the end merge into the final state.
 #[test]
 fn r76_changes_before_the_end_come_to_the_final_state() {
     for mut w in both() {
@@ -88,7 +88,7 @@ fn r76_changes_before_the_end_come_to_the_final_state() {
     }
 }
 
-/// R77: 429 is asked again after the delay, refused likewise.
+/// R77: 429 is retried after the delay, as for a rejected watch.
 #[test]
 fn r77_a_stream_that_is_refused_or_too_many_is_asked_for_again() {
     for mut w in both() {
@@ -110,7 +110,7 @@ fn r77_a_stream_that_is_refused_or_too_many_is_asked_for_again() {
     }
 }
 
-/// R78, X18: a stream that ends before its end begins anew at once, with nothing of the first attempt.
+/// R78, X18: a stream that ends early restarts immediately, without the objects of the first attempt.
 #[test]
 fn r78_x18_a_stream_that_ends_too_soon_begins_anew() {
     for mut w in both() {
@@ -166,7 +166,7 @@ fn an_expired_stream_begins_anew_at_its_last_version() {
     }
 }
 
-/// R80: the watch after a stream expires: what is there stays, and a stream begins at the last version.
+/// R80: the watch after a stream expires: the objects stay, and a stream begins at the last version.
 #[test]
 fn r80_a_watch_that_expires_after_a_stream_leads_to_a_stream() {
     for w in both() {
@@ -180,7 +180,7 @@ fn r80_a_watch_that_expires_after_a_stream_leads_to_a_stream() {
     }
 }
 
-/// R73, R74: what a server without streaming lists answers leads to a list, each time anew.
+/// R73, R74: the answer of a server without streaming lists leads to a list, in every run.
 #[test]
 fn r73_r74_a_refused_stream_falls_back_to_a_list() {
     for (code, reason) in [
@@ -212,7 +212,7 @@ fn r73_r74_a_refused_stream_falls_back_to_a_list() {
     }
 }
 
-/// The same as an ERROR event before the end, and what the first part brought is not left over.
+/// The same as an ERROR event before the end, and objects of the first part are not left over.
 #[test]
 fn an_error_before_the_end_falls_back_to_a_list() {
     for mut w in both() {
@@ -225,7 +225,7 @@ fn an_error_before_the_end_falls_back_to_a_list() {
     }
 }
 
-/// Its fallback lists at the newest version where the last one was found to be of no use.
+/// The fallback lists at the newest version if the last one is unavailable.
 #[test]
 fn a_fallback_after_an_expired_version_lists_at_the_newest() {
     for w in both() {
@@ -239,7 +239,7 @@ fn a_fallback_after_an_expired_version_lists_at_the_newest() {
     }
 }
 
-/// A stream that is very short falls back as well.
+/// A very short stream falls back as well.
 #[test]
 fn a_very_short_stream_falls_back_to_a_list() {
     for mut w in both() {
@@ -250,7 +250,7 @@ fn a_very_short_stream_falls_back_to_a_list() {
     }
 }
 
-/// Where it is wanted, a refusal is remembered.
+/// If configured, a refusal is remembered.
 #[test]
 fn a_refusal_is_remembered_where_it_is_wanted() {
     let mut w = World::new(ReflectorConfig {
@@ -265,7 +265,8 @@ fn a_refusal_is_remembered_where_it_is_wanted() {
     w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
 }
 
-/// DIFFERENCES, R83: a stream without an event for half a minute is given up. The list after it is not slow for that.
+/// DIFFERENCES, R83: a stream without an event for half a minute is cancelled. The following list does not count as
+/// slow because of that.
 #[test]
 fn r83_a_silent_stream_is_given_up_for_a_list() {
     let mut w = World::stream();
@@ -279,12 +280,12 @@ fn r83_a_silent_stream_is_given_up_for_a_list() {
     let reports = w.take_reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert_eq!(reports[0].class, "no-initial-events");
-    // Somebody should know why each start takes half a minute.
+    // The user should learn why each start takes half a minute.
     assert_eq!(reports[0].level, Level::Warn);
     w.wait(ms(9_999)).no_reports();
     w.wait(ms(1)).reports(&["slow-list"]);
 
-    // Also where there is no answer at all.
+    // The same without any answer.
     let mut w = World::stream();
     w.expect("STREAM");
     w.wait(secs(30));
@@ -297,8 +298,8 @@ fn r83_a_silent_stream_is_given_up_for_a_list() {
     w.no_reports();
 }
 
-/// DIFFERENCES: a streaming list that has something to say but no end is given up after the timeout of a watch, in one piece
-/// or in several.
+/// DIFFERENCES: a streaming list with events but without an end is cancelled after the timeout of a watch, in one
+/// request or in several.
 #[test]
 fn a_stream_without_an_end_is_given_up_for_a_list() {
     for lives in [secs(3600), secs(110)] {
@@ -319,7 +320,7 @@ fn a_stream_without_an_end_is_given_up_for_a_list() {
         assert_eq!(reports.len(), 1, "{reports:?}");
         assert_eq!(reports[0].class, "endless-stream");
         assert_eq!(reports[0].level, Level::Warn);
-        // The next run asks for a stream, which has its whole time again.
+        // The next run requests a stream, which again may take the full timeout.
         w.answer(500, "x");
         w.take_reports();
         w.expect_after(ms(800), "STREAM");
@@ -346,7 +347,7 @@ fn the_end_of_a_stream_is_no_heartbeat() {
     w.head(Head::new(200));
     w.wait(secs(299)).nothing_asked();
     w.no_reports();
-    // A bookmark after the end is one.
+    // A bookmark after the end is a sign.
     let mut w = World::stream().streaming();
     w.events(&[bookmark(11)]);
     for _ in 0..3 {
@@ -356,7 +357,7 @@ fn the_end_of_a_stream_is_no_heartbeat() {
     }
 }
 
-/// A streaming list is a list: where it is older than what was seen, it is the truth all the same.
+/// A streaming list is a list: it is authoritative even if it is older than the last version.
 #[test]
 fn an_older_stream_is_taken_and_reported() {
     let mut w = World::stream().streaming();
@@ -370,7 +371,7 @@ fn an_older_stream_is_taken_and_reported() {
     w.holds(&["a@3", "b@8"]);
 }
 
-/// A relist by stream tells what changed, and what is gone at its end.
+/// A relist by stream notifies of changes, and of deletions at its end.
 #[test]
 fn a_relist_by_stream_tells_deletions_at_its_end() {
     let mut w = World::stream().streaming();

@@ -1,4 +1,4 @@
-//! Watches: what follows each way in which one ends, and what each event does.
+//! Watches: the reaction to each way in which one ends, and the effect of each event.
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
@@ -12,7 +12,7 @@ fn both() -> [World; 2] {
     ]
 }
 
-/// X06: a watch that the server ends after its time is reopened at once, without a list.
+/// X06: a watch that the server ends after its timeout is reopened immediately, without a list.
 #[test]
 fn x06_a_watch_that_ends_is_reopened_at_once() {
     for mut w in both() {
@@ -20,20 +20,20 @@ fn x06_a_watch_that_ends_is_reopened_at_once() {
         w.wait(secs(60)).events(&[bookmark(12)]);
         w.close();
         w.expect("WATCH resourceVersion=12");
-        // After a second without an event as well.
+        // The same after a second without an event.
         w.wait(secs(1)).close();
         w.expect("WATCH resourceVersion=12");
-        // And sooner with one.
+        // Earlier with an event.
         w.events(&[modified("a", 13)]).close();
         w.expect("WATCH resourceVersion=13");
-        // However it was cut.
+        // No matter how it was cut off.
         w.events(&[modified("a", 14)]).fail(FailureKind::Reset);
         w.expect("WATCH resourceVersion=14");
         w.no_reports();
     }
 }
 
-/// R08, R09: one that ends within a second without an event is very short.
+/// R08, R09: a watch that ends within a second without an event is very short.
 #[test]
 fn r08_r09_a_very_short_watch_leads_to_a_list() {
     for (mut w, level) in both().into_iter().zip([Level::Warn, Level::Debug]) {
@@ -48,7 +48,7 @@ fn r08_r09_a_very_short_watch_leads_to_a_list() {
     }
 }
 
-/// R53, R57: a watch that nobody accepts, or that is one too many, is asked for again: no list, no end.
+/// R53, R57: a watch that is refused, or answered with 429, is retried: no list, no end.
 #[test]
 fn r53_r57_a_watch_that_is_refused_or_too_many_is_asked_for_again() {
     for mut w in both() {
@@ -82,8 +82,8 @@ fn r56_a_429_in_the_stream_waits_and_watches_on() {
     }
 }
 
-/// X02: a 410 in the stream leads to a list at the last version, which is not thrown away; the error handler of
-/// client-go does not hear of it.
+/// X02: a 410 in the stream leads to a list at the last version, which is not discarded. client-go's error handler does
+/// not get it.
 #[test]
 fn x02_an_expired_watch_lists_at_the_last_version() {
     for (mut w, level) in both().into_iter().zip([Level::Info, Level::Debug]) {
@@ -100,7 +100,7 @@ fn x02_an_expired_watch_lists_at_the_last_version() {
     }
 }
 
-/// The same on opening; R58: an internal error is not retried, neither here nor there.
+/// The same on opening; R58: an internal error is not retried in either implementation.
 #[test]
 fn r58_any_other_refusal_or_error_leads_to_a_list() {
     for (code, reason) in [
@@ -122,7 +122,7 @@ fn r58_any_other_refusal_or_error_leads_to_a_list() {
     }
 }
 
-/// R01: an ERROR event whose object is no Status ends the watch all the same.
+/// R01: an ERROR event whose object is not a Status also ends the watch.
 #[test]
 fn r01_an_error_event_without_a_status_ends_the_watch() {
     for mut w in both() {
@@ -146,7 +146,7 @@ fn r25_a_store_read_error_leads_to_a_list_that_removes_the_object() {
     }
 }
 
-/// R20: the version is that of the last event taken, not the highest; another kind is skipped.
+/// R20: the version is that of the last accepted event, not the highest; another kind is skipped.
 #[test]
 fn r20_the_version_is_that_of_the_last_event_taken() {
     let mut w = World::list();
@@ -164,7 +164,7 @@ fn r20_the_version_is_that_of_the_last_event_taken() {
     w.reports(&["other-kind"]);
 }
 
-/// R24: bookmarks and deletions move the version as changes do.
+/// R24: bookmarks and deletions advance the version like changes.
 #[test]
 fn r24_each_event_moves_the_version() {
     let mut w = World::list().watching();
@@ -184,7 +184,8 @@ fn r24_each_event_moves_the_version() {
     w.told(&["add b@10", "update b@10->20", "delete b@40"]);
 }
 
-/// X04: an event of a type that is not known moves the version and counts; one of another kind does neither.
+/// X04: an event of an unknown type advances the version and counts as an event; an object of another kind does
+/// neither.
 #[test]
 fn x04_x05_an_unknown_event_counts_and_a_skipped_one_does_not() {
     for mut w in both() {
@@ -206,7 +207,7 @@ fn x04_x05_an_unknown_event_counts_and_a_skipped_one_does_not() {
     }
 }
 
-/// R50-R52: the time for which a watch is asked.
+/// R50-R52: the requested timeout of a watch.
 #[test]
 fn r50_r51_r52_the_timeout_is_between_the_shortest_and_twice_that() {
     use alloc::string::String;
@@ -239,7 +240,7 @@ fn r50_r51_r52_the_timeout_is_between_the_shortest_and_twice_that() {
     }
 }
 
-/// DIFFERENCES: bookmarks come each minute, so 75 seconds of silence are a dead connection.
+/// DIFFERENCES: bookmarks are sent each minute, so 75 seconds of silence mean a dead connection.
 #[test]
 fn a_silent_watch_is_reopened_from_its_last_version() {
     let mut w = World::list().watching();
@@ -254,7 +255,8 @@ fn a_silent_watch_is_reopened_from_its_last_version() {
     }
 }
 
-/// On a server that never sends a bookmark it fires once; then only the time asked for and half a minute more counts.
+/// On a server without bookmarks, the heartbeat times out once; then only the requested timeout plus half a minute
+/// applies.
 #[test]
 fn without_bookmarks_the_heartbeat_fires_once() {
     let mut w = World::list().watching();
@@ -267,13 +269,13 @@ fn without_bookmarks_the_heartbeat_fires_once() {
     w.wait(secs(301));
     w.reports(&["silent"]);
     w.next_request().unwrap();
-    // A bookmark shows that silence means something.
+    // A bookmark shows that silence is significant.
     w.events(&[bookmark(12)]);
     w.wait(secs(75)).reports(&["silent"]);
     w.expect("WATCH resourceVersion=12");
 }
 
-/// A watch that outlives its time by half a minute is dead, however much it brings.
+/// A watch that exceeds its timeout by half a minute is cancelled, no matter how many events it has.
 #[test]
 fn a_watch_that_does_not_end_is_ended() {
     let mut w = World::list().watching();
@@ -290,7 +292,7 @@ fn a_watch_that_does_not_end_is_ended() {
     assert!(w.next_request().unwrap().starts_with("WATCH"));
 }
 
-/// With the switch a silent watch is waited for, as client-go does.
+/// With `client_go`, a silent watch is not cancelled.
 #[test]
 fn as_client_go_a_silent_watch_is_waited_for() {
     let mut w = World::client_go(Initial::List).watching();
@@ -299,7 +301,7 @@ fn as_client_go_a_silent_watch_is_waited_for() {
     w.no_reports();
 }
 
-/// The time for which a watch is asked begins when it is sent, and not when it was refused the first time.
+/// The timeout of a watch begins when it is sent, not when it was refused the first time.
 #[test]
 fn a_watch_that_is_asked_again_has_its_whole_time() {
     let mut w = World::list().watching();
@@ -320,7 +322,7 @@ fn a_watch_that_is_asked_again_has_its_whole_time() {
     w.no_reports();
 }
 
-/// A reader that is held back is not taken for a silent server.
+/// A blocked reader is not mistaken for a silent server.
 #[test]
 fn a_reader_without_room_excuses_the_silence() {
     use crate::{Head, Informer, Inline, Instant, Output, RawObject};
@@ -371,7 +373,8 @@ fn a_reader_without_room_excuses_the_silence() {
     assert!(informer.handle_data(now, id, rest, &mut |r| panic!("{r}")) > 0);
 }
 
-/// A watch that is cut before its answer is repeated below; after ten times client-go takes it for one that ended.
+/// A watch that is cut off before its answer is retried within the reflector; after ten retries client-go treats it as
+/// one that ended.
 #[test]
 fn a_watch_that_is_cut_before_its_answer_is_asked_again() {
     for kind in [FailureKind::Reset, FailureKind::TimedOut] {
@@ -386,7 +389,7 @@ fn a_watch_that_is_cut_before_its_answer_is_asked_again() {
         w.expect("WATCH resourceVersion=10");
         w.no_reports();
 
-        // DIFFERENCES: here it is reported, and the delay for opening applies.
+        // DIFFERENCES: here it is reported, and the delay between attempts to open a watch applies.
         let mut w = World::list().watching();
         for _ in 0..10 {
             w.fail(kind);
@@ -412,7 +415,7 @@ fn a_watch_that_could_not_be_sent_leads_to_a_list() {
     }
 }
 
-/// A list without a version: the watch has none, and its burst of the present state moves none.
+/// A list without a version: the watch has none either, and its initial events do not advance it.
 #[test]
 fn a_watch_at_no_version_takes_none_from_its_initial_burst() {
     let mut w = World::list();
@@ -428,7 +431,7 @@ fn a_watch_at_no_version_takes_none_from_its_initial_burst() {
     w.expect("WATCH resourceVersion=6");
 }
 
-/// A frame that is cut is not counted, and nothing is lost: the next watch brings it again.
+/// A truncated frame is not applied, and nothing is lost: the next watch sends it again.
 #[test]
 fn an_event_that_is_cut_is_had_again() {
     for mut w in both() {
@@ -443,7 +446,7 @@ fn an_event_that_is_cut_is_had_again() {
     }
 }
 
-/// No configured time panics, and none is longer than the API server can count.
+/// No configured timeout panics, and none is longer than the API server supports.
 #[test]
 fn extreme_timeouts_are_cut() {
     let times = [0, 1, u64::MAX].map(core::time::Duration::from_secs);
