@@ -134,7 +134,7 @@ where
 
     /// Handles bytes of an answer, and returns how many were taken. If fewer were taken, the cache is full: pop
     /// notifications, then pass the rest again.
-    #[must_use = "bytes that are not taken have to be given again"]
+    #[must_use = "bytes that were not taken must be passed again"]
     pub fn handle_data(
         &mut self,
         now: Instant,

@@ -26,7 +26,7 @@ use crate::storage::{
     Delta, DeltaKind, DeltaList, Discarded, Few, Last, Payload, Postings, SlotId, Storage, derive,
 };
 
-/// The choice of notifications that a [`Cache`] sends.
+/// The configuration of a [`Cache`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CacheConfig {
@@ -122,7 +122,7 @@ pub struct Cache<T, S: Storage> {
 
 /// Objects that a cache no longer needs: see [`Cache::take_discarded`].
 #[cfg(feature = "alloc")]
-#[must_use = "the objects are to be dropped after the lock of the cache is released"]
+#[must_use = "drop the objects after the lock of the cache is released"]
 pub struct DiscardedObjects<T, S: Storage> {
     _objects: alloc::vec::Vec<T>,
     _incoming: alloc::vec::Vec<Incoming<T, S>>,
@@ -636,7 +636,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         })
     }
 
-    /// Returns whether an object or a complete source was rejected because the cache was full.
+    /// Returns whether an object or a complete source was rejected because it did not fit.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         let mut sources = self.sources.as_slice().iter();

@@ -82,7 +82,7 @@ impl<'a, T, S: Storage> Step<'a, T, S> {
 
 impl<T: Cached, S: Storage> Cache<T, S> {
     /// Applies a step of a source and records it; `()` records nothing. Returns whether the object of the step is to be
-    /// recorded. The caller then appends a [`Record::Put`] with the bytes that [`Decode::persist`] passes to it.
+    /// recorded. The caller then appends a [`Record::Put`] with the bytes from [`Decode::persist`].
     ///
     /// Objects are queued as deltas, which [`Cache::pop`] applies to the state.
     ///

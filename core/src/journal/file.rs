@@ -162,7 +162,7 @@ impl Named {
         use std::os::unix::fs::PermissionsExt as _;
         let found = self.file.metadata().map_err(self.failed("read"))?;
         let mut permissions = found.permissions();
-        // A device contains no objects by itself, and other users may need it.
+        // A device such as `/dev/null` stores no objects, and other users may need it.
         if !found.is_file() || permissions.mode() & 0o777 & !MODE == 0 {
             return Ok(());
         }

@@ -14,9 +14,11 @@ const PIECE: usize = 64;
 /// A journal in NOR flash: the internal one of a microcontroller, or an external chip.
 ///
 /// It divides a range of the flash into two halves. Objects are appended to one half. When that is full, the other half
-/// is erased and the current records are written to it. There is one erase for each half of written bytes, and both
-/// halves wear evenly; there is no other wear levelling. A bookmark takes about 30 bytes and arrives every minute. For
-/// a half of 64 KiB this means two erases in three days, in addition to those for changes.
+/// is erased and the current records are written to it.
+///
+/// Each time as many bytes as a half were written, one half is erased. Both halves wear evenly, and there is no other
+/// wear levelling. A bookmark takes about 30 bytes and arrives every minute. For a half of 64 KiB this means two erases
+/// in three days, in addition to those for changes.
 ///
 /// The calls block while the flash is busy. Erasing 4 KiB takes about 50 ms, during which many chips run nothing else.
 pub type FlashJournal<F, B> = Log<FlashMedium<F>, Scanned, B>;

@@ -66,7 +66,7 @@ impl<'a> Value<'_, 'a> {
 }
 
 fn cut_off() -> Error {
-    Error::custom("a value is missing or cut off")
+    Error::custom("a value is missing or truncated")
 }
 
 impl<'a> Deserializer<'a> for Value<'_, 'a> {

@@ -263,7 +263,7 @@ impl<K, T> Listeners<K, T> {
     }
 
     /// Returns the objects that became unneeded since the last call.
-    #[must_use = "the objects are to be dropped after the lock is released"]
+    #[must_use = "drop the objects after the lock is released"]
     pub fn take_discarded(&mut self) -> Vec<T> {
         self.discarded.take()
     }
@@ -462,7 +462,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     }
 
     /// Adds the listeners that are due to a resync pass and schedules their next one; returns whether any is due.
-    /// `pass` is the return value of [`Cache::resync`](crate::Cache::resync), before or after that call.
+    /// `pass` is the number that [`Cache::resync`](crate::Cache::resync) returned, or will return next.
     pub fn begin_pass(&mut self, now: Instant, pass: u32) -> bool {
         let mut any = false;
         let end = self.first + self.log.len() as u64;

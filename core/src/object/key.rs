@@ -45,9 +45,9 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoKey => "the object has no key: give it a metadata.name",
-            Self::TooLong => "the key is longer than the storage allows: raise its second size",
+            Self::TooLong => "the key is longer than the storage allows: use `Inline` with a larger second parameter",
             Self::NoDeltas => "0 length Deltas object; can't get key",
-            Self::Full => "there is no room for another key: raise the storage's first size",
+            Self::Full => "there is no room for another key: use `Inline` with a larger first parameter",
             Self::UnknownSource => {
                 "the cache has no such source: create it with one source for each list and watch"
             }
@@ -72,7 +72,7 @@ pub fn split_key(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-/// The longest key the API server makes: a namespace of 63 and a name of 253 bytes.
+/// The longest key that the API server allows: a namespace of 63 and a name of 253 bytes.
 pub(crate) const MAX_KEY: usize = 63 + 1 + 253;
 
 /// A buffer on the stack for one key, so that a lookup does not allocate.

@@ -74,7 +74,7 @@ pub struct Reflector<R, S: Storage> {
     reports: [Option<Stored>; 4],
 
     version: ResourceVersion<S::Text>,
-    /// The server rejected the last version.
+    /// The last version must not be requested again, for example because the server rejected it.
     version_unavailable: bool,
     /// A list at version 0 was paginated, so the server has no watch cache.
     paginated: bool,
@@ -91,7 +91,7 @@ pub struct Reflector<R, S: Storage> {
     /// The class of the last run's failure, if retrying cannot fix it.
     permanent: Option<ErrorClass>,
     reopens: Reopens,
-    /// The time of a relist that does not interrupt the watch before.
+    /// The time of a scheduled relist; the watch continues until then.
     refill_at: Option<Instant>,
 
     run: Run<S>,

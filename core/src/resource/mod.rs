@@ -416,9 +416,9 @@ impl fmt::Display for ResourceError {
             Self::Unknown { similar: Some(plural) } => {
                 write!(f, "no built-in resource of this name, did you mean `{plural}`?")?;
             }
-            Self::NoVersion => f.write_str("not a built-in resource, and no version is given")?,
+            Self::NoVersion => f.write_str("not a built-in resource, and the version is missing")?,
             Self::InvalidName => f.write_str(
-                "a plural and a group have only a-z, 0-9, `-` and `.`, with a letter or digit at both ends",
+                "a plural and a group consist of a-z, 0-9, `-` and `.`, with a letter or digit at both ends",
             )?,
         }
         f.write_str(

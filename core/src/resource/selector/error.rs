@@ -137,11 +137,11 @@ impl fmt::Display for SelectorErrorKind {
                 "expected `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, or `,` before the next requirement"
             }
             Self::ExpectedParenthesis => "expected `(`; write the values of `in` and `notin` as `(a,b)`",
-            Self::ExpectedValue => "expected a label value; leave it out to mean the empty one",
+            Self::ExpectedValue => "expected a label value; omit it for an empty value",
             Self::ExpectedListEnd => "expected `,` or `)`; separate the values by commas and close the list",
             Self::ExpectedEnd => "expected `,` or the end; separate the requirements by commas",
             Self::InvalidKey => {
-                "the name of a label key must be of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                "the name of a label key must consist of letters, digits, `-`, `_` and `.`, with a letter or digit \
                  at both ends, after at most one `prefix/`"
             }
             Self::KeyTooLong => "the name of a label key must have at most 63 bytes; shorten it",
@@ -150,7 +150,7 @@ impl fmt::Display for SelectorErrorKind {
                  253 bytes"
             }
             Self::InvalidValue => {
-                "a label value must be empty or of letters, digits, `-`, `_` and `.`, with a letter or digit \
+                "a label value must be empty or consist of letters, digits, `-`, `_` and `.`, with a letter or digit \
                  at both ends; write it without quotes"
             }
             Self::ValueTooLong => "a label value must have at most 63 bytes; shorten it",
