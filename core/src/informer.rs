@@ -19,7 +19,7 @@ use crate::transport::{End, Head};
 /// ```
 /// use informer_core::{Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
 ///
-/// At most 16 objects, with keys of 64 bytes and frames of 1 KiB; no allocator.
+/// // At most 16 objects, with keys of 64 bytes and frames of 1 KiB; no allocator.
 /// type Small = Inline<16, 64, 1024>;
 /// let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 /// let now = Instant::from_micros(0);

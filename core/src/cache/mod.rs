@@ -800,7 +800,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// let node = pods.begin_index("node")?;
     /// let mut piece = Vec::new();
     /// while pods.next_unindexed(node, 256, |key, pod| piece.push((key.clone(), pod.clone()))) {
-    /// A runtime releases its lock here, then calls the user-defined function.
+    ///     // A runtime releases its lock here, then calls the user-defined function.
     ///     for (key, pod) in piece.drain(..) {
     ///         pods.add_values(&key, node, [*pod.value()], |other| other.resource_version() == pod.resource_version());
     ///     }

@@ -18,8 +18,8 @@ const SLACK: u64 = 64 << 10;
 ///
 /// One area is written to. Compaction writes the current records to the other area, after a higher sequence number, and
 /// then the version. Until then the first area stays valid, so that one area is complete at any moment. A log with
-/// [`Keys`](super::Keys) is compacted when it exceeds twice its current records and 64 KiB; a log with [`Scanned`] when
-/// its area is full.
+/// [`Keys`](super::Keys) is compacted when it exceeds twice the size of its current records plus 64 KiB; a log with
+/// [`Scanned`](super::Scanned) when its area is full.
 ///
 /// The journal fails if an object is longer than the buffer, or if all objects together do not fit in an area.
 #[derive(Debug)]

@@ -62,7 +62,7 @@ impl Prune {
     /// ```compile_fail
     /// use informer_core::json::Prune;
     ///
-    /// A path that would remove the whole object.
+    /// // A path that would remove the whole object.
     /// const NOTHING_LEFT: Prune = Prune::new(&[&[]]);
     /// # let _ = NOTHING_LEFT;
     /// ```
