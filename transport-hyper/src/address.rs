@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use http::Uri;
 use http::uri::Authority;
 
-/// The URL of an API server in its parts.
+/// The URL of an API server, split into its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     tls: bool,
@@ -15,14 +15,14 @@ pub(crate) struct Address {
     prefix: String,
 }
 
-/// A host's name or address.
+/// A host name or an IP address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Host {
     Name(String),
     Ip(IpAddr),
 }
 
-/// What is wrong with a URL and what to do about it.
+/// Explains why a URL is invalid and how to correct it.
 pub(crate) type Advice = &'static str;
 
 impl Address {
@@ -47,11 +47,11 @@ impl Address {
         };
         if authority.as_str().contains('@') {
             return Err(
-                "it holds a user name; take it out, and log in by bearer_token or client_certificate",
+                "it contains a user name; remove it and use bearer_token or client_certificate",
             );
         }
         if uri.query().is_some() || url.contains('#') {
-            return Err("it has a query or a fragment; take away what follows its path");
+            return Err("it has a query or a fragment; remove everything after its path");
         }
         Ok(Self {
             tls,
@@ -73,7 +73,7 @@ impl Address {
         self.port
     }
 
-    /// The path that goes before all paths, without a slash at its end.
+    /// The path that is prepended to every request path, without a trailing slash.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -86,7 +86,7 @@ impl Address {
         )
     }
 
-    /// The `Host` header: without the port where it is the scheme's own.
+    /// The `Host` header. It omits the port if it is the scheme's default.
     pub(crate) fn host_header(&self) -> String {
         match (self.tls, self.port) {
             (true, 443) | (false, 80) => self.host.to_string(),
@@ -110,7 +110,7 @@ impl Host {
         if let Some(inner) = host.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or(inner);
             let ip: Ipv6Addr = inner.parse().map_err(
-                |_| "what is in brackets is not an IPv6 address; write it like https://[::1]:6443",
+                |_| "the text in brackets is not an IPv6 address; write it like https://[::1]:6443",
             )?;
             return Ok(Self::Ip(ip.into()));
         }
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// Shows `host:port`.
+/// Formats the address as `host:port`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)

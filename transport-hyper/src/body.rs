@@ -1,4 +1,4 @@
-//! The body of a response.
+//! Response bodies.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -23,31 +23,32 @@ use crate::pool::Slot;
 
 /// The body of a response.
 ///
-/// Reading it moves its connection on. At its end a connection of HTTP/1.1 goes back to the transport; dropping it
-/// earlier closes the connection. Over HTTP/2 it is one stream of many: dropping it ends that stream alone. A body that failed goes on failing with the same error; one that has ended stays at its end.
+/// Reading the body drives its connection. When an HTTP/1.1 body has been read to its end, the connection returns to
+/// the transport; dropping the body earlier closes the connection. Dropping an HTTP/2 body resets its stream only.
+/// After a failure, every further read returns the same error; after the end, every further read returns the end.
 ///
-/// What it gives is decoded where the server sent gzip. A chunk is then at most 32 KiB long, and the data of a gzip
-/// member is given before the member's checksum has arrived; a wrong one is an error.
+/// Gzip bodies are decoded. A decoded chunk is at most 32 KiB long. The data of a gzip member is returned before the
+/// member's checksum has arrived, and a wrong checksum is an error.
 pub struct HyperBody {
     from: Origin,
     state: State,
-    /// What came last: lent as it is, or still to be decoded.
+    /// The bytes received last. They are lent to the caller as they are, or decoded first.
     received: Bytes,
     gzip: Option<Gzip>,
     silence: Option<Silence>,
 }
 
-/// How long nothing may come.
+/// Limits the time without data.
 struct Silence {
     limit: Duration,
     timer: Pin<Box<Sleep>>,
-    /// Whether somebody waits, and since when the timer runs.
+    /// Whether a read is pending. The timer counts from the moment at which it began.
     waiting: bool,
 }
 
 impl Silence {
     fn new(limit: Duration) -> Self {
-        // Longer is for ever, and would not fit into an `Instant`.
+        // Longer is effectively for ever, and would overflow an `Instant`.
         let limit = limit.min(Duration::from_secs(365 * 24 * 3600));
         Self {
             limit,
@@ -56,7 +57,7 @@ impl Silence {
         }
     }
 
-    /// Is ready where somebody has waited for too long. Time in which nobody reads does not count.
+    /// Resolves when a read has been pending for too long. Time without a pending read does not count.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.waiting {
             self.waiting = true;
@@ -72,12 +73,12 @@ enum State {
     Failed(HyperError),
 }
 
-/// Where the pieces come from.
+/// The source of a body's data.
 pub(crate) enum Source {
     Http1 {
         connection: Box<Http1>,
         incoming: Incoming,
-        /// Where the connection goes at the end.
+        /// The pool's slot to which the connection returns at the end.
         slot: Slot,
     },
     Http2(Http2Body),
@@ -85,7 +86,7 @@ pub(crate) enum Source {
     Service(Pin<Box<dyn Pieces + Send>>),
 }
 
-/// A body of any kind, in pieces.
+/// Any `http_body::Body`, as chunks of bytes.
 #[cfg(feature = "tower")]
 pub(crate) trait Pieces {
     fn poll_piece(
@@ -114,7 +115,7 @@ impl<B: hyper::body::Body<Error: Into<BoxError>>> Pieces for B {
     }
 }
 
-/// Who gives a body, as errors say it.
+/// The sender of a body, as named in errors.
 #[derive(Clone)]
 pub(crate) enum Origin {
     Server(Arc<Address>),
@@ -134,7 +135,7 @@ impl fmt::Display for Origin {
 
 struct Gzip {
     decoder: Gunzip,
-    /// How many chunks were decoded since this task last let others run.
+    /// The number of chunks decoded since this task last yielded.
     in_a_row: u32,
 }
 
@@ -160,7 +161,7 @@ impl HyperBody {
         }
     }
 
-    /// Makes the next chunk ready to be lent; `false` is the end.
+    /// Prepares the next chunk. Returns `false` at the end.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, HyperError>> {
         loop {
             let source = match &mut self.state {
@@ -178,7 +179,7 @@ impl HyperBody {
                     }
                 }
             }
-            // All of it was used. Whoever owns its memory can read into it again.
+            // All of it has been used. Releasing it lets its owner reuse the memory.
             self.received = Bytes::new();
             let polled = source.poll_data(&self.from, cx);
             if let Some(silence) = &mut self.silence {
@@ -193,7 +194,7 @@ impl HyperBody {
             match ready!(polled) {
                 Some(Ok(data)) => {
                     self.received = data;
-                    // Empty pieces mean nothing.
+                    // Empty chunks have no meaning.
                     if self.gzip.is_none() && !self.received.is_empty() {
                         return Poll::Ready(Ok(true));
                     }
@@ -207,14 +208,13 @@ impl HyperBody {
         }
     }
 
-    /// Closes the connection.
     fn fail(&mut self, error: HyperError) {
         self.received = Bytes::new();
         self.gzip = None;
         self.state = State::Failed(error);
     }
 
-    /// Gives the connection back where it can serve again.
+    /// Ends the body and returns the connection to the pool, if the connection can be reused.
     fn end(&mut self, cx: &mut Context<'_>) {
         self.received = Bytes::new();
         self.gzip = None;
@@ -258,7 +258,7 @@ impl Source {
             polled = Pin::new(&mut *incoming).poll_frame(cx);
         }
         polled.map(|frame| match frame? {
-            // Trailers are of no interest.
+            // Trailers are not used.
             Ok(frame) => Some(Ok(frame.into_data().unwrap_or_default())),
             Err(error) => Some(Err(HyperError::reading(from, &error))),
         })
@@ -286,8 +286,8 @@ impl Gzip {
         }
     }
 
-    /// Decodes; `false` where more input is needed. Few bytes can hold much data, and a task that has much of it at
-    /// hand would run on and on; so it lets others run now and then.
+    /// Decodes more output; `false` means that more input is needed. A few compressed bytes can expand to much data, so
+    /// the task yields after `MOST_IN_A_ROW` chunks.
     fn poll_decode(
         &mut self,
         input: &mut Bytes,
@@ -301,17 +301,17 @@ impl Gzip {
         let decoded = self.decoder.decode(input);
         self.in_a_row = match decoded {
             Ok(true) => self.in_a_row + 1,
-            // What comes next is read, and there tokio sees to it.
+            // The next step reads from the socket, and tokio makes that yield.
             Ok(false) | Err(_) => 0,
         };
         Poll::Ready(decoded)
     }
 }
 
-/// Together these are 1 MiB.
+/// The number of chunks decoded before the task yields: 1 MiB of data.
 const MOST_IN_A_ROW: u32 = 32;
 
-/// How a body is encoded.
+/// The content encoding of a body.
 #[derive(PartialEq, Eq, Debug)]
 enum Coding {
     Identity,
@@ -338,7 +338,7 @@ impl Coding {
     }
 }
 
-/// The names of gzip; the second is that of old servers.
+/// The names of gzip. The second one is used by old servers.
 const GZIP: [&str; 2] = ["gzip", "x-gzip"];
 
 impl fmt::Debug for HyperBody {

@@ -1,4 +1,4 @@
-//! Setting up a transport.
+//! The builder of a transport.
 
 use alloc::sync::Arc;
 use core::error::Error;
@@ -21,7 +21,7 @@ use crate::transport::{HyperTransport, Settings};
 
 /// Collects the settings of a [`HyperTransport`].
 ///
-/// All that is given is checked by [`build`](Self::build), so the calls can be chained. `Debug` shows no secrets.
+/// [`build`](Self::build) checks all settings, so the calls can be chained. `Debug` shows no secrets.
 ///
 /// # Examples
 /// ```
@@ -66,7 +66,7 @@ impl HyperBuilder {
             connect_timeout: Duration::from_secs(10),
             answer_timeout: Some(Duration::from_secs(65)),
             silence_timeout: None,
-            // Go's clients have the same. Later something on the way may have forgotten the connection.
+            // The same as in Go's clients. Middleboxes may drop connections that are idle for longer.
             idle_timeout: Duration::from_secs(90),
             gzip: true,
             protocols: Protocols {
@@ -83,13 +83,13 @@ impl HyperBuilder {
         }
     }
 
-    /// Trusts the CA certificates in `certificates`: PEM text with one or more, or one in DER.
+    /// Trusts the CA certificates in `certificates`: PEM text with one or more certificates, or one certificate in DER.
     ///
-    /// A certificate that has expired, is not valid yet or cannot be read is not trusted, with a warning. If none is left, the
-    /// transport cannot be built, or its requests fail with an error of the class TLS.
+    /// A certificate that has expired, is not valid yet or cannot be parsed is logged and not trusted. If no
+    /// certificate remains, the transport cannot be built, or its requests fail with an error of the class TLS.
     ///
-    /// It can be called several times; then all of them are trusted. Where it is not called, the public CAs are
-    /// trusted that Mozilla trusts (by `webpki-roots`); the CA of a cluster is seldom among them.
+    /// Several calls add up. Without any call, the public CAs of Mozilla are trusted (from `webpki-roots`). A cluster's
+    /// CA is usually not among them.
     ///
     /// # Examples
     /// ```no_run
@@ -107,9 +107,9 @@ impl HyperBuilder {
 
     /// Trusts the CA certificates in a file; see [`root_certificates`](Self::root_certificates).
     ///
-    /// The file is looked at before a connection is opened, and at most every 10 s when a request is sent. When it has
-    /// changed, connections that were opened before take no new requests, and what runs on them goes on. A file that
-    /// cannot be read or used then changes nothing, with a warning.
+    /// The file is checked before each new connection, and at most every 10 s when a request is sent. After a change,
+    /// existing connections accept no new requests, and their open streams continue. A file that later cannot be read
+    /// or parsed is logged, and the previous certificates stay in use.
     ///
     /// # Examples
     /// ```no_run
@@ -124,8 +124,8 @@ impl HyperBuilder {
         self
     }
 
-    /// Logs in by a client certificate in files, which are looked at as
-    /// [`root_certificates_file`](Self::root_certificates_file) does.
+    /// Authenticates with a client certificate in files. The files are checked for changes as described for
+    /// [`root_certificates_file`](Self::root_certificates_file).
     ///
     /// # Examples
     /// ```no_run
@@ -160,46 +160,27 @@ impl HyperBuilder {
         self
     }
 
-    /// Wants this name in the server's certificate in place of the URL's host.
+    /// Verifies the server's certificate against this name instead of the URL's host.
     ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let through_a_tunnel = HyperTransport::builder("https://127.0.0.1:16443").server_name("kubernetes");
-    /// ```
+    /// This is needed to reach a server through a tunnel or by an address that is not in its certificate.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.tls.server_name = Some(name.into());
         self
     }
 
-    /// Takes any certificate of the server, or not, which is so where nothing is set.
+    /// Disables or enables the verification of the server's certificate. It is enabled by default.
     ///
-    /// **Whoever is on the way can read and change everything then, credentials included.** [`build`](Self::build)
-    /// warns of it in the log.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let on_my_desk = HyperTransport::builder("https://127.0.0.1:6443").insecure_skip_tls_verify(true);
-    /// ```
+    /// **Without verification, an attacker on the network can read and change everything, including credentials.**
+    /// [`build`](Self::build) logs a warning.
     pub fn insecure_skip_tls_verify(mut self, insecure: bool) -> Self {
         self.tls.insecure = insecure;
         self
     }
 
-    /// Logs in by a client certificate: the chain, its own certificate first, and its private key.
+    /// Authenticates with a client certificate: the chain, beginning with the client's own certificate, and its private
+    /// key.
     ///
-    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1; the text of both may be the same file.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
-    ///     .root_certificates(std::fs::read("ca.crt")?)
-    ///     .client_certificate(std::fs::read("client.crt")?, std::fs::read("client.key")?)
-    ///     .build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Both are PEM text or DER. The key is PKCS#8, PKCS#1 or SEC1. The same PEM text can hold both.
     pub fn client_certificate(
         mut self,
         chain: impl Into<Vec<u8>>,
@@ -212,9 +193,9 @@ impl HyperBuilder {
         self
     }
 
-    /// Uses this TLS configuration in place of one made from certificates.
+    /// Uses this TLS configuration instead of one made from the builder's certificates.
     ///
-    /// Its ALPN protocols are replaced by those that the transport speaks.
+    /// Its ALPN protocols are replaced by those that the transport supports.
     ///
     /// # Examples
     /// ```
@@ -234,9 +215,9 @@ impl HyperBuilder {
         self
     }
 
-    /// Logs in by a bearer token. White space around it is taken away.
+    /// Authenticates with a bearer token. Surrounding white space is removed.
     ///
-    /// It is sent with every request, over plain HTTP too.
+    /// The token is sent with every request, also over plain HTTP.
     ///
     /// # Examples
     /// ```
@@ -249,30 +230,23 @@ impl HyperBuilder {
         self
     }
 
-    /// Logs in by the bearer token in a file, which is read again every minute, and once where the server answers 401.
+    /// Authenticates with the bearer token in a file.
     ///
-    /// A file that can no longer be read leaves the token as it was, with a warning.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443")
-    ///     .bearer_token_file("/var/run/secrets/kubernetes.io/serviceaccount/token");
-    /// ```
+    /// The file is read again every minute, and once after the server responds with 401. If it can no longer be read,
+    /// the previous token stays in use and a warning is logged.
     pub fn bearer_token_file(self, path: impl Into<PathBuf>) -> Self {
         self.credentials(TokenFile::new(path.into()))
     }
 
-    /// Logs in by what this source gives. The last of this and the methods for tokens holds.
+    /// Authenticates with the credentials that a source provides. It replaces an earlier token or source.
     ///
-    /// # Examples
-    /// See [`CredentialSource`].
+    /// See [`CredentialSource`] for an example.
     pub fn credentials(mut self, source: impl CredentialSource) -> Self {
         self.credentials = Login::Source(Arc::new(source));
         self
     }
 
-    /// Sends this header with every request, such as `Impersonate-User`. `Debug` does not show its value.
+    /// Adds a header to every request, such as `Impersonate-User`. `Debug` does not show its value.
     ///
     /// # Examples
     /// ```
@@ -285,11 +259,11 @@ impl HyperBuilder {
         self
     }
 
-    /// Goes through this proxy: `http://`, `https://` or `socks5://`, with user and password where it wants them.
+    /// Connects through this proxy: `http://`, `https://` or `socks5://`, with user and password if it requires them.
     ///
-    /// Where nothing is set, the environment is asked as other programs do: `HTTPS_PROXY` or `HTTP_PROXY` by the
-    /// server's URL, else `ALL_PROXY`, unless `NO_PROXY` names the server; servers on this machine are reached without.
-    /// An HTTP proxy is asked by CONNECT, also for a server without TLS.
+    /// By default, the proxy is taken from the environment: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the server's
+    /// URL, else `ALL_PROXY`. Servers listed in `NO_PROXY` and servers on this machine are reached directly. An HTTP
+    /// proxy receives a CONNECT request, even if the server does not use TLS.
     ///
     /// # Examples
     /// ```
@@ -302,36 +276,24 @@ impl HyperBuilder {
         self
     }
 
-    /// Goes through no proxy, whatever the environment says.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").no_proxy();
-    /// ```
+    /// Connects directly, regardless of the environment.
     pub fn no_proxy(mut self) -> Self {
         self.proxy = ProxySetting::None;
         self
     }
 
-    /// Sets the `User-Agent` header, by which the server's audit log tells clients apart.
+    /// Sets the `User-Agent` header, which identifies the client in the server's audit log.
     ///
-    /// It is `informer-hyper/<version>` where nothing is set.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").user_agent("my-controller/1.2");
-    /// ```
+    /// The default is `informer-hyper/<version>`.
     pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
         self.user_agent = Some(user_agent.into());
         self
     }
 
-    /// Limits the time to acquire a credential; `None` is no limit. It is 5 minutes by default.
+    /// Limits the time to acquire a credential; `None` is no limit. The default is 5 minutes.
     ///
-    /// A login may wait for a person, so it counts for no other limit, and it continues with the next request if the one
-    /// that began it is dropped. An exec plugin that exceeds the limit is killed.
+    /// A login may wait for a person, so it does not count towards any other limit. It continues with the next request
+    /// if the one that began it is dropped. An exec plugin that exceeds the limit is killed.
     ///
     /// # Examples
     /// ```
@@ -345,87 +307,53 @@ impl HyperBuilder {
         self
     }
 
-    /// Limits the time to open a connection: to find the address, to connect and to shake hands. It is 10 s where
-    /// nothing is set.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// # use std::time::Duration;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").connect_timeout(Duration::from_secs(3));
-    /// ```
+    /// Limits the time to open a connection, including name resolution, TCP connect and the TLS handshake. The default
+    /// is 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Limits the time from a request to the head of its answer; `None` is without end. It is 65 s where nothing is set:
-    /// an API server gives up a request after 60 s.
+    /// Limits the time from a request to the head of its response; `None` is no limit.
     ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// # use std::time::Duration;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").answer_timeout(Some(Duration::from_secs(20)));
-    /// ```
+    /// The default is 65 s, since an API server gives up a request after 60 s.
     pub fn answer_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.answer_timeout = timeout;
         self
     }
 
-    /// Limits the time for which an answer may bring nothing while it is read; `None`, which it is where nothing is
-    /// set, is without end.
+    /// Limits the time without data while a response body is read. The default is `None`, no limit.
     ///
-    /// The informer has its own limits, which know what it waits for: a watch without a change is silent between two
-    /// bookmarks, which come about every minute.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// # use std::time::Duration;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").silence_timeout(Some(Duration::from_secs(90)));
-    /// ```
+    /// The informer has its own limits, which take bookmarks into account: a quiet watch receives only a bookmark about
+    /// every minute.
     pub fn silence_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.silence_timeout = timeout;
         self
     }
 
-    /// Sets for how long a connection may be idle and still be used again; 90 s by default.
+    /// Sets how long an idle connection can be reused. The default is 90 s.
     ///
-    /// With zero, each request opens a connection, except while another request uses one of HTTP/2.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// # use std::time::Duration;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").idle_timeout(Duration::from_secs(20));
-    /// ```
+    /// With zero, each request opens a connection, unless an HTTP/2 connection is in use by another request.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Lets the server compress what it sends, or asks it not to. It may where nothing is set.
+    /// Sets whether the server may compress responses with gzip. It may by default.
     ///
-    /// See [Compression](crate#compression) for when a server does. It pays where the network is slow or dear; over a
-    /// fast one, decoding may cost more time than it saves. A server that compresses though it was asked not to is
-    /// understood all the same.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("http://127.0.0.1:8080").gzip(false);
-    /// ```
+    /// See [Compression](crate#compression) for when a server does. Compression pays on a slow or expensive network; on
+    /// a fast one, decoding may take longer than it saves. A response that is compressed against this setting is still
+    /// decoded.
     pub fn gzip(mut self, allowed: bool) -> Self {
         self.gzip = allowed;
         self
     }
 
-    /// Speaks HTTP/1.1 or not. It may where nothing is set.
+    /// Enables or disables HTTP/1.1. It is enabled by default.
     ///
-    /// Over TLS the server chooses, and HTTP/2 is preferred. In plain text nothing can be chosen: HTTP/1.1 is spoken, and
-    /// HTTP/2 (with prior knowledge, [RFC 9113 section 3.3](https://www.rfc-editor.org/rfc/rfc9113#section-3.3)) where
-    /// HTTP/1.1 is turned off here.
+    /// Over TLS the server chooses, and HTTP/2 is preferred. In plain text there is no negotiation: the transport uses
+    /// HTTP/1.1, or HTTP/2 with prior knowledge ([RFC 9113 section
+    /// 3.3](https://www.rfc-editor.org/rfc/rfc9113#section-3.3)) if HTTP/1.1 is disabled here.
     ///
     /// # Examples
     /// ```
@@ -438,24 +366,17 @@ impl HyperBuilder {
         self
     }
 
-    /// Speaks HTTP/2 or not. It may where nothing is set; see [`http1`](Self::http1).
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let only_http1 = HyperTransport::builder("https://10.0.0.1:6443").http2(false);
-    /// ```
+    /// Enables or disables HTTP/2. It is enabled by default; see [`http1`](Self::http1).
     pub fn http2(mut self, allowed: bool) -> Self {
         self.protocols.http2 = allowed;
         self
     }
 
-    /// Sets when a connection of HTTP/2 is taken for dead: where nothing was heard `after` so long, a ping is sent, and
-    /// where still nothing is heard `within` so long, the connection is given up. `None` sends no pings.
+    /// Sets when an HTTP/2 connection is considered dead; `None` sends no pings.
     ///
-    /// They are 12 s and 10 s where nothing is set, so that a connection that died in silence is noticed in 22 s.
-    /// (client-go has 30 s and 15 s.) They go out only while somebody waits for something of the connection. HTTP/1.1
-    /// has no pings.
+    /// After `after` without data, a ping is sent. After another `within` without data, the connection is closed. The
+    /// defaults are 12 s and 10 s, so a dead connection is noticed within 22 s (30 s and 15 s in client-go). Pings are
+    /// sent only while a request or a read is pending. HTTP/1.1 has no pings.
     ///
     /// # Examples
     /// ```
@@ -469,11 +390,10 @@ impl HyperBuilder {
         self
     }
 
-    /// Sets how many bytes the server may send on one stream of HTTP/2 before they are read; it is 1 MiB where nothing
-    /// is set.
+    /// Sets the flow-control window of an HTTP/2 stream, in bytes. The default is 1 MiB.
     ///
-    /// This bounds the memory of a connection: so much for each of its streams that is not read. It also bounds the
-    /// speed of a stream, to so much in each round trip. At least 64 KiB and at most 2 GiB are taken.
+    /// The window bounds the memory of each stream that is not being read. It also bounds the speed of a stream to one
+    /// window per round trip. The value is clamped to between 64 KiB and 2 GiB.
     ///
     /// # Examples
     /// ```
@@ -485,17 +405,10 @@ impl HyperBuilder {
         self
     }
 
-    /// Makes the transport. Nothing is sent yet.
+    /// Builds the transport. No request is sent yet.
     ///
     /// # Errors
-    /// Fails where the URL or something else that was given cannot be used.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::builder("http://127.0.0.1:8080").build()?;
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
+    /// Fails if the URL or another setting is invalid.
     pub fn build(self) -> Result<HyperTransport, BuildError> {
         let address = Address::parse(&self.url.0)
             .map_err(|advice| BuildError(format!("server URL {:?}: {advice}", self.url)))?;
@@ -507,17 +420,17 @@ impl HyperBuilder {
         } else {
             let url = address.url();
             return Err(BuildError(format!(
-                "server URL {url:?}: certificates are of use only with an https URL"
+                "server URL {url:?}: certificates require an https URL"
             )));
         };
         if !self.protocols.http1 && !self.protocols.http2 {
-            let advice = "http1 and http2: both are turned off; one is needed";
+            let advice = "http1 and http2: both are disabled; enable one";
             return Err(BuildError(advice.to_owned()));
         }
         let mut headers = HeaderMap::new();
         let authority = Authority::try_from(address.host_header()).map_err(|_| {
             BuildError(format!(
-                "server URL {:?}: its host is not a name",
+                "server URL {:?}: its host is not a valid name",
                 address.url()
             ))
         })?;
@@ -536,7 +449,7 @@ impl HyperBuilder {
             let parsed = HeaderName::try_from(name).ok().zip(value.header());
             let (header, value) = parsed.ok_or_else(|| {
                 BuildError(format!(
-                    "header {name:?}: its name or its value has characters that are not allowed"
+                    "header {name:?}: its name or value has characters that are not allowed"
                 ))
             })?;
             headers.append(header, value);
@@ -572,7 +485,7 @@ impl HyperBuilder {
     }
 }
 
-/// How the user logs in.
+/// The user's choice of authentication.
 #[derive(Clone)]
 enum Login {
     None,
@@ -602,7 +515,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A URL as it was given. `Debug` hides a user name and password in it.
+/// A URL as the user wrote it. `Debug` hides a user name and password in it.
 #[derive(Clone)]
 struct Url(String);
 
@@ -617,7 +530,7 @@ impl fmt::Debug for Url {
 
 const DEFAULT_USER_AGENT: &str = concat!("informer-hyper/", env!("CARGO_PKG_VERSION"));
 
-/// Tells what a transport cannot be made of, in one line that says what to do. It shows no secrets.
+/// The reason why a transport cannot be built, in one line with advice. It contains no secrets.
 ///
 /// # Examples
 /// ```

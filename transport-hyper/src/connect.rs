@@ -33,27 +33,27 @@ pub(crate) struct Connector {
     pub(crate) tls: Option<Tls>,
     pub(crate) proxy: Option<Proxy>,
     pub(crate) limit: Duration,
-    /// How long a connection may be idle and still be taken.
+    /// How long an idle connection can be reused.
     pub(crate) idle: Duration,
     pub(crate) protocols: Protocols,
     pub(crate) http2: Http2Settings,
 }
 
-/// Which protocols may be spoken.
+/// The HTTP versions that are enabled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Protocols {
     pub(crate) http1: bool,
     pub(crate) http2: bool,
 }
 
-/// A connection on which requests can be sent.
+/// A new connection, ready for requests.
 pub(crate) enum Opened {
     Http1(Http1),
     Http2(Arc<Http2>),
 }
 
 impl Protocols {
-    /// What is offered in the TLS handshake, the preferred one first.
+    /// The protocols to offer in the TLS handshake, in order of preference.
     pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
         let offers = [(self.http2, H2), (self.http1, b"http/1.1")];
         let offered = offers.iter().filter(|(is_on, _)| *is_on);
@@ -61,20 +61,20 @@ impl Protocols {
     }
 }
 
-/// The name of HTTP/2 in a TLS handshake.
+/// The ALPN name of HTTP/2.
 const H2: &[u8] = b"h2";
 
 impl Connector {
-    /// Tells whether a new connection can turn out to speak HTTP/2.
+    /// Returns whether a new connection may turn out to use HTTP/2.
     pub(crate) fn may_speak_http2(&self) -> bool {
         self.protocols.http2 && (self.tls.is_some() || !self.protocols.http1)
     }
 
-    /// Opens a connection and begins to speak HTTP on it.
+    /// Opens a connection and performs the TLS and HTTP handshakes.
     pub(crate) async fn open(&self) -> Result<Opened, HyperError> {
         let started = Instant::now();
         let (stream, version) = self.connect(started).await?;
-        // Without TLS nothing is agreed on: the server is known to speak HTTP/2 where nothing else is allowed.
+        // Without TLS there is no negotiation. HTTP/2 is used only if HTTP/1.1 is disabled.
         let http2 = match stream.alpn() {
             Some(agreed) => agreed == H2,
             None => !self.protocols.http1,
@@ -88,7 +88,7 @@ impl Connector {
                 Ok(opened) => Ok(Opened::Http2(opened?)),
                 Err(_elapsed) => Err(HyperError::slow(
                     &self.address,
-                    "begin HTTP/2 with",
+                    "start HTTP/2 with",
                     self.limit,
                 )),
             };
@@ -99,7 +99,7 @@ impl Connector {
             .map_err(|error| HyperError::answering(&self.address, &error, false))
     }
 
-    /// The version of what a new connection would be opened with.
+    /// The version of the TLS configuration that a new connection would use.
     pub(crate) async fn version(&self) -> Version {
         match &self.tls {
             Some(tls) => tls.version().await,
@@ -115,7 +115,7 @@ impl Connector {
         let Some(tls) = &self.tls else {
             return Ok((stream, Version::default()));
         };
-        // The files are on a disk that may be slow, or that of a server that does not answer.
+        // The files may be on a slow disk or a network file system.
         let config = timeout(self.left(started), tls.config()).await;
         let config = config.map_err(|_elapsed| {
             HyperError::slow(&self.address, "read the certificates for", self.limit)
@@ -141,13 +141,13 @@ impl Connector {
             Ok(Err(error)) => Err(HyperError::handshake(address, &error)),
             Err(_elapsed) => Err(HyperError::slow(
                 address,
-                "shake hands by TLS with",
+                "complete the TLS handshake with",
                 self.limit,
             )),
         }
     }
 
-    /// Asks a proxy for a connection to the server.
+    /// Opens a connection to the server through a proxy.
     async fn connect_through(&self, proxy: &Proxy, started: Instant) -> Result<Stream, HyperError> {
         let mut stream: Stream = self.connect_tcp(&proxy.address, started).await?.into();
         if let Kind::Http { tls: Some(tls), .. } = &proxy.kind {
@@ -187,26 +187,26 @@ impl Connector {
             Ok(stream) => Ok(stream?.into_inner()),
             Err(_elapsed) => Err(HyperError::slow(
                 &proxy.address,
-                "be connected by the proxy",
+                "connect through the proxy",
                 self.limit,
             )),
         }
     }
 
-    /// The server for a proxy, always with its port.
+    /// The server's address as a URI for a proxy, always with its port.
     fn target(&self) -> Uri {
         let scheme = if self.address.is_tls() {
             "https"
         } else {
             "http"
         };
-        // An address is made of parts that a URI has.
+        // The parts of an address always form a valid URI.
         format!("{scheme}://{}/", self.address)
             .parse()
             .unwrap_or_default()
     }
 
-    /// Tries the host's addresses in turn; each gets its share of the time that is left.
+    /// Tries the host's addresses in turn. Each gets an equal share of the remaining time.
     async fn connect_tcp(
         &self,
         address: &Address,
@@ -247,7 +247,11 @@ impl Connector {
         match timeout(self.left(started), lookup_host((name, address.port()))).await {
             Ok(Ok(found)) => Ok(found.collect()),
             Ok(Err(error)) => Err(HyperError::lookup(address, &error)),
-            Err(_elapsed) => Err(HyperError::slow(address, "find the address of", self.limit)),
+            Err(_elapsed) => Err(HyperError::slow(
+                address,
+                "resolve the address of",
+                self.limit,
+            )),
         }
     }
 
@@ -256,7 +260,7 @@ impl Connector {
     }
 }
 
-/// Gives what is opened already to what wants to open it.
+/// A connector that returns a stream which is open already.
 struct Opener(Option<TokioIo<Stream>>);
 
 impl tower_service::Service<Uri> for Opener {
@@ -274,15 +278,15 @@ impl tower_service::Service<Uri> for Opener {
     }
 }
 
-/// Sets a socket's options. A connection works without them, so failures are of no interest.
+/// Sets socket options. Failures are ignored, since a connection works without these options.
 fn tune(tcp: &TcpStream) {
     let _ = tcp.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     let _ = SockRef::from(tcp).set_tcp_keepalive(&keepalive);
 }
 
-/// How long a connection may be silent before the system asks whether the other end is there. Kubernetes' own clients
-/// have the same.
+/// How long a connection may be silent before the operating system sends a TCP keepalive probe. Kubernetes' own clients
+/// use the same value.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

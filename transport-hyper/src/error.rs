@@ -1,4 +1,4 @@
-//! Why a request failed.
+//! Errors of requests.
 
 use core::error::Error;
 use core::fmt;
@@ -17,9 +17,9 @@ use crate::credentials::CredentialError;
 use crate::gzip::GzipError;
 use crate::tls;
 
-/// Tells why a request or the reading of a response failed.
+/// The reason why a request failed or a response could not be read.
 ///
-/// `Display` gives one line with the server's address and the causes. It shows no secrets.
+/// `Display` writes one line with the server's address and the causes. It contains no secrets.
 ///
 /// # Examples
 /// ```
@@ -28,7 +28,7 @@ use crate::tls;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), informer_hyper::BuildError> {
-/// // Nobody listens at port 1.
+/// // No server listens on port 1.
 /// let mut transport = HyperTransport::builder("http://127.0.0.1:1").build()?;
 /// let error = transport.send(Get::new("/version")).await.unwrap_err();
 /// assert_eq!(error.kind(), FailureKind::Refused);
@@ -47,7 +47,7 @@ impl HyperError {
     pub(crate) fn lookup(server: &Address, why: impl fmt::Display) -> Self {
         Self::new(
             FailureKind::Dns,
-            format!("cannot find the address of {}: {why}", server.host()),
+            format!("cannot resolve the address of {}: {why}", server.host()),
         )
     }
 
@@ -76,35 +76,31 @@ impl HyperError {
         )
     }
 
-    /// The error of a server that cannot be trusted, whatever it shows.
     pub(crate) fn trust(server: &Address, why: &str) -> Self {
         Self::new(
             FailureKind::Tls,
-            format!("cannot begin TLS with {server}: {why}"),
+            format!("cannot start TLS with {server}: {why}"),
         )
     }
 
-    /// The error of a proxy that does not connect.
     pub(crate) fn proxy(proxy: &Address, server: &Address, error: &(dyn Error + 'static)) -> Self {
         Self::new(
             classify(error),
             format!(
-                "the proxy {proxy} does not connect to {server}: {}",
+                "the proxy {proxy} cannot connect to {server}: {}",
                 chain(error)
             ),
         )
     }
 
-    /// The error of a service that gave no answer.
     #[cfg(feature = "tower")]
     pub(crate) fn service(error: &(dyn Error + 'static)) -> Self {
         Self::new(
             classify(error),
-            format!("no answer from the service: {}", chain(error)),
+            format!("no response from the service: {}", chain(error)),
         )
     }
 
-    /// The error of a request for which there is no credential.
     pub(crate) fn login(server: &Address, error: &CredentialError) -> Self {
         Self::new(
             FailureKind::Other,
@@ -112,7 +108,6 @@ impl HyperError {
         )
     }
 
-    /// The error of a request that cannot be sent.
     pub(crate) fn request(server: &Address, why: &str) -> Self {
         Self::new(
             FailureKind::Other,
@@ -120,47 +115,45 @@ impl HyperError {
         )
     }
 
-    /// The error of a request whose answer never began.
+    /// A response whose head never arrived.
     pub(crate) fn answering(
         server: &Address,
         error: &(dyn Error + 'static),
         connection_was_used: bool,
     ) -> Self {
-        let message = format!("no answer from {server}: {}", chain(error));
+        let message = format!("no response from {server}: {}", chain(error));
         Self {
             connection_was_used,
             ..Self::new(classify(error), message)
         }
     }
 
-    /// The error of an answer that broke off.
+    /// A response that ended in the middle of its body.
     pub(crate) fn reading(server: &impl fmt::Display, error: &(dyn Error + 'static)) -> Self {
         Self::new(
             classify(error),
-            format!("the answer of {server} broke off: {}", chain(error)),
+            format!("the response from {server} was cut off: {}", chain(error)),
         )
     }
 
-    /// The error of a connection on which HTTP/2 could not begin.
     pub(crate) fn beginning(server: &Address, error: &h2::Error) -> Self {
         Self::new(
             classify(error),
             format!(
-                "cannot speak HTTP/2 with {server}: {}; does the server speak it?",
+                "cannot use HTTP/2 with {server}: {}; does the server support it?",
                 chain(error)
             ),
         )
     }
 
-    /// The error of a connection that was to be HTTP/2.
+    /// A server that does not accept HTTP/2 although HTTP/1.1 is disabled.
     pub(crate) fn not_http2(server: &Address) -> Self {
         Self::new(
             FailureKind::Other,
-            format!("the server at {server} does not speak HTTP/2, and HTTP/1.1 is turned off"),
+            format!("the server at {server} does not support HTTP/2, and HTTP/1.1 is disabled"),
         )
     }
 
-    /// The error of an HTTP/2 server that takes no requests.
     pub(crate) fn no_streams(server: &Address) -> Self {
         Self::new(
             FailureKind::Other,
@@ -168,22 +161,22 @@ impl HyperError {
         )
     }
 
-    /// The error of a request for which no connection stayed open.
+    /// A server that closes every new connection before it accepts a request.
     pub(crate) fn closing(server: &Address) -> Self {
         Self::new(
             FailureKind::Reset,
             format!(
-                "the server at {server} closes each new HTTP/2 connection before it takes a request"
+                "the server at {server} closes each new HTTP/2 connection before it accepts a request"
             ),
         )
     }
 
-    /// The error of a connection whose other end is gone.
+    /// A connection whose server no longer responds to pings.
     pub(crate) fn silent(server: &Address, silence: Duration) -> Self {
         Self::new(
             FailureKind::TimedOut,
             format!(
-                "the connection to {server} is dead: nothing was heard for {:.0} s, not even the answer to a ping",
+                "the connection to {server} is dead: no data for {:.0} s and no response to a ping",
                 silence.as_secs_f64()
             ),
         )
@@ -196,22 +189,22 @@ impl HyperError {
         }
     }
 
-    /// The error of an answer that is not what its encoding says.
+    /// A response that does not conform to its content encoding.
     pub(crate) fn decoding(server: &impl fmt::Display, error: GzipError) -> Self {
         if error == GzipError::Cut {
             return Self::new(
                 FailureKind::Reset,
-                format!("the answer of {server} broke off: {error}"),
+                format!("the response from {server} was cut off: {error}"),
             );
         }
-        let message = format!("the answer of {server} cannot be decoded: {error}");
+        let message = format!("the response from {server} cannot be decoded: {error}");
         Self::new(FailureKind::Other, message)
     }
 
-    /// The error of an answer in an encoding that nobody asked for.
+    /// A response in a content encoding that was not requested.
     pub(crate) fn encoding(server: &impl fmt::Display, name: &str) -> Self {
         let message = format!(
-            "the answer of {server} cannot be decoded: its content encoding {name:?} is unknown"
+            "the response from {server} cannot be decoded: its content encoding {name:?} is not supported"
         );
         Self::new(FailureKind::Other, message)
     }
@@ -220,7 +213,7 @@ impl HyperError {
         Self {
             kind,
             connection_was_used: false,
-            // Headers and certificates of the server, and the output of plugins, may be in it.
+            // It may contain headers and certificates of the server, or the output of plugins.
             message: OneLine(message).to_string().into(),
         }
     }
@@ -231,7 +224,8 @@ impl TransportError for HyperError {
         self.kind
     }
 
-    /// Tells whether the connection had already served a request; it is `false` when the answer had begun.
+    /// Returns whether the connection had already served a request. It is `false` once the head of the response has
+    /// arrived.
     fn connection_was_used(&self) -> bool {
         self.connection_was_used
     }
@@ -292,7 +286,7 @@ fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
     }
 }
 
-/// Joins an error and its causes to one line.
+/// Joins an error and its causes in one line.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
@@ -309,15 +303,15 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// Tells whether an error shows only what its cause shows.
+/// Returns whether an error's text only repeats its cause.
 fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.get_ref().is_some())
 }
 
-/// Goes through an error and its causes. An `io::Error` says nothing of the error that it wraps: its `source` is that
-/// error's source.
+/// Iterates over an error and its causes. An `io::Error` hides the error that it wraps: its `source` is that error's
+/// source.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     iter::successors(Some(error), |&error| {
         match error

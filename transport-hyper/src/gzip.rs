@@ -1,7 +1,8 @@
-//! Decoding gzip ([RFC 1952](https://www.rfc-editor.org/rfc/rfc1952)) as it arrives.
+//! Incremental decoding of gzip ([RFC 1952](https://www.rfc-editor.org/rfc/rfc1952)).
 //!
-//! A list is one member. A stream of a 1.37 server is a member per flush, one after the other, and any of them may be
-//! the last for hours; so all that the bytes at hand tell is given out at once, and a body may pause at any byte.
+//! A list is one gzip member. A watch of a 1.37 server has one member per flush, and after any member the stream may be
+//! silent for hours. The decoder therefore returns all data that the received bytes allow, and a body may pause at any
+//! byte.
 
 use core::fmt;
 
@@ -11,37 +12,37 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 /// Decodes the members of one body.
 pub(crate) struct Gunzip {
     place: Place,
-    /// The optional fields of the header that are still to come.
+    /// The optional header fields that have not been read.
     flags: u8,
     inflate: Decompress,
-    /// Counts the header first, then the data.
+    /// The checksum of the header first, then of the data.
     crc: Crc,
     trailer: [u8; TRAILER],
     output: Box<[u8]>,
-    /// How much of `output` is lent.
+    /// The number of valid bytes in `output`.
     filled: usize,
 }
 
-/// What the next byte is.
+/// The position of the next byte in the format.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// The first of the body. There may be none.
+    /// The first byte of the body. The body may be empty.
     Start,
-    /// One of the ten that all headers have, by its index.
+    /// One of the ten fixed header bytes, by index.
     Fixed(usize),
-    /// One of the length of the extra field.
+    /// A byte of the extra field's length.
     ExtraLow,
     ExtraHigh(u8),
-    /// One of the extra field, of which this many are left.
+    /// A byte of the extra field. The number counts the bytes left.
     Extra(u16),
     Name,
     Comment,
     HeaderCrcLow,
     HeaderCrcHigh(u8),
     Deflate,
-    /// One of the checksum and the length, by its index.
+    /// A byte of the checksum or the length, by index.
     Trailer(usize),
-    /// One after a member: the next one's first, or padding.
+    /// The byte after a member: padding, or the first byte of another member.
     Between,
     /// A zero after the last member.
     Padding,
@@ -64,11 +65,11 @@ impl Gunzip {
         }
     }
 
-    /// Decodes until there is [`output`](Self::output), and tells whether there is. Where there is none, `input` is
-    /// used up and more of it is needed.
+    /// Decodes until there is [`output`](Self::output), and returns whether there is any. If there is none, `input` has
+    /// been consumed and more is needed.
     ///
-    /// One call gives data of one member only, and where the member's end is in `input` as well, only after its
-    /// checksum was found right. After an error it must not be called again.
+    /// One call returns data of one member only. If the member's end is also in `input`, its checksum has been
+    /// verified. After an error, `decode` must not be called again.
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Result<bool, GzipError> {
         self.filled = 0;
         loop {
@@ -94,12 +95,12 @@ impl Gunzip {
         }
     }
 
-    /// What the last [`decode`](Self::decode) gave.
+    /// The data of the last [`decode`](Self::decode).
     pub(crate) fn output(&self) -> &[u8] {
         &self.output[..self.filled]
     }
 
-    /// Tells whether a body may end here.
+    /// Returns an error if a body must not end here.
     pub(crate) fn finish(&self) -> Result<(), GzipError> {
         match self.place {
             Place::Start | Place::Between | Place::Padding => Ok(()),
@@ -116,7 +117,7 @@ impl Gunzip {
         }
     }
 
-    /// Inflates what fits into the output; `true` is the end of the member's data.
+    /// Inflates as much as fits into the output. Returns `true` at the end of the member's data.
     fn inflate(&mut self, input: &mut Bytes) -> Result<bool, GzipError> {
         let (total_in, total_out) = (self.inflate.total_in(), self.inflate.total_out());
         let room = &mut self.output[self.filled..];
@@ -132,7 +133,7 @@ impl Gunzip {
         input.advance(used);
         match status {
             Status::StreamEnd => Ok(true),
-            // It had input and room for output, so it must do something.
+            // There was input and room for output, so no progress means corrupt data.
             Status::Ok | Status::BufError if had_input && used == 0 && made == 0 => {
                 Err(GzipError::Deflate)
             }
@@ -140,7 +141,7 @@ impl Gunzip {
         }
     }
 
-    /// Takes a byte that is not deflate data and tells what the next one is.
+    /// Consumes a byte outside of the deflate data. Returns the position of the next byte.
     fn step(&mut self, byte: u8) -> Result<Place, GzipError> {
         let next = match self.place {
             Place::Start => {
@@ -165,7 +166,7 @@ impl Gunzip {
             Place::Name | Place::Comment if byte == 0 => self.next_field(),
             Place::Name => Place::Name,
             Place::Comment => Place::Comment,
-            // The checksum does not count itself.
+            // The checksum does not cover itself.
             Place::HeaderCrcLow => return Ok(Place::HeaderCrcHigh(byte)),
             Place::HeaderCrcHigh(low) => {
                 let [computed @ .., _, _] = self.crc.sum().to_le_bytes();
@@ -177,7 +178,7 @@ impl Gunzip {
             Place::Trailer(index) => return self.trailer(index, byte),
             Place::Deflate => unreachable!("deflate data is not taken byte by byte"),
         };
-        // Where the header ends here, the checksum is the data's already.
+        // At the end of the header, the checksum has already been reset for the data.
         if !matches!(next, Place::Deflate) {
             self.crc.update(&[byte]);
         }
@@ -191,7 +192,7 @@ impl Gunzip {
             (2, method) => return Err(GzipError::Method(method)),
             (3, flags) if flags & RESERVED != 0 => return Err(GzipError::Flags(flags)),
             (3, flags) => self.flags = flags,
-            // The time, the level and the system are of no interest.
+            // The time, the level and the operating system are not used.
             _ => {}
         }
         Ok(match index {
@@ -200,7 +201,7 @@ impl Gunzip {
         })
     }
 
-    /// Goes on to the next optional field of the header, or behind the header.
+    /// Proceeds to the next optional header field, or to the data.
     fn next_field(&mut self) -> Place {
         let fields = [
             (EXTRA, Place::ExtraLow),
@@ -232,7 +233,7 @@ impl Gunzip {
         if u32::from_le_bytes([a, b, c, d]) != self.crc.sum() {
             return Err(GzipError::Crc);
         }
-        // Both are counted modulo 2^32.
+        // Both are modulo 2^32.
         if u32::from_le_bytes(len) != self.crc.amount() {
             return Err(GzipError::Length);
         }
@@ -240,7 +241,7 @@ impl Gunzip {
     }
 }
 
-/// The distance between two totals of one call, which is at most the length of a slice.
+/// The difference between two totals around one call. It is at most the length of a slice.
 fn moved(before: u64, after: u64) -> usize {
     usize::try_from(after - before).unwrap_or(usize::MAX)
 }
@@ -253,17 +254,17 @@ const NAME: u8 = 1 << 3;
 const COMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0b1110_0000;
 
-/// The index of the last byte that all headers have.
+/// The index of the last fixed header byte.
 const LAST_FIXED: usize = 9;
 const TRAILER: usize = 8;
 
-/// The most that one call gives: as much as deflate's window, which is held as well.
+/// The most that one call returns. It equals deflate's window, which is allocated as well.
 const OUTPUT: usize = 32 * 1024;
 
-/// Why bytes are not gzip.
+/// The reason why a body is not valid gzip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GzipError {
-    /// The body ends inside a member.
+    /// The body ends within a member.
     Cut,
     Magic,
     Method(u8),
@@ -279,14 +280,16 @@ impl fmt::Display for GzipError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut => f.write_str("it ends in the middle of a gzip member"),
-            Self::Magic => f.write_str("it does not begin like gzip"),
-            Self::Method(method) => write!(f, "gzip's method {method} is unknown"),
-            Self::Flags(flags) => write!(f, "gzip's flags {flags:#04x} are unknown"),
+            Self::Magic => f.write_str("it has no gzip header"),
+            Self::Method(method) => {
+                write!(f, "the gzip compression method {method} is not supported")
+            }
+            Self::Flags(flags) => write!(f, "the gzip flags {flags:#04x} are not supported"),
             Self::HeaderCrc => f.write_str("the checksum of a gzip header is wrong"),
             Self::Deflate => f.write_str("its gzip data is corrupt"),
             Self::Crc => f.write_str("the checksum of a gzip member is wrong"),
             Self::Length => f.write_str("the length of a gzip member is wrong"),
-            Self::Garbage => f.write_str("after a gzip member comes something else"),
+            Self::Garbage => f.write_str("a gzip member is followed by other data"),
         }
     }
 }
@@ -297,7 +300,7 @@ mod tests {
 
     use flate2::{Compress, Compression, FlushCompress};
 
-    /// Compresses to deflate data, each part with a flush behind it.
+    /// Compresses data to deflate, with a flush after each part.
     fn deflate(parts: &[&[u8]]) -> Vec<u8> {
         let mut compress = Compress::new(Compression::fast(), false);
         let len: usize = parts.iter().map(|part| part.len() + 100).sum();
@@ -339,7 +342,7 @@ mod tests {
         header
     }
 
-    /// Decodes a body that comes in these pieces.
+    /// Decodes a body that arrives in these pieces.
     fn decode<'a>(
         gunzip: &mut Gunzip,
         pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -435,7 +438,7 @@ mod tests {
 
     #[test]
     fn data_that_does_not_compress_is_decoded() {
-        // A block that is stored: its length, and that inverted.
+        // A stored block: its length, and the complement of its length.
         let data = text(2000);
         let len = 2000u16.to_le_bytes();
         let inverted = (!2000u16).to_le_bytes();
@@ -449,13 +452,13 @@ mod tests {
 
     #[test]
     fn nothing_that_can_be_told_is_held_back() {
-        // Behind a flush all is told, and every byte of a member's data before its trailer.
+        // After a flush all data is returned, and every byte of a member's data before its trailer.
         let (one, two) = (text(400), text(333));
         let flushed = deflate(&[&one]);
         let open = &flushed[..flushed.len() - deflate(&[]).len()];
         let mut gunzip = Gunzip::new();
         for n in 0..3 {
-            // A member whose data was flushed and whose end is still to come.
+            // A member whose data was flushed and whose end has not arrived.
             let mut input = Bytes::from([PLAIN, open].concat());
             assert_eq!(gunzip.decode(&mut input), Ok(true), "{n}");
             assert!(gunzip.output() == one);
@@ -463,7 +466,7 @@ mod tests {
             let mut input = Bytes::from([&flushed[open.len()..], &trailer(&one)].concat());
             assert_eq!(gunzip.decode(&mut input), Ok(false));
             assert_eq!(gunzip.finish(), Ok(()));
-            // A whole member, and then nothing.
+            // A complete member, and then nothing.
             let mut input = Bytes::from(member(&two));
             assert_eq!(gunzip.decode(&mut input), Ok(true));
             assert!(gunzip.output() == two && input.is_empty());

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection and the work that moves it on.
+//! One HTTP/1.1 connection and its driver.
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -14,12 +14,12 @@ use hyper_util::rt::TokioIo;
 use crate::stream::Stream;
 use crate::tls::Version;
 
-/// How many bytes are read at once, at most. More are not read faster, and a connection keeps what it has read into.
+/// The most bytes per read. Larger reads are not faster, and a connection keeps its read buffer.
 const READ_BYTES: usize = 128 << 10;
 
 /// A connection for one request at a time.
 ///
-/// hyper wants its I/O driven by a task; here everyone who waits for something of the connection drives it.
+/// hyper expects a task that drives a connection's I/O. Here, each caller that waits for the connection drives it.
 pub(crate) struct Http1 {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: Driver,
@@ -27,7 +27,7 @@ pub(crate) struct Http1 {
     version: Version,
 }
 
-/// hyper's I/O future; `None` when it has ended, and with it the connection.
+/// hyper's I/O future. It is `None` after the connection has ended.
 struct Driver(Option<Pin<Box<Io>>>);
 
 type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
@@ -55,36 +55,36 @@ impl Http1 {
         let driver = &mut self.driver;
         poll_fn(|cx| {
             driver.poll(cx);
-            // The driver leaves the response, or its last error, here, so this is asked after it.
+            // The driver passes the response, or its last error, to this future, so it is polled after the driver.
             response.as_mut().poll(cx)
         })
         .await
     }
 
-    /// Returns the connection where it can take a request, without waiting.
+    /// Returns the connection if it can accept a request. It does not wait.
     pub(crate) async fn alive(mut self) -> Option<Self> {
         let alive = poll_fn(|cx| Poll::Ready(self.poll_alive(cx))).await;
         alive.then_some(self)
     }
 
-    /// Tells whether the connection can take a request, after reading what there is to read: the server may have
-    /// closed it.
+    /// Returns whether the connection can accept a request. It first reads what has arrived, since the server may have
+    /// closed the connection.
     pub(crate) fn poll_alive(&mut self, cx: &mut Context<'_>) -> bool {
         self.driver.poll(cx);
         self.driver.0.is_some() && self.sender.is_ready()
     }
 
-    /// Moves the connection on as far as it goes; wakes `cx` when it can go on.
+    /// Drives the I/O as far as it goes. `cx` is woken when more can be done.
     pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
         self.driver.poll(cx);
     }
 
-    /// What it was opened with.
+    /// The version of the TLS configuration that the connection was opened with.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Tells whether the connection has served a request.
+    /// Returns whether the connection has served a request.
     pub(crate) fn was_used(&self) -> bool {
         self.was_used
     }
@@ -97,7 +97,7 @@ impl Http1 {
 impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) {
         let Some(driver) = &mut self.0 else { return };
-        // Its error is of use to nobody: where a request or a body waits, hyper gives the error to that.
+        // The error can be ignored: hyper also passes it to the pending request or body.
         if driver.as_mut().poll(cx).is_ready() {
             self.0 = None;
         }

@@ -1,4 +1,4 @@
-//! What a program in a Pod is given.
+//! Configuration for programs that run in a Pod.
 
 use core::net::IpAddr;
 use std::path::Path;
@@ -7,13 +7,16 @@ use crate::builder::{BuildError, HyperBuilder};
 use crate::transport::HyperTransport;
 
 impl HyperTransport {
-    /// Starts to set up a transport for a program in a Pod, by what the kubelet gives it: the server's address by the
-    /// environment, its CA and the service account's token by files, which are read again as they are renewed.
+    /// Returns a builder for a program that runs in a Pod.
     ///
-    /// See [Accessing the Kubernetes API from a Pod](https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/).
+    /// It uses what the kubelet provides: the server's address from the environment, and the CA and the service
+    /// account's token from files. The files are read again as they are renewed.
+    ///
+    /// See [Accessing the Kubernetes API from a
+    /// Pod](https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/).
     ///
     /// # Errors
-    /// Fails where the program does not run in a Pod, or its service account's token is not mounted.
+    /// Fails if the program does not run in a Pod, or if its service account's token is not mounted.
     ///
     /// # Examples
     /// ```no_run
@@ -26,7 +29,7 @@ impl HyperTransport {
     }
 }
 
-/// Returns the namespace of the Pod in which this program runs, where it runs in one.
+/// Returns the namespace of the Pod in which this program runs, or `None` outside of a Pod.
 ///
 /// # Examples
 /// ```
@@ -47,7 +50,7 @@ fn builder(
         let value = variable(name).filter(|value| !value.is_empty());
         value.ok_or_else(|| {
             BuildError(format!(
-                "this program does not run in a Pod: {name} is not in its environment"
+                "this program does not run in a Pod: the environment variable {name} is not set"
             ))
         })
     };
@@ -62,7 +65,7 @@ fn builder(
     let token = account.join("token");
     if !token.exists() {
         return Err(BuildError(format!(
-            "the token of the service account is not mounted: there is no {}; does the Pod say \
+            "the token of the service account is not mounted: {} does not exist; does the Pod set \
              automountServiceAccountToken: false?",
             token.display()
         )));

@@ -1,4 +1,4 @@
-//! Which connection a request goes to.
+//! Selects the connection for a request.
 
 use alloc::sync::Arc;
 use core::pin::Pin;
@@ -15,23 +15,24 @@ use crate::http1::Http1;
 use crate::http2::{Http2, Place};
 use crate::tls::Version;
 
-/// Gives out connections to one server.
+/// A pool of connections to one server.
 ///
-/// A connection of HTTP/2 serves all clones; of HTTP/1.1 each clone keeps one for itself.
+/// An HTTP/2 connection is shared by all clones. Each clone has one idle HTTP/1.1 connection of its own.
 pub(crate) struct Pool {
     connector: Arc<Connector>,
     shared: Arc<Mutex<State>>,
     slot: Slot,
 }
 
-/// What the clones share.
+/// The state that all clones share.
 #[derive(Default)]
 struct State {
-    /// What the server spoke last.
+    /// The protocol of the last connection.
     speaks: Option<Protocol>,
-    /// Those of HTTP/2 that take requests. One that is going away is not here; its bodies hold it.
+    /// The HTTP/2 connections that accept requests. A connection that received a GOAWAY is removed; its bodies keep it
+    /// alive.
     open: Vec<Arc<Http2>>,
-    /// The opening that all wait for.
+    /// The connection attempt that all requests wait for.
     opening: Option<WeakShared<Opening>>,
 }
 
@@ -41,19 +42,19 @@ enum Protocol {
     Http2,
 }
 
-/// The first opening and those of HTTP/2 are shared: all waiting requests drive the opening together, so it makes
-/// progress whichever of them is polled, and it is cancelled when the last of them is dropped.
+/// The first connection attempt, and all attempts for HTTP/2, are shared. All waiting requests drive the attempt
+/// together, so it makes progress whichever of them is polled. It is cancelled when the last of them is dropped.
 type Opening = Pin<Box<dyn Future<Output = Result<New, HyperError>> + Send>>;
 
-/// What a shared opening resulted in.
+/// The result of a shared connection attempt.
 #[derive(Clone)]
 enum New {
-    /// A connection for one request: the first that takes it.
+    /// A connection for one request. The first request to take it gets it.
     Http1(Arc<Mutex<Option<Http1>>>),
     Http2(Arc<Http2>),
 }
 
-/// Limits how often one request is tried on connections that the server closes or whose streams it refuses.
+/// Limits how often one request is tried again after the server closed the connection or refused the stream.
 #[derive(Default)]
 pub(crate) struct Attempts(u32);
 
@@ -85,7 +86,7 @@ impl Pool {
     /// Takes a connection that is ready for a request.
     ///
     /// # Errors
-    /// Fails if no connection can be opened, or if the server closed each new one before it took a request.
+    /// Fails if no connection can be opened, or if the server closed each new one before it accepted a request.
     pub(crate) async fn take(&self, attempts: &mut Attempts) -> Result<Taken, HyperError> {
         loop {
             let version = self.connector.version().await;
@@ -122,14 +123,14 @@ impl Pool {
                         return Ok(Taken::Http1(connection));
                     }
                 }
-                // A connection that was just opened counts as not idle, whatever `idle_timeout` is.
+                // A new connection counts as not idle, whatever `idle_timeout` is.
                 New::Http2(connection)
                     if connection.version() >= version && connection.is_open() =>
                 {
                     if let Some(place) = connection.reserve() {
                         return Ok(Taken::Http2(place));
                     }
-                    // Other requests have all of its streams, or the server allows none any more.
+                    // Other requests have reserved all of its streams, or the server no longer allows any.
                     if connection.idle().is_some() && !attempts.fail() {
                         return Err(HyperError::no_streams(&self.connector.address));
                     }
@@ -143,7 +144,7 @@ impl Pool {
         }
     }
 
-    /// Takes the client certificate that the credentials come with.
+    /// Sets the client certificate of the credential.
     pub(crate) fn present(&self, presented: Option<&Arc<ClientCertificate>>) -> Result<(), String> {
         match &self.connector.tls {
             Some(tls) => tls.present(presented),
@@ -151,7 +152,7 @@ impl Pool {
         }
     }
 
-    /// Joins the opening that is under way, or begins one.
+    /// Joins the running connection attempt, or begins one.
     fn opening(&self, state: &mut State) -> Shared<Opening> {
         if let Some(opening) = state.opening.as_ref().and_then(WeakShared::upgrade) {
             return opening;
@@ -177,7 +178,7 @@ impl Pool {
         opening
     }
 
-    /// Returns where a connection of HTTP/1.1 goes when its response was read.
+    /// Returns the slot to which an HTTP/1.1 connection returns after its response has been read.
     pub(crate) fn slot(&self) -> Slot {
         self.slot.clone()
     }
@@ -199,8 +200,8 @@ impl State {
         self.open.push(connection);
     }
 
-    /// Takes a stream of the first connection that has room, and lets go of those that take no requests, or were opened
-    /// with certificates that are not the present ones.
+    /// Reserves a stream on the first connection that has room. Connections are dropped if they accept no requests, or
+    /// if they were opened with an older TLS configuration.
     fn place(&mut self, version: Version, limit: Duration) -> Option<Place> {
         self.open.retain(|connection| {
             connection.version() == version
@@ -215,7 +216,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds at most one idle connection of HTTP/1.1. Clones hold the same.
+/// Holds at most one idle HTTP/1.1 connection. All clones of a slot share it.
 #[derive(Clone, Default)]
 pub(crate) struct Slot(Arc<Mutex<Option<Idle>>>);
 
@@ -225,7 +226,7 @@ struct Idle {
 }
 
 impl Slot {
-    /// Keeps a connection; the one that was kept before is closed.
+    /// Stores a connection. A connection that was stored before is closed.
     pub(crate) fn put(&self, connection: Http1) {
         let idle = Idle {
             connection,

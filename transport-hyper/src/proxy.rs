@@ -1,4 +1,4 @@
-//! The proxy on the way to the server.
+//! Proxies between the client and the server.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::address::{Address, Host};
 use crate::builder::BuildError;
 
-/// Where the user wants a proxy to be taken from.
+/// The user's choice of a proxy.
 #[derive(Clone)]
 pub(crate) enum ProxySetting {
     /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
@@ -33,7 +33,7 @@ impl fmt::Debug for ProxySetting {
     }
 }
 
-/// A proxy that is on the way.
+/// A proxy to connect through.
 pub(crate) struct Proxy {
     pub(crate) address: Arc<Address>,
     pub(crate) kind: Kind,
@@ -41,12 +41,12 @@ pub(crate) struct Proxy {
 }
 
 pub(crate) enum Kind {
-    /// Asked by HTTP, over TLS where a configuration is here.
+    /// An HTTP proxy, over TLS if there is a configuration.
     Http {
         tls: Option<Arc<ClientConfig>>,
         authorization: Option<HeaderValue>,
     },
-    /// Asked by SOCKS 5. It looks names up where that is wanted.
+    /// A SOCKS 5 proxy. It resolves names if `remote_dns` is set.
     Socks {
         login: Option<(String, String)>,
         remote_dns: bool,
@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 }
 
 impl Proxy {
-    /// Says which proxy the requests to this server go through.
+    /// Returns the proxy for requests to this server, if any.
     pub(crate) fn choose(
         setting: &ProxySetting,
         server: &Address,
@@ -71,7 +71,7 @@ impl Proxy {
         let target: Uri = server
             .url()
             .parse()
-            .map_err(|_| BuildError("server URL: a proxy cannot be asked for it".to_owned()))?;
+            .map_err(|_| BuildError("server URL: a proxy cannot connect to it".to_owned()))?;
         match matcher.intercept(&target) {
             Some(intercept) => Self::of(&intercept).map(Some),
             None => Err(BuildError(
@@ -102,12 +102,12 @@ impl Proxy {
                 login: intercept
                     .raw_auth()
                     .map(|(user, password)| (user.to_owned(), password.to_owned())),
-                // Go leaves the lookup to the proxy under either name.
+                // As in Go, the proxy resolves names for both schemes.
                 remote_dns: true,
             },
             other => {
                 return Err(BuildError(format!(
-                    "proxy: its scheme {other:?} is none of http, https and socks5"
+                    "proxy: its scheme {other:?} is not one of http, https and socks5"
                 )));
             }
         };
@@ -119,7 +119,7 @@ impl Proxy {
     }
 }
 
-/// A proxy's certificate is of a public CA.
+/// A proxy's certificate must be signed by a public CA.
 fn public() -> Result<Arc<ClientConfig>, BuildError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -180,7 +180,7 @@ fn is_listed(list: &str, host: &Host, port: u16) -> bool {
                 let name = name.strip_prefix('*').unwrap_or(name);
                 let domain = name.strip_prefix('.').unwrap_or(name);
                 let below = host.strip_suffix(domain);
-                // `.example` names what is below it, and `example` both.
+                // `.example` matches only subdomains, and `example` also matches the domain itself.
                 !domain.is_empty()
                     && below.is_some_and(|below| {
                         below.ends_with('.') || below.is_empty() && domain.len() == name.len()
@@ -191,7 +191,7 @@ fn is_listed(list: &str, host: &Host, port: u16) -> bool {
     })
 }
 
-/// Returns whether a host is in a network; `None` if that is not one.
+/// Returns whether a host is in a network; `None` if the network is not valid.
 fn is_in(network: &str, bits: &str, host: &Host) -> Option<bool> {
     let Host::Ip(ip) = host else {
         return Some(false);

@@ -1,4 +1,4 @@
-//! A byte stream to the server, whatever is below it.
+//! The byte stream to the server.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection to the server: plain text or TLS, straight or through a proxy.
+/// A connection to the server: in plain text or over TLS, direct or through a proxy.
 pub(crate) struct Stream {
     io: Box<dyn Io>,
     alpn: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ impl Stream {
         }
     }
 
-    /// The protocol that was agreed on in the TLS handshake.
+    /// The protocol that was negotiated in the TLS handshake.
     pub(crate) fn alpn(&self) -> Option<&[u8]> {
         self.alpn.as_deref()
     }

@@ -1,4 +1,4 @@
-//! Any service over HTTP requests as a transport.
+//! Uses any service over HTTP requests as a transport.
 
 use core::error::Error;
 use core::fmt;
@@ -14,17 +14,15 @@ use crate::body::{HyperBody, Origin, Source};
 use crate::error::HyperError;
 use crate::transport::head;
 
-/// Sends requests by a [`tower::Service`](tower_service::Service): whatever it does to them, such as finding the server
-/// and logging in, is its own.
+/// Sends requests through a [`tower::Service`](tower_service::Service). The service finds the server and authenticates.
 ///
-/// A request has a path and a query but no host, as `kube::Client` wants it, and an empty body, which is the default of
-/// the service's own kind of body. The answer's body is decoded where it comes in gzip; the service is not asked to
-/// get it so. Connections, deadlines and what a failure is are the service's.
+/// A request has a path and a query but no host, as `kube::Client` expects. Its body is empty: by default, it is the
+/// `Default` of the service's body type. A gzip response is decoded, although the request does not ask for gzip.
+/// Connections, deadlines and the classification of failures are up to the service.
 ///
 /// # Examples
-/// `kube::Client` is one by its `send`: the example `kube_client` shares one between an informer and writes. Any function
-/// is:
-///
+/// `kube::Client` implements `Service`; the example `kube_client` shares one between an informer and writes. A function
+/// can be used as well:
 /// ```
 /// use std::convert::Infallible;
 ///
@@ -48,7 +46,7 @@ pub struct TowerTransport<S, B> {
 }
 
 impl<S, B: Default> TowerTransport<S, B> {
-    /// Makes a transport of a service.
+    /// Creates a transport from a service.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self::with_empty(service, B::default)
@@ -56,7 +54,7 @@ impl<S, B: Default> TowerTransport<S, B> {
 }
 
 impl<S, B> TowerTransport<S, B> {
-    /// Makes a transport of a service whose kind of body has no default; `empty` makes an empty one, as
+    /// Creates a transport from a service whose body type has no default. `empty` creates an empty body, as
     /// `kube::client::Body::empty` does.
     #[must_use]
     pub fn with_empty(service: S, empty: fn() -> B) -> Self {

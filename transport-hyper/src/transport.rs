@@ -1,4 +1,4 @@
-//! From the informer's requests to HTTP requests.
+//! Sends the informer's requests over HTTP.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -19,22 +19,13 @@ use crate::credentials::{Credential, CredentialError, Login};
 use crate::error::HyperError;
 use crate::pool::{Attempts, Pool, Taken};
 
-/// Sends requests to one API server by HTTP.
+/// Sends requests to one API server over HTTP.
 ///
-/// See the [crate] for how it treats connections. A clone shares the settings and the connections of HTTP/2.
-///
-/// # Examples
-/// ```
-/// use informer_hyper::HyperTransport;
-///
-/// let transport = HyperTransport::builder("http://127.0.0.1:8080").build()?;
-/// assert_eq!(format!("{transport:?}"), "HyperTransport(http://127.0.0.1:8080)");
-/// # Ok::<(), informer_hyper::BuildError>(())
-/// ```
+/// See the [crate] for how connections are used. Clones share the settings and the HTTP/2 connections.
 pub struct HyperTransport {
     settings: Arc<Settings>,
     pool: Pool,
-    /// What `ready` has acquired for the next request.
+    /// The credential that `ready` has acquired for the next request.
     acquired: Option<Result<Option<Credential>, HyperError>>,
 }
 
@@ -48,12 +39,12 @@ impl Clone for HyperTransport {
     }
 }
 
-/// What a transport needs to write a request.
+/// The settings that a request needs.
 pub(crate) struct Settings {
     pub(crate) address: Arc<Address>,
     pub(crate) authority: Authority,
     pub(crate) scheme: Scheme,
-    /// The headers that are the same for all requests.
+    /// The headers that all requests share.
     pub(crate) headers: HeaderMap,
     pub(crate) login: Option<Login>,
     pub(crate) answer_timeout: Option<Duration>,
@@ -61,11 +52,11 @@ pub(crate) struct Settings {
 }
 
 impl HyperTransport {
-    /// Starts to set up a transport to the API server at `url`.
+    /// Returns a builder for a transport to the API server at `url`.
     ///
-    /// The URL is `http://host:port` or `https://host:port`; the port is 80 or 443 where none is given. A path is put
-    /// before the path of all requests. IPv6 addresses go into brackets. [`HyperBuilder::build`] says what is wrong
-    /// with it.
+    /// The URL is `http://host:port` or `https://host:port`; the default port is 80 or 443. A path in the URL is
+    /// prepended to the path of every request. IPv6 addresses are written in brackets. [`HyperBuilder::build`] reports
+    /// an invalid URL.
     ///
     /// # Examples
     /// ```
@@ -83,7 +74,7 @@ impl HyperTransport {
         HyperBuilder::new(url.into())
     }
 
-    /// Returns the server's URL, with its port.
+    /// Returns the server's URL, including its port.
     ///
     /// # Examples
     /// ```
@@ -109,7 +100,8 @@ impl Transport for HyperTransport {
     type Body = HyperBody;
     type Error = HyperError;
 
-    /// Acquires the credential for the next request. A login may wait for a person, so it counts for no deadline.
+    /// Acquires the credential for the next request. A login may wait for a person, so it does not count towards a
+    /// deadline.
     async fn ready(&mut self) {
         self.acquired = None;
         self.acquired = Some(self.settings.credential(None).await);
@@ -128,7 +120,7 @@ impl Transport for HyperTransport {
             .await?;
         if answer.status == StatusCode::UNAUTHORIZED
             && let Some(refused) = &credential
-            // If there is no other credential, the answer explains more than the error of the source.
+            // If there is no other credential, the response explains more than the source's error.
             && let Ok(Some(renewed)) = settings.credential(Some(refused)).await
             && renewed != *refused
         {
@@ -149,7 +141,7 @@ impl Transport for HyperTransport {
     }
 }
 
-/// Makes a head of what HTTP has.
+/// Converts the status and headers of a response.
 pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
     let head = Head::new(status.as_u16());
     match headers.get(RETRY_AFTER).map(HeaderValue::to_str) {
@@ -158,7 +150,7 @@ pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
     }
 }
 
-/// A response whose body is still to be read.
+/// A response whose body has not been read.
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -185,10 +177,10 @@ impl HyperTransport {
         let Some(limit) = self.settings.answer_timeout else {
             return self.exchange(request, attempts).await;
         };
-        // The time to open a connection has its own limit, and may be spent twice where the server refuses.
+        // Opening a connection has its own limit. It may happen twice if the server refuses the first one.
         let answer = tokio::time::timeout(limit, self.exchange(request, attempts)).await;
         answer
-            .unwrap_or_else(|_elapsed| Err(HyperError::slow(address, "get an answer from", limit)))
+            .unwrap_or_else(|_elapsed| Err(HyperError::slow(address, "get a response from", limit)))
     }
 
     async fn exchange(
@@ -225,8 +217,8 @@ impl HyperTransport {
                             source: Source::Http2(body),
                         });
                     }
-                    // The server reports that it has not processed the request: it is closing the connection (GOAWAY), or
-                    // refuses more streams on it.
+                    // The server has not processed the request: it is closing the connection (GOAWAY), or refuses
+                    // further streams on it.
                     Err(failure) if failure.is_untouched && attempts.fail() => {}
                     Err(failure) => return Err(failure.error),
                 },
@@ -235,10 +227,10 @@ impl HyperTransport {
     }
 }
 
-/// A request in the parts that both protocols have.
+/// A request in the parts that both protocols share.
 struct Parts {
     target: PathAndQuery,
-    /// What the host is called in an URL, and in the `Host` header.
+    /// The host in the URL and in the `Host` header.
     authority: Authority,
     scheme: Scheme,
     headers: HeaderMap,
@@ -261,7 +253,7 @@ impl Parts {
         uri.scheme = Some(self.scheme.clone());
         uri.authority = Some(self.authority.clone());
         uri.path_and_query = Some(self.target.clone());
-        // All three are there, which is what can fail.
+        // All three parts are set, so this cannot fail.
         *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = self.headers.clone();
@@ -295,7 +287,7 @@ impl Settings {
         if !get.target.starts_with('/') {
             return Err(HyperError::request(
                 &self.address,
-                "its path does not begin with a slash",
+                "its path does not start with a slash",
             ));
         }
         let target = format!("{}{}", self.address.prefix(), get.target);

@@ -1,4 +1,4 @@
-//! One acquisition of a credential for all requests that wait for it.
+//! Shares one acquisition of a credential among all requests that need it.
 
 use alloc::sync::Arc;
 use core::panic::AssertUnwindSafe;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::credentials::{Credential, CredentialError, CredentialSource};
 
-/// Asks a [`CredentialSource`] on behalf of a transport and all its clones.
+/// Acquires credentials from a [`CredentialSource`] for a transport and all its clones.
 ///
 /// Requests that need a credential at the same time share one acquisition. The acquisition belongs to the transport
 /// rather than to the requests: if all of them are dropped, the next request continues it, so a login that takes longer
@@ -36,11 +36,12 @@ struct Acquisition {
 
 type Given = Pin<Box<dyn Future<Output = Result<Credential, CredentialError>> + Send>>;
 
-/// An acquisition that failed. It is not repeated for a short time, since each attempt may start a program.
+/// A failed acquisition. It is not repeated for a short time, since each attempt may start a program.
 struct Failed {
     error: CredentialError,
     at: Instant,
-    /// Whether a refused credential was to be replaced, so that the source may still have one for other requests.
+    /// Whether the acquisition was to replace a refused credential. If so, the source may still have one for other
+    /// requests.
     is_renewal: bool,
 }
 
@@ -53,7 +54,7 @@ impl Login {
         }
     }
 
-    /// Returns the credential for a request: another one than `refused`, if the source has one.
+    /// Returns the credential for a request. If `refused` is set, it is another one, provided that the source has one.
     pub(crate) async fn credential(
         &self,
         refused: Option<&Credential>,
@@ -61,7 +62,7 @@ impl Login {
         loop {
             let acquisition = self.join(refused)?;
             let given = acquisition.given.await;
-            // An acquisition that began before the server refused the credential may result in the same one.
+            // An acquisition that began before the server refused the credential may return the same one.
             if refused.is_some()
                 && acquisition.refused.as_ref() != refused
                 && given.as_ref().ok() == refused
@@ -72,7 +73,7 @@ impl Login {
         }
     }
 
-    /// Joins the current acquisition or begins one. No user code runs here.
+    /// Joins the running acquisition or begins one. No user code runs here.
     fn join(&self, refused: Option<&Credential>) -> Result<Acquisition, CredentialError> {
         let mut state = lock(&self.state);
         if let Some(running) = &state.running {
@@ -94,7 +95,7 @@ impl Login {
 
     fn begin(&self, refused: Option<Credential>) -> Given {
         let (source, limit) = (Arc::clone(&self.source), self.limit);
-        // The state owns the acquisition.
+        // Only the state owns the acquisition, so it must not be owned by it.
         let state = Arc::downgrade(&self.state);
         Box::pin(async move {
             let asking = async { source.credential(refused.as_ref()).await };
@@ -107,7 +108,7 @@ impl Login {
                 }),
             };
             let given = given.unwrap_or_else(|_panic| {
-                Err(CredentialError::new("the credential source has panicked"))
+                Err(CredentialError::new("the credential source panicked"))
             });
             if let Some(state) = state.upgrade() {
                 let mut state = lock(&state);
@@ -127,7 +128,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a failure is returned to further requests. An informer's own backoff begins below this.
+/// How long a failure is returned to further requests. It is longer than the first delays of an informer's backoff.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -138,7 +139,7 @@ mod tests {
 
     use crate::credentials::CredentialFuture;
 
-    /// Answers after a time, with its count of calls as the token. Some calls fail.
+    /// Returns its number of calls as the token, after a delay. Some calls fail.
     struct Slow {
         calls: Arc<AtomicUsize>,
         takes: Duration,

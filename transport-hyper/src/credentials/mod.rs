@@ -1,4 +1,4 @@
-//! Who the client is.
+//! The client's identity: bearer tokens and client certificates.
 
 mod login;
 mod token_file;
@@ -22,12 +22,12 @@ pub(crate) use token_file::TokenFile;
 /// ```
 /// use informer_hyper::{Credential, CredentialError, CredentialFuture, CredentialSource};
 ///
-/// /// Asks the operator's own vault.
+/// /// Reads tokens from a secret store.
 /// struct Vault;
 ///
 /// impl Vault {
-///     async fn token(&self, anew: bool) -> Result<String, &'static str> {
-///         Ok(if anew { "a new one" } else { "the one from before" }.replace(' ', "-"))
+///     async fn token(&self, renew: bool) -> Result<String, &'static str> {
+///         Ok(if renew { "renewed-token" } else { "cached-token" }.to_owned())
 ///     }
 /// }
 ///
@@ -44,24 +44,24 @@ pub(crate) use token_file::TokenFile;
 pub trait CredentialSource: Send + Sync + 'static {
     /// Returns the credential for a request.
     ///
-    /// It is called before every request, so a source should keep a credential for as long as it is valid. `refused` is
-    /// the credential that the server has just answered with 401; another one is sent once.
+    /// It is called before every request, so a source should cache a credential while it is valid. `refused` is the
+    /// credential that the server has just rejected with 401. If another one is returned, the request is sent once
+    /// more.
     ///
-    /// Requests that need a credential at the same time share one call, and the call may outlast the request that
-    /// caused it. It is dropped after [`login_timeout`](crate::HyperBuilder::login_timeout), and with the last clone of
-    /// the transport.
+    /// Concurrent requests share one call, and the call may outlive the request that began it. It is dropped after
+    /// [`login_timeout`](crate::HyperBuilder::login_timeout), and with the last clone of the transport.
     ///
     /// # Errors
-    /// Fails if there is no credential; then the request is not sent. Requests fail with the same error for 10 s before
-    /// the source is asked again.
+    /// Fails if there is no credential; the request is not sent. Further requests fail with the same error for 10 s
+    /// before the source is called again.
     fn credential<'a>(&'a self, refused: Option<&'a Credential>) -> CredentialFuture<'a>;
 }
 
-/// The answer of a [`CredentialSource`].
+/// The future returned by a [`CredentialSource`].
 pub type CredentialFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Credential, CredentialError>> + Send + 'a>>;
 
-/// By what the server knows a client. `Debug` shows none of it.
+/// A client's identity: an `Authorization` header, a client certificate, or both. `Debug` shows no part of it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Credential {
     authorization: Option<HeaderValue>,
@@ -76,10 +76,10 @@ pub(crate) struct ClientCertificate {
 }
 
 impl Credential {
-    /// Makes one of a bearer token. White space around it is taken away.
+    /// Creates a credential from a bearer token. Surrounding white space is removed.
     ///
     /// # Errors
-    /// Fails where it cannot be a token. The error does not show it.
+    /// Fails if the text cannot be a token. The error does not contain the text.
     ///
     /// # Examples
     /// ```
@@ -97,7 +97,7 @@ impl Credential {
         }
         if !token.iter().all(u8::is_ascii_graphic) {
             return Err(CredentialError::new(
-                "it has characters that a token cannot have; is it the token itself, not base64 of a Secret?",
+                "it has characters that a token cannot have; is it still base64-encoded, as in a Secret?",
             ));
         }
         let header = HeaderValue::from_bytes(&[b"Bearer ", token].concat());
@@ -106,13 +106,7 @@ impl Credential {
             .map_err(|_| CredentialError::new("it has characters that are not allowed"))
     }
 
-    /// Makes one of the value of an `Authorization` header.
-    ///
-    /// # Examples
-    /// ```
-    /// let negotiate = informer_hyper::Credential::authorization("Negotiate YII".parse()?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Creates a credential from the value of an `Authorization` header.
     #[must_use]
     pub fn authorization(mut header: HeaderValue) -> Self {
         header.set_sensitive(true);
@@ -122,9 +116,10 @@ impl Credential {
         }
     }
 
-    /// Adds a client certificate: the chain, its own certificate first, and its private key, both as PEM text or DER.
+    /// Adds a client certificate: the chain, beginning with the client's own certificate, and its private key. Both are
+    /// PEM text or DER.
     ///
-    /// When another one is given, connections opened with the one before take no new requests.
+    /// After a change of the certificate, connections opened with the previous one accept no new requests.
     #[must_use]
     pub fn with_certificate(self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let certificate = ClientCertificate {
@@ -158,12 +153,12 @@ impl ClientCertificate {
     }
 }
 
-/// Why there is no credential, in one line. Whoever makes one keeps secrets out of it.
+/// The reason why there is no credential, in one line. A source must not put secrets into it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CredentialError(Box<str>);
 
 impl CredentialError {
-    /// Makes an error of its text.
+    /// Creates an error from its text.
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into().into())
     }
@@ -188,12 +183,12 @@ impl CredentialSource for Fixed {
     }
 }
 
-/// Bytes that are shown to nobody.
+/// Bytes that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) Vec<u8>);
 
 impl Secret {
-    /// Makes a header of it that hides its value.
+    /// Converts the secret to a header whose value `Debug` does not show.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         let mut value = HeaderValue::from_bytes(&self.0).ok()?;
         value.set_sensitive(true);

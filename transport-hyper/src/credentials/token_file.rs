@@ -1,4 +1,4 @@
-//! A token in a file that somebody renews.
+//! A token in a file that another program renews.
 
 use core::time::Duration;
 use std::fs::File;
@@ -11,16 +11,16 @@ use tokio::time::Instant;
 
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 
-/// Reads a token file again every minute, and where the server refuses what it holds.
+/// Reads a token file every minute, and after the server refuses the token.
 ///
-/// The kubelet renews a service account's token when 80 % of its time have passed, and the old one holds for the rest;
-/// so a look each minute, as client-go has it, is often enough.
+/// The kubelet renews a service account's token after 80 % of its lifetime, and the old token stays valid until its
+/// end. Reading the file every minute, as client-go does, is therefore often enough.
 pub(crate) struct TokenFile {
     path: PathBuf,
     read: Mutex<Option<Known>>,
 }
 
-/// A token of a service account has some kilobytes.
+/// A service account's token has a few kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 struct Known {
@@ -37,7 +37,7 @@ impl TokenFile {
         }
     }
 
-    /// Sets the token that counts while the file cannot be read.
+    /// Sets the token to use until the file can be read.
     #[cfg(feature = "kubeconfig")]
     pub(crate) fn or(self, first: Option<Credential>) -> Self {
         let read = first.map(|credential| Known {
@@ -71,7 +71,7 @@ impl TokenFile {
             }
             // A file may be removed on purpose after it was read, while its token is still valid.
             (Err(error), Some(read)) => {
-                tracing::warn!("the token is kept as it was: {error}");
+                tracing::warn!("keeping the previous token: {error}");
                 read.at = at;
                 Ok(read.credential.clone())
             }
@@ -92,8 +92,9 @@ fn load(path: &Path) -> Result<Credential, CredentialError> {
         .map_err(|error| {
             CredentialError::new(format!("cannot read the token file {shown}: {error}"))
         })?;
-    Credential::bearer(token)
-        .map_err(|error| CredentialError::new(format!("the token in the file {shown}: {error}")))
+    Credential::bearer(token).map_err(|error| {
+        CredentialError::new(format!("invalid token in the file {shown}: {error}"))
+    })
 }
 
 impl CredentialSource for TokenFile {
@@ -102,5 +103,5 @@ impl CredentialSource for TokenFile {
     }
 }
 
-/// As client-go.
+/// The same interval as in client-go.
 const READ_EVERY: Duration = Duration::from_secs(60);

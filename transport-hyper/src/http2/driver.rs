@@ -1,4 +1,4 @@
-//! The work that moves an HTTP/2 connection on, done by whoever waits for something of it.
+//! The I/O of an HTTP/2 connection, driven by the tasks that wait for its streams.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -72,13 +72,13 @@ impl Driver {
         }
     }
 
-    /// Moves the connection on, also where nothing says that there is something to do.
+    /// Drives the I/O even if no event has announced work.
     pub(super) fn drive_now(self: &Arc<Self>) {
         self.woken.store(true, Ordering::SeqCst);
         self.drive();
     }
 
-    /// Does something that makes work for the connection, and the work.
+    /// Performs an action that creates work for the connection, and then drives the I/O.
     pub(super) fn and_drive<T>(self: &Arc<Self>, act: impl FnOnce() -> T) -> T {
         self.quiet.fetch_add(1, Ordering::SeqCst);
         let done = act();
@@ -109,14 +109,14 @@ impl Driver {
         self.woken.load(Ordering::SeqCst)
     }
 
-    /// Why the connection has ended, where that is known better here than by its streams.
+    /// The reason why the connection ended, if it is more precise than the error that its streams get.
     pub(super) fn death(&self) -> Option<&HyperError> {
         self.death.get()
     }
 
     pub(super) fn register(&self, ticket: &mut Ticket, waker: &Waker) {
         let replaced = self.waiters().register(ticket, waker);
-        drop(replaced); // Outside the lock: it may be the last thing that holds a task.
+        drop(replaced); // Outside of the lock: it may be the last reference to a task.
     }
 
     pub(super) fn leave(&self, ticket: &mut Ticket) {
@@ -170,7 +170,7 @@ impl Driver {
     }
 }
 
-/// What the socket, the clock and h2 wake.
+/// The waker given to the socket, the timer and h2.
 impl Wake for Driver {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -184,10 +184,10 @@ impl Wake for Driver {
     }
 }
 
-/// A second round sends what the first brought about, a third what came meanwhile.
+/// The second round sends the results of the first, and the third handles events that arrived during the second.
 const MOST_IN_A_ROW: usize = 3;
 
-/// Those who wait, each at its own place.
+/// The wakers of all waiting tasks, each at a fixed place.
 #[derive(Default)]
 struct Waiters(Vec<Place>);
 
@@ -196,7 +196,7 @@ enum Place {
     Taken(Option<Waker>),
 }
 
-/// A place among those who wait.
+/// A task's place among the waiters.
 #[derive(Default)]
 pub(super) struct Ticket(Option<usize>);
 

@@ -1,4 +1,4 @@
-//! Whether the other end of a connection is still there.
+//! Detects connections whose server no longer responds.
 
 use alloc::sync::Arc;
 use core::pin::Pin;
@@ -11,14 +11,14 @@ use h2::{Ping, PingPong};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// When to ask, and how long to wait for an answer.
+/// When to send a ping, and how long to wait for data after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pings {
     pub(crate) after: Duration,
     pub(crate) within: Duration,
 }
 
-/// Sends a ping where nothing was heard for some time, and says when nobody answers.
+/// Sends a ping after a time without data, and detects that no response follows.
 pub(super) struct Health {
     pings: Pings,
     channel: PingPong,
@@ -38,21 +38,21 @@ impl Health {
         }
     }
 
-    /// Is ready when the connection is dead, with the time for which nothing was heard.
+    /// Resolves when the connection is dead, with the time since the last data.
     ///
-    /// The connection has to be polled before and, where this wakes it, after.
+    /// The connection must be polled before this, and also after a wake-up by it.
     pub(super) fn poll_dead(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
         loop {
             if self.asked.is_some() {
                 match self.channel.poll_pong(cx) {
                     Poll::Ready(Ok(_pong)) => self.asked = None,
-                    Poll::Ready(Err(_closed)) => return Poll::Pending, // The streams are told why.
+                    Poll::Ready(Err(_closed)) => return Poll::Pending, // The streams get the error.
                     Poll::Pending => {}
                 }
             }
             ready!(self.timer.as_mut().poll(cx));
             let (now, heard) = (Instant::now(), self.heard.last());
-            // Whatever comes after the ping is a sign of life too.
+            // Any data after the ping also proves that the connection is alive.
             let deadline = match self.asked {
                 Some(asked) => asked.max(heard) + self.pings.within,
                 None => heard + self.pings.after,
@@ -73,11 +73,11 @@ impl Health {
     }
 }
 
-/// When something was heard last.
+/// The time of the last received data.
 #[derive(Clone)]
 pub(super) struct Heard {
     began: Instant,
-    /// Microseconds since then.
+    /// Microseconds since `began`.
     last: Arc<AtomicU64>,
 }
 
@@ -99,7 +99,7 @@ impl Heard {
     }
 }
 
-/// A stream that notes when something comes.
+/// A stream that records when data arrives.
 pub(super) struct Watched<S> {
     stream: S,
     heard: Heard,

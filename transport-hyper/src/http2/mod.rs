@@ -1,8 +1,8 @@
-//! HTTP/2: one connection for many requests at a time.
+//! HTTP/2: one connection for many concurrent requests.
 //!
-//! It is on h2 rather than on hyper's client above it, for a connection without a task of its own has to know how many
-//! streams the server allows, that it is going away, and what was read of a stream. h2 says all that and spawns
-//! nothing.
+//! It uses h2 directly rather than hyper's client. A connection without its own task has to know how many streams the
+//! server allows, whether the server is closing the connection, and how much of a stream has been read. h2 provides all
+//! that and spawns no tasks.
 
 mod driver;
 mod health;
@@ -30,28 +30,28 @@ use crate::tls::Version;
 
 pub(crate) use crate::http2::health::Pings;
 
-/// How to speak HTTP/2.
+/// The settings of HTTP/2 connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Http2Settings {
     pub(crate) pings: Option<Pings>,
-    /// How much the server may send on one stream before it is read.
+    /// The flow-control window of a stream: the most bytes that the server may send before they are read.
     pub(crate) window: u32,
 }
 
-/// One connection.
+/// One HTTP/2 connection.
 pub(crate) struct Http2 {
     server: Arc<Address>,
     version: Version,
     sender: SendRequest<Bytes>,
     driver: Arc<Driver>,
-    /// How many requests are under way.
+    /// The number of requests in progress.
     streams: AtomicUsize,
     was_used: AtomicBool,
     idle_since: Mutex<Instant>,
 }
 
 impl Http2 {
-    /// Begins to speak HTTP/2 on a stream and waits for the server to say how many requests it takes at a time.
+    /// Starts HTTP/2 on a stream, and waits until the server announces how many concurrent streams it allows.
     pub(crate) async fn open(
         server: &Arc<Address>,
         stream: Stream,
@@ -97,8 +97,8 @@ impl Http2 {
         }))
     }
 
-    /// Tells whether the connection takes new requests, after reading what there is to read. One that is going away
-    /// does not, while those that it has go on.
+    /// Returns whether the connection accepts new requests, after reading what has arrived. After a GOAWAY it does not,
+    /// but its open streams continue.
     pub(crate) fn is_open(&self) -> bool {
         self.driver.drive_now();
         let cx = &mut Context::from_waker(Waker::noop());
@@ -106,12 +106,12 @@ impl Http2 {
             && matches!(self.sender.clone().poll_ready(cx), Poll::Ready(Ok(())))
     }
 
-    /// What it was opened with.
+    /// The version of the TLS configuration that the connection was opened with.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// For how long nothing was asked of it.
+    /// The time since the last request ended; `None` while a request is in progress.
     pub(crate) fn idle(&self) -> Option<Duration> {
         if self.streams.load(Ordering::SeqCst) > 0 {
             return None;
@@ -120,7 +120,7 @@ impl Http2 {
         Some(since.unwrap_or_else(PoisonError::into_inner).elapsed())
     }
 
-    /// Takes one of the streams that the server allows.
+    /// Reserves one of the streams that the server allows.
     pub(crate) fn reserve(self: &Arc<Self>) -> Option<Place> {
         let most = self.sender.current_max_send_streams();
         let more = |streams| (streams < most).then_some(streams + 1);
@@ -134,23 +134,24 @@ impl Http2 {
     }
 }
 
-/// The socket holds a waker, and with it the driver, which holds the socket. So they would stay for ever.
+/// The socket holds a waker, the waker holds the driver, and the driver holds the socket. Closing breaks this cycle.
 impl Drop for Http2 {
     fn drop(&mut self) {
         self.driver.close();
     }
 }
 
-/// The right to one stream of a connection.
+/// The right to open one stream of a connection.
 pub(crate) struct Place {
     connection: Arc<Http2>,
     ticket: Ticket,
 }
 
-/// Why there is no response.
+/// The reason why there is no response.
 pub(crate) struct NoResponse {
     pub(crate) error: HyperError,
-    /// Whether the server says that it has done nothing, so that the request can be sent again elsewhere.
+    /// Whether the server reports that it has not processed the request, so that it can be sent again on another
+    /// connection.
     pub(crate) is_untouched: bool,
 }
 
@@ -163,7 +164,7 @@ impl Place {
         let driver = Arc::clone(&self.connection.driver);
         let mut sender = self.connection.sender.clone();
         let sent = driver.and_drive(|| sender.send_request(request, true));
-        drop(sender); // It may hold the stream as well, which would outlive the body.
+        drop(sender); // It may hold the stream too, which would then outlive the body.
         let (response, _) = sent.map_err(|error| self.failure(&error))?;
         let mut body = Http2Body {
             place: self,
@@ -173,7 +174,7 @@ impl Place {
         Ok((status, headers, body))
     }
 
-    /// Polls something, and drives the connection where there is nothing yet.
+    /// Polls the stream, and drives the connection if the stream has nothing to return.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -219,7 +220,7 @@ impl Drop for Place {
     }
 }
 
-/// The body of a response, or what comes before it. Dropping it tells the server that nobody reads on.
+/// The body of a response, or the wait for its head. Dropping it resets the stream.
 pub(crate) struct Http2Body {
     place: Place,
     stage: Stage,
@@ -247,7 +248,7 @@ impl Http2Body {
         Poll::Ready(Ok((parts.status, parts.headers)))
     }
 
-    /// Waits for the next piece; `None` is the clean end.
+    /// Waits for the next chunk; `None` is the regular end.
     pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
@@ -259,7 +260,7 @@ impl Http2Body {
         let connection = &self.place.connection;
         Poll::Ready(match ready!(polled) {
             Some(Ok(data)) => {
-                // It fails only where the stream is over, and then there is nothing to let the server send.
+                // It fails only if the stream has ended, and then the window no longer matters.
                 let _ = connection
                     .driver
                     .and_drive(|| stream.flow_control().release_capacity(data.len()));
@@ -281,14 +282,15 @@ impl Drop for Http2Body {
     }
 }
 
-/// What h2 says of the server's limit while the server has said nothing. A server that has none has another figure.
+/// h2's value for the server's limit before the server has sent its settings. A server without a limit has another
+/// value.
 const NOT_SAID: usize = usize::MAX - 1;
 
-/// As much as can be: what is unread of one stream must never hold back another. The windows of the streams bound the
-/// memory.
+/// The largest possible window: unread data of one stream must never hold back another. The windows of the streams
+/// bound the memory.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
-/// An API server's heads have some hundred bytes.
+/// The headers of an API server's response have a few hundred bytes.
 const MOST_HEADERS: u32 = 64 * 1024;
 
 #[cfg(test)]

@@ -34,14 +34,14 @@ async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
     let opening = Http2::open(&address, Stream::plain(ours), settings, Version::default());
     let (connection, server) = tokio::join!(opening, async {
         let mut server = builder.handshake(theirs).await.unwrap();
-        // The settings go out when it is polled.
+        // The settings are sent when it is polled.
         flush(&mut server).await;
         server
     });
     (connection.map_err(|e| e.to_string()).unwrap(), server)
 }
 
-/// Lets what the server has to say go out, where nothing drives it.
+/// Lets the server send its data when nothing drives it.
 async fn flush(server: &mut Server) {
     poll_fn(|cx| {
         let _ = server.poll_closed(cx);
@@ -50,7 +50,7 @@ async fn flush(server: &mut Server) {
     .await;
 }
 
-/// Serves a connection: hands out each request's stream, with the headers of the answer sent already.
+/// Serves a connection. It passes on each request's stream after sending the headers of the response.
 fn serve(mut server: Server) -> mpsc::UnboundedReceiver<h2::SendStream<Bytes>> {
     let (streams, asked) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -83,7 +83,7 @@ async fn ask(connection: &Arc<Http2>) -> Http2Body {
     body(place.request(get()).await)
 }
 
-/// Opens a stream of a connection that is served; returns both its ends.
+/// Opens a stream of a served connection and returns both its ends.
 async fn open(
     connection: &Arc<Http2>,
     asked: &mut mpsc::UnboundedReceiver<h2::SendStream<Bytes>>,
@@ -92,7 +92,7 @@ async fn open(
     (body, asked.recv().await.unwrap())
 }
 
-/// Asks a server that nothing drives: it takes the request, responds, and is not polled any more.
+/// Sends a request to a server that nothing drives: it accepts the request, responds, and is not polled again.
 async fn ask_by_hand<T>(
     connection: &Arc<Http2>,
     server: &mut Server,
@@ -130,7 +130,7 @@ async fn two_hundred_streams_on_one_connection_of_which_some_are_not_polled() {
         bodies.push(body);
         streams.push(stream);
     }
-    // Every fifth was polled once, so it is among those who wait, and then no more for long.
+    // Every fifth was polled once, so it is a waiter, and is then not polled for a long time.
     let mut left = Vec::new();
     let mut tasks = Vec::new();
     for (number, mut body) in bodies.into_iter().enumerate() {
@@ -176,7 +176,7 @@ async fn what_nobody_reads_holds_back_its_own_stream_alone() {
     for _ in 0..5 {
         let (body, mut stream) = open(&connection, &mut asked).await;
         idle.push(body);
-        // More than the window of a stream, five times: more than a connection has where nobody enlarges it.
+        // Five times the window of a stream, which is more than the default window of a connection.
         stream
             .send_data(Bytes::from(vec![b'x'; 100_000]), true)
             .unwrap();
@@ -210,7 +210,7 @@ async fn a_body_that_is_dropped_ends_its_stream_and_no_other() {
     assert!(connection.reserve().is_none());
 
     drop(dropped);
-    // Nothing else drives the connection here, so the drop itself has told the server.
+    // Nothing else drives the connection here, so the drop itself has notified the server.
     let reason = poll_fn(|cx| other.poll_reset(cx)).await.unwrap();
     assert_eq!(reason, Reason::CANCEL);
     send(&mut stream, "still here");
@@ -275,14 +275,14 @@ async fn a_server_that_has_gone_in_silence_is_noticed() {
     let (connection, mut server) = pair(Some((12, 10)), 10).await;
     let (asked, _stream) = ask_by_hand(&connection, &mut server, answer).await;
     let mut body = body(asked);
-    // From here on nobody drives the server, and nothing is closed.
+    // From here on nothing drives the server, and nothing is closed.
     let began = Instant::now();
     let error = data(&mut body).await.unwrap().unwrap_err();
     assert_eq!(began.elapsed().as_secs(), 22);
     assert_eq!(error.kind(), FailureKind::TimedOut);
     assert_eq!(
         error.to_string(),
-        "the connection to server:80 is dead: nothing was heard for 22 s, not even the answer to a ping"
+        "the connection to server:80 is dead: no data for 22 s and no response to a ping"
     );
     assert!(!connection.is_open());
 }
@@ -293,7 +293,7 @@ async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
     let mut asked = serve(server);
     let (mut body, mut stream) = open(&connection, &mut asked).await;
     for _ in 0..3 {
-        // It begins to wait, then is not polled for long, whatever wakes it.
+        // It begins to wait, and is then not polled for a long time, whatever wakes it.
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(body.poll_data(cx).is_pending());
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -320,7 +320,7 @@ async fn a_stream_that_is_reset_is_told_and_the_others_go_on() {
     stream.send_reset(Reason::INTERNAL_ERROR);
     let error = data(&mut body).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), FailureKind::Reset, "{error}");
-    assert!(error.to_string().contains("broke off"), "{error}");
+    assert!(error.to_string().contains("was cut off"), "{error}");
     send(&mut going_on, "on");
     assert_eq!(text(&mut other).await, "on");
     assert!(connection.is_open());
@@ -375,8 +375,8 @@ async fn what_is_not_http2_is_told() {
     .await;
     let error = opened.map(|_| ()).unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot speak HTTP/2 with server:80: ")
-            && error.ends_with("does the server speak it?"),
+        error.starts_with("cannot use HTTP/2 with server:80: ")
+            && error.ends_with("does the server support it?"),
         "{error}"
     );
 }
@@ -409,7 +409,7 @@ async fn reading_wakes_nobody_else() {
         .unwrap();
     tokio::task::yield_now().await;
 
-    // All is in the client's buffers now; taking it makes the connection send window updates.
+    // All data is in the client's buffers now. Reading it makes the connection send window updates.
     assert!(data(&mut body).await.is_some());
     let count = Arc::new(Count(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&count));
@@ -421,7 +421,7 @@ async fn reading_wakes_nobody_else() {
     let cx = &mut Context::from_waker(Waker::noop());
     while body.poll_data(cx).is_ready() {}
     assert_eq!(count.0.load(Ordering::SeqCst), 0);
-    // What comes from the server does.
+    // Data from the server does.
     send(&mut stream, "more");
     tokio::task::yield_now().await;
     assert_eq!(count.0.load(Ordering::SeqCst), 1);

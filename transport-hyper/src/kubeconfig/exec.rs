@@ -1,4 +1,4 @@
-//! Credentials by a program.
+//! Credentials from an exec plugin.
 //!
 //! See [client-go credential plugins](https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins).
 
@@ -22,9 +22,10 @@ use crate::credentials::{Credential, CredentialError, CredentialFuture, Credenti
 use crate::kubeconfig::file::{Cluster, ExecConfig, Material};
 use crate::tls::Source;
 
-/// Runs a program if there is no credential yet, or if the last one is about to expire or was refused.
+/// Runs a program to obtain a credential. It runs if there is none yet, or if the last one is about to expire or was
+/// refused.
 ///
-/// It does not guard against being asked by several requests at once; the transport shares one call between them.
+/// It does not serialize concurrent calls; the transport shares one call among all requests.
 pub(super) struct Exec {
     command: PathBuf,
     arguments: Vec<String>,
@@ -32,7 +33,7 @@ pub(super) struct Exec {
     install_hint: Option<String>,
     mode: Mode,
     api_version: String,
-    /// What the program is given of its cluster, without the CA, which may be in a file.
+    /// The cluster's data for the program. The CA is separate, since it may be in a file.
     cluster: Option<(Value, Material)>,
     kept: Mutex<Option<Kept>>,
 }
@@ -51,11 +52,11 @@ struct Kept {
 
 impl Exec {
     pub(super) fn new(config: &ExecConfig, cluster: &Cluster) -> Result<Self, String> {
-        let command = config.command.clone().ok_or("it names no command")?;
+        let command = config.command.clone().ok_or("it has no command")?;
         let api_version = config.api_version.clone().unwrap_or_default();
         if !API_VERSIONS.contains(&api_version.as_str()) {
             return Err(format!(
-                "its apiVersion {api_version:?} is none of {}",
+                "its apiVersion {api_version:?} is not one of {}",
                 API_VERSIONS.join(", ")
             ));
         }
@@ -66,7 +67,7 @@ impl Exec {
             None if api_version == V1BETA1 => Mode::IfAvailable,
             other => {
                 return Err(format!(
-                    "its interactiveMode {:?} is none of Never, IfAvailable, Always",
+                    "its interactiveMode {:?} is not one of Never, IfAvailable, Always",
                     other.unwrap_or_default()
                 ));
             }
@@ -111,7 +112,7 @@ impl Exec {
             Mode::IfAvailable => io::stdin().is_terminal(),
             Mode::Always if io::stdin().is_terminal() => true,
             Mode::Always => {
-                return Err("wants a terminal, and there is none".to_owned());
+                return Err("requires a terminal, but there is none".to_owned());
             }
         };
         let mut spec = Map::new();
@@ -157,7 +158,7 @@ impl Exec {
         });
         let ended = match select(running, &mut relaying).await {
             Either::Left((ended, _)) => {
-                // A process that the program has started may hold its standard error open.
+                // A child process of the program may keep its standard error open.
                 let _ = timeout(LAST_MESSAGES, relaying).await;
                 ended
             }
@@ -179,10 +180,10 @@ impl Exec {
         }
     }
 
-    /// Reads an `ExecCredential`. The errors show nothing of it.
+    /// Parses an `ExecCredential`. The errors contain no part of it.
     fn parse(&self, output: &[u8]) -> Result<Kept, String> {
-        let given: Value = serde_json::from_slice(output)
-            .map_err(|_| "gave something that is not JSON".to_owned())?;
+        let given: Value =
+            serde_json::from_slice(output).map_err(|_| "returned invalid JSON".to_owned())?;
         let text = |value: &Value, name: &str| -> Option<String> {
             let text = value.get(name)?.as_str()?;
             (!text.is_empty()).then(|| text.to_owned())
@@ -191,14 +192,15 @@ impl Exec {
             || text(&given, "apiVersion").as_ref() != Some(&self.api_version)
         {
             return Err(format!(
-                "did not give an ExecCredential of {}",
+                "did not return an ExecCredential of {}",
                 self.api_version
             ));
         }
         let status = given.get("status").unwrap_or(&Value::Null);
         let mut credential = match text(status, "token") {
             Some(token) => Some(
-                Credential::bearer(token).map_err(|why| format!("gave a wrong token: {why}"))?,
+                Credential::bearer(token)
+                    .map_err(|why| format!("returned an invalid token: {why}"))?,
             ),
             None => None,
         };
@@ -208,25 +210,23 @@ impl Exec {
                 credential = Some(credential.unwrap_or_default().with_certificate(chain, key));
             }
             (None, None) => {}
-            _ => return Err("gave of a certificate and its key only one".to_owned()),
+            _ => return Err("returned only one of a certificate and its key".to_owned()),
         }
         let renew_at = match text(status, "expirationTimestamp") {
             None => None,
-            Some(time) => {
-                Some(renew_at(time.parse().map_err(|_| {
-                    format!("gave the wrong time {time:?} of its expiration")
-                })?))
-            }
+            Some(time) => Some(renew_at(time.parse().map_err(|_| {
+                format!("returned the invalid expirationTimestamp {time:?}")
+            })?)),
         };
         Ok(Kept {
             credential: credential
-                .ok_or_else(|| "gave neither a token nor a certificate".to_owned())?,
+                .ok_or_else(|| "returned neither a token nor a certificate".to_owned())?,
             renew_at,
         })
     }
 }
 
-/// Reads what a program prints, up to a limit. Returning an error kills the program.
+/// Reads the output of a program, up to a limit. Returning an error kills the program.
 async fn read(output: Option<ChildStdout>) -> Result<Vec<u8>, String> {
     let mut given = Vec::new();
     if let Some(output) = output {
@@ -234,32 +234,32 @@ async fn read(output: Option<ChildStdout>) -> Result<Vec<u8>, String> {
         reading.map_err(|error| format!("cannot be read: {error}"))?;
     }
     if given.len() as u64 > MOST_OUTPUT {
-        return Err(format!("gave more than {MOST_OUTPUT} bytes"));
+        return Err(format!("returned more than {MOST_OUTPUT} bytes"));
     }
     Ok(given)
 }
 
-/// Copies the messages of a program up to a limit. The rest is read and dropped, so that the program never blocks.
+/// Copies a program's messages up to a limit. The rest is read and discarded, so that the program never blocks.
 pub(super) async fn relay(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let mut first = (&mut from).take(MOST_MESSAGES);
-    // Nobody may be reading the messages of this process either.
+    // This process's standard error may have no reader either.
     let copied = tokio::io::copy(&mut first, &mut to).await.unwrap_or(0);
     let dropped = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
     if copied == MOST_MESSAGES && dropped.is_ok_and(|dropped| dropped > 0) {
         let _ = to
-            .write_all(b"\n[more messages of the exec plugin are dropped]\n")
+            .write_all(b"\n[further messages of the exec plugin are discarded]\n")
             .await;
     }
     let _ = to.flush().await;
 }
 
-/// A credential with a chain of certificates has some kilobytes.
+/// A credential with a chain of certificates has a few kilobytes.
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// How many bytes of messages one run of a program may print.
+/// The most bytes of messages that one run of a program may print.
 pub(super) const MOST_MESSAGES: u64 = 64 << 10;
 
-/// How long the messages of a program are read after it has ended.
+/// How long a program's messages are read after it has ended.
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
 
 impl CredentialSource for Exec {
@@ -268,7 +268,8 @@ impl CredentialSource for Exec {
     }
 }
 
-/// A minute before it expires, or a tenth of its time where that is less.
+/// Returns the time of the renewal: a minute before the expiry, or a tenth of the remaining lifetime before it if that
+/// is shorter.
 pub(super) fn renew_at(expires: Timestamp) -> Timestamp {
     let left = Duration::try_from(expires.duration_since(Timestamp::now())).unwrap_or_default();
     expires
@@ -276,7 +277,7 @@ pub(super) fn renew_at(expires: Timestamp) -> Timestamp {
         .unwrap_or(expires)
 }
 
-/// Returns a CA as base64 for a program.
+/// Returns the CA in base64, as the program expects it.
 async fn certificates(ca: &Material) -> Result<Option<String>, String> {
     let data = match (&ca.data, &ca.file) {
         (Some(data), _) => data.clone(),
@@ -285,7 +286,7 @@ async fn certificates(ca: &Material) -> Result<Option<String>, String> {
             let reading = spawn_blocking(move || source.read("certificate-authority")).await;
             reading
                 .map_err(|error| error.to_string())?
-                .map_err(|error| format!("cannot be told of the cluster: {error}"))?
+                .map_err(|error| format!("cannot receive the cluster's CA: {error}"))?
         }
         (None, None) => return Ok(None),
     };

@@ -1,6 +1,6 @@
-//! What kubeconfig files hold, and how several are merged.
+//! The contents of kubeconfig files, and how several files are merged.
 //!
-//! The rules are those of `kubectl`; `tests/all/kubeconfig` compares them.
+//! The rules are those of `kubectl`; the tests in `tests/all/kubeconfig` compare them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::credentials::Secret;
 use crate::kubeconfig::yaml;
 
-/// The entries of one or several files.
+/// The entries of one or more files.
 #[derive(Clone, Default)]
 pub(super) struct File {
     pub(super) current_context: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Cluster {
     pub(super) ca: Material,
     pub(super) proxy_url: Option<String>,
     pub(super) disable_compression: bool,
-    /// What an exec plugin is given of the cluster's extensions.
+    /// The configuration for exec plugins in the cluster's extensions.
     pub(super) exec_config: Value,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct User {
     pub(super) exec: Option<ExecConfig>,
 }
 
-/// A certificate or a key: inline, in a file, or, which is an error, both.
+/// A certificate or a key. It is inline or in a file; both is an error.
 #[derive(Clone)]
 pub(super) struct Material {
     pub(super) data: Option<Secret>,
@@ -76,7 +76,7 @@ pub(super) struct ExecConfig {
 }
 
 impl File {
-    /// Reads the text of a file. Relative paths in it are below `folder`.
+    /// Parses the text of a file. Relative paths in it are resolved against `folder`.
     pub(super) fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let value = yaml::parse(text)?;
         let root = Fields::of(&value, "the file", folder)?;
@@ -93,8 +93,8 @@ impl File {
         })
     }
 
-    /// Adds what another file has. The first file that has an entry or a current context counts, and entries of one name
-    /// are not mixed.
+    /// Adds the entries of another file. For each entry and for the current context, the first file that has it takes
+    /// precedence. Entries of the same name are not merged.
     pub(super) fn merge(&mut self, next: Self) {
         fn add<T>(entries: &mut Entries<T>, next: Entries<T>) {
             for (name, entry) in next {
@@ -198,7 +198,8 @@ impl ExecConfig {
     }
 }
 
-/// The members of a map of the file. Null and empty text count as absent. Errors name a member but not its value.
+/// The fields of a map in the file. Null and empty text count as absent. Errors contain a field's name but not its
+/// value.
 struct Fields<'a> {
     value: &'a Value,
     map: Option<&'a Map<String, Value>>,
@@ -280,7 +281,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Reads a list of named things.
+    /// Reads a list of named entries.
     fn entries<T>(
         &self,
         list: &str,

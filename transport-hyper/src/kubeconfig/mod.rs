@@ -1,4 +1,4 @@
-//! The clusters that a user knows, by the files that `kubectl` has.
+//! Clusters and users from kubeconfig files.
 
 mod exec;
 mod file;
@@ -20,14 +20,16 @@ use crate::kubeconfig::file::{Cluster, Context, Entries, File, Material, User};
 use crate::tls::{Identity, Source};
 use crate::transport::HyperTransport;
 
-/// What kubeconfig files say of clusters, users and contexts. `Debug` shows the files' names alone.
+/// The clusters, users and contexts of kubeconfig files. `Debug` shows only the names of the files.
 ///
-/// See [Organizing Cluster Access](https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
-/// What is understood: the server and its CA, `tls-server-name`, `insecure-skip-tls-verify`, `proxy-url`,
-/// `disable-compression`; client certificates, tokens, token files, user and password, exec plugins, impersonation.
-/// Files that it names are read again when they change. Auth providers, which Kubernetes 1.26 has taken out, are not.
+/// See [Organizing Cluster
+/// Access](https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/). Supported fields of
+/// a cluster: the server and its CA, `tls-server-name`, `insecure-skip-tls-verify`, `proxy-url` and
+/// `disable-compression`. Supported authentication: client certificates, tokens, token files, user and password, exec
+/// plugins and impersonation. Auth providers are not supported; Kubernetes 1.26 has removed them. Certificate and token
+/// files are read again when they change.
 ///
-/// The files are read, merged and checked as `kubectl` does. Like `kubectl`, a transport does not send the credentials of
+/// The files are read, merged and checked as by `kubectl`. Like `kubectl`, a transport does not send the credentials of
 /// a kubeconfig to a server with an `http://` URL.
 ///
 /// # Examples
@@ -48,11 +50,12 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// Reads what `kubectl` would: the files that `KUBECONFIG` names, the first one first, or `~/.kube/config`. `None`
-    /// where there are none of these.
+    /// Reads the files that `kubectl` reads: those in `KUBECONFIG`, or `~/.kube/config`.
+    ///
+    /// In `KUBECONFIG`, earlier files take precedence. Returns `None` if none of the files exists.
     ///
     /// # Errors
-    /// Fails where a file is there and cannot be read.
+    /// Fails if one of the files exists but cannot be read.
     pub fn load() -> Result<Option<Self>, BuildError> {
         let named = env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
         let paths: Vec<PathBuf> = match &named {
@@ -65,8 +68,10 @@ impl Kubeconfig {
         Self::from_files(paths)
     }
 
-    /// Reads several files as `kubectl` reads those of `KUBECONFIG`: the first one that has an entry counts, and a file that
-    /// does not exist counts as empty. `None` if none of them exists.
+    /// Reads several files as `kubectl` reads those in `KUBECONFIG`.
+    ///
+    /// Earlier files take precedence, and files that do not exist count as empty. Returns `None` if none of them
+    /// exists.
     ///
     /// # Errors
     /// Fails if one of the files exists but cannot be read.
@@ -87,7 +92,7 @@ impl Kubeconfig {
         let mut known: Vec<PathBuf> = Vec::new();
         for path in paths {
             let path = path.as_ref();
-            // A pipe can be read once.
+            // A pipe can be read only once.
             if path.as_os_str().is_empty() || known.iter().any(|known| known == path) {
                 continue;
             }
@@ -114,11 +119,11 @@ impl Kubeconfig {
     /// # Examples
     /// ```
     /// let error = informer_hyper::Kubeconfig::from_file("/nowhere").unwrap_err();
-    /// assert_eq!(error.to_string(), "kubeconfig /nowhere: there is no such file");
+    /// assert_eq!(error.to_string(), "kubeconfig /nowhere: the file does not exist");
     /// ```
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, BuildError> {
         let path = path.as_ref();
-        let missing = || problem(&path.display().to_string(), "there is no such file");
+        let missing = || problem(&path.display().to_string(), "the file does not exist");
         Self::read(path)?.ok_or_else(missing)
     }
 
@@ -146,7 +151,7 @@ impl Kubeconfig {
         }))
     }
 
-    /// Chooses a context; the current one of the files where this is not called.
+    /// Chooses a context. Without this call, the current context of the files is used.
     #[must_use]
     pub fn context(self, name: impl Into<String>) -> Self {
         Self {
@@ -155,25 +160,25 @@ impl Kubeconfig {
         }
     }
 
-    /// Tells whether the files say which context is used where none is chosen.
+    /// Returns whether the files set a current context.
     #[must_use]
     pub fn has_current_context(&self) -> bool {
         self.files.current_context.is_some()
     }
 
-    /// Returns the namespace of the context, where it names one.
+    /// Returns the namespace of the context, or `None` if it has none.
     ///
     /// # Errors
-    /// Fails where there is no such context.
+    /// Fails if the context does not exist.
     pub fn namespace(&self) -> Result<Option<&str>, BuildError> {
         Ok(self.chosen()?.namespace.as_deref())
     }
 
-    /// Starts to set up a transport to the context's cluster as the context's user.
+    /// Returns a builder for a transport to the context's cluster, with the credentials of the context's user.
     ///
     /// # Errors
-    /// Fails if the context, its cluster or its user do not exist, or are of a kind that is not supported. The files that
-    /// they name are read by [`HyperBuilder::build`].
+    /// Fails if the context, its cluster or its user does not exist, or uses a feature that is not supported.
+    /// Certificates and token files are read later, by [`HyperBuilder::build`].
     pub fn builder(&self) -> Result<HyperBuilder, BuildError> {
         let context = self.chosen()?;
         let cluster = self.find("cluster", &self.files.clusters, &context.cluster)?;
@@ -208,14 +213,14 @@ impl Kubeconfig {
         let current = self.files.current_context.as_ref();
         let name = self.context.as_ref().or(current);
         let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return Err(self.problem("it has no current context; name one"));
+            return Err(self.problem("it has no current context; choose one by name"));
         };
         let contexts = &self.files.contexts;
         let found = contexts.iter().find(|(known, _)| known == name);
         found.map(|(_, context)| context).ok_or_else(|| {
             let known: Vec<_> = contexts.iter().map(|(name, _)| name.as_str()).collect();
             self.problem(format!(
-                "there is no context {name:?}; there are: {}",
+                "the context {name:?} does not exist; the contexts are: {}",
                 known.join(", ")
             ))
         })
@@ -230,7 +235,7 @@ impl Kubeconfig {
         let found = entries.iter().find(|(known, _)| known == name);
         found
             .map(|(_, entry)| entry)
-            .ok_or_else(|| self.problem(format!("there is no {what} {name:?}")))
+            .ok_or_else(|| self.problem(format!("the {what} {name:?} does not exist")))
     }
 
     fn with_tls(
@@ -255,7 +260,7 @@ impl Kubeconfig {
     ) -> Result<HyperBuilder, BuildError> {
         if let Some(provider) = &user.auth_provider {
             return Err(self.problem(format!(
-                "the auth provider {provider:?} is not understood, nor is it by Kubernetes since 1.26; use an exec plugin"
+                "the auth provider {provider:?} is not supported, and Kubernetes 1.26 has removed auth providers; use an exec plugin"
             )));
         }
         let chain = self.source("client-certificate", &user.certificate)?;
@@ -263,7 +268,7 @@ impl Kubeconfig {
             (None, None) => builder,
             (Some(chain), Some(key)) => builder.identity(Identity { chain, key }),
             _ => {
-                let why = "of the client's certificate and key one is missing";
+                let why = "the client certificate or the client key is missing";
                 return Err(self.problem(why));
             }
         };
@@ -277,7 +282,7 @@ impl Kubeconfig {
         }
         let token = user.token.as_ref().map(Credential::bearer).transpose();
         let token = token.map_err(|why| self.problem(format!("token: {why}")))?;
-        // The order is that of client-go. A token in a file is renewed, so the other one is its first value.
+        // The order is that of client-go. The inline token is used until the token file has been read.
         if let Some(path) = &user.token_file {
             return Ok(builder.credentials(TokenFile::new(path.clone()).or(token)));
         }
@@ -288,7 +293,9 @@ impl Kubeconfig {
             let password = user.password.as_deref().unwrap_or_default();
             let pair = BASE64_STANDARD.encode(format!("{name}:{password}"));
             let header = Secret(format!("Basic {pair}").into_bytes()).header();
-            let header = header.ok_or_else(|| self.problem("the user's name"))?;
+            let header = header.ok_or_else(|| {
+                self.problem("the user name or the password contains invalid characters")
+            })?;
             return Ok(builder.credentials(Fixed(Credential::authorization(header))));
         }
         Ok(match exec {
@@ -326,7 +333,7 @@ impl Kubeconfig {
         Ok(builder)
     }
 
-    /// Returns where a certificate or a key is.
+    /// Returns the source of a certificate or a key.
     fn source(&self, what: &str, material: &Material) -> Result<Option<Source>, BuildError> {
         match (&material.data, &material.file) {
             (Some(_), Some(_)) => {
@@ -347,12 +354,12 @@ fn problem(origin: &str, why: impl fmt::Display) -> BuildError {
     BuildError(format!("kubeconfig {origin}: {why}"))
 }
 
-/// A file with the credentials of hundreds of clusters has less than a megabyte.
+/// A file with the credentials of hundreds of clusters is smaller than a megabyte.
 const MOST_BYTES: u64 = 16 << 20;
 
 const HTTPS: &str = "https://";
 
-/// Percent-encodes what the name of a header cannot have, and `%` itself.
+/// Percent-encodes `%` and all characters that a header name must not contain.
 fn escaped(name: &str) -> Cow<'_, str> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(byte);
     if name.as_bytes().iter().all(is_plain) {

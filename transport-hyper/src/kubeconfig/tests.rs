@@ -110,14 +110,14 @@ fn what_is_missing_is_told() {
     let config = Kubeconfig::from_file(write(&folder, "config", &one("", ""))).unwrap();
     assert!(
         problem(&config.clone().context("nowhere"))
-            .ends_with("there is no context \"nowhere\"; there are: here, there")
+            .ends_with("the context \"nowhere\" does not exist; the contexts are: here, there")
     );
-    assert!(problem(&config.context("there")).ends_with("there is no cluster \"other\""));
+    assert!(problem(&config.context("there")).ends_with("the cluster \"other\" does not exist"));
     let empty = Kubeconfig::from_file(write(&folder, "empty", "")).unwrap();
-    assert!(problem(&empty).ends_with("it has no current context; name one"));
+    assert!(problem(&empty).ends_with("it has no current context; choose one by name"));
     let no_user = one("", "").replace("name: u\n", "name: v\n");
     let config = Kubeconfig::from_file(write(&folder, "config", &no_user)).unwrap();
-    assert!(problem(&config).ends_with("there is no user \"u\""));
+    assert!(problem(&config).ends_with("the user \"u\" does not exist"));
     let no_server = one("", "").replace("https://10.0.0.1:6443", "''");
     let config = Kubeconfig::from_file(write(&folder, "config", &no_server)).unwrap();
     assert!(problem(&config).ends_with("the cluster \"c\" has no server"));
@@ -129,7 +129,7 @@ fn what_cannot_be_understood_is_told_without_secrets() {
     let path = write(&folder, "config", "users: [name: s3cret");
     let problem = Kubeconfig::from_file(path).unwrap_err().to_string();
     assert!(
-        problem.ends_with("it is not a kubeconfig file in YAML or JSON: see line 1"),
+        problem.ends_with("it is not a kubeconfig file in YAML or JSON; see line 1"),
         "{problem}"
     );
     for (cluster, user, expected) in [
@@ -146,22 +146,22 @@ fn what_cannot_be_understood_is_told_without_secrets() {
         (
             "",
             "client-certificate: x",
-            "of the client's certificate and key one is missing",
+            "the client certificate or the client key is missing",
         ),
         (
             "",
             "auth-provider: {name: gcp}",
-            "auth provider \"gcp\" is not understood",
+            "auth provider \"gcp\" is not supported",
         ),
         (
             "",
             "exec: {apiVersion: client.authentication.k8s.io/v1}",
-            "exec plugin: it names no command",
+            "exec plugin: it has no command",
         ),
         (
             "",
             "exec: {apiVersion: v7, command: x, interactiveMode: Never}",
-            "exec plugin: its apiVersion \"v7\" is none of",
+            "exec plugin: its apiVersion \"v7\" is not one of",
         ),
     ] {
         let problem = read(cluster, user).unwrap_err().to_string();
@@ -181,7 +181,7 @@ fn several_files_are_one() {
     let third = write(&folder, "third", third);
     let paths = vec![first, folder.path().join("not there"), second, third];
     let config = Kubeconfig::from_files(paths).unwrap().unwrap();
-    // The first file says which context, the second what it is, the third where its cluster is.
+    // The first file sets the context, the second defines it, and the third has its cluster.
     let transport = config.builder().unwrap().build().unwrap();
     assert_eq!(
         format!("{transport:?}"),
@@ -199,7 +199,7 @@ fn several_files_are_one() {
     );
 }
 
-/// A plugin that is a shell script. It counts how often it runs.
+/// A plugin that is a shell script and counts its runs.
 struct Plugin {
     folder: TempDir,
 }
@@ -274,7 +274,7 @@ async fn a_plugin_runs_once_and_again_when_it_was_refused() {
     assert_eq!(plugin.runs(), 1);
     let second = exec.credential(Some(&first)).await.unwrap();
     assert_eq!(second, Credential::bearer("t2").unwrap());
-    // Another request that was sent with the first one gets what is there already.
+    // Another request that was sent together with the first gets the new credential too.
     assert_eq!(exec.credential(Some(&first)).await.unwrap(), second);
     assert_eq!(plugin.runs(), 2);
 }
@@ -338,20 +338,20 @@ async fn a_plugin_may_give_a_certificate() {
 async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
     for (script, expected) in [
         ("echo s3cret; exit 3", "failed: exit status: 3"),
-        ("echo s3cret", "gave something that is not JSON"),
+        ("echo s3cret", "returned invalid JSON"),
         (
             "echo '{\"token\": \"s3cret\"}'",
-            "did not give an ExecCredential of client.authentication.k8s.io/v1",
+            "did not return an ExecCredential of client.authentication.k8s.io/v1",
         ),
-        (&gives(""), "gave neither a token nor a certificate"),
+        (&gives(""), "returned neither a token nor a certificate"),
         (
             &gives(r#""token": "s3cret x""#),
-            "gave a wrong token: it has characters",
+            "returned an invalid token: it has characters",
         ),
         (&gives(r#""clientKeyData": "s3cret""#), "only one"),
         (
             &gives(r#""token": "s3cret", "expirationTimestamp": "soon""#),
-            "the wrong time \"soon\"",
+            "the invalid expirationTimestamp \"soon\"",
         ),
     ] {
         let problem = Plugin::problem(script).await;
@@ -378,10 +378,10 @@ async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
 
 #[tokio::test]
 async fn a_plugin_has_no_more_room_than_it_needs() {
-    // It goes on until it is killed.
+    // It runs until it is killed.
     let problem = Plugin::problem("exec yes s3cret").await;
     assert!(
-        problem.ends_with("gave more than 1048576 bytes"),
+        problem.ends_with("returned more than 1048576 bytes"),
         "{problem}"
     );
 

@@ -1,14 +1,15 @@
-//! YAML as the values that JSON has.
+//! Converts YAML to JSON values.
 
 use core::iter;
 
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-/// Reads the first document of a text, as kubectl does. Empty text is null.
+/// Parses the first document of a text, as kubectl does. Empty text is null.
 ///
 /// # Errors
-/// Returns where the text is not YAML. The error shows nothing of the text, which may hold secrets.
+/// Returns the line at which the text is not valid YAML. The error contains no part of the text, which may hold
+/// secrets.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader::default();
@@ -23,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
 }
 
 fn wrong(line: usize) -> String {
-    format!("it is not a kubeconfig file in YAML or JSON: see line {line}")
+    format!("it is not a kubeconfig file in YAML or JSON; see line {line}")
 }
 
 #[derive(Default)]
@@ -31,7 +32,7 @@ struct Reader {
     root: Option<Value>,
     open: Vec<Open>,
     anchors: Vec<(usize, Value)>,
-    /// How many values were copied by aliases.
+    /// The number of values copied by aliases.
     copied: usize,
 }
 
@@ -50,13 +51,13 @@ enum Kind {
     },
 }
 
-/// Neither files by people nor by programs are deeper.
+/// Real files are less deep.
 const MOST_DEPTH: usize = 64;
-/// Aliases of aliases could otherwise multiply a small file.
+/// Without a limit, aliases of aliases could multiply a small file.
 const MOST_COPIED: usize = 10_000;
 
 impl Reader {
-    /// Takes an event; `None` if a value cannot stand there.
+    /// Handles an event. Returns `None` if a value is not allowed at this place.
     fn take(&mut self, event: Event<'_>) -> Option<()> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -123,7 +124,7 @@ impl Reader {
             Kind::Map { map, merged, key } => match key.take() {
                 None => *key = Some(name(value)?),
                 Some(key) if key == MERGE => merged.push(value),
-                // The last of several equal keys counts, as for kubectl.
+                // The last of several equal keys takes precedence, as in kubectl.
                 Some(key) => drop(map.insert(key, value)),
             },
         }
@@ -131,7 +132,7 @@ impl Reader {
     }
 }
 
-/// The key `<<`, which adds the members of other maps.
+/// The merge key `<<`, which adds the fields of other maps.
 const MERGE: &str = "<<";
 
 fn merge(mut map: Map<String, Value>, merged: Vec<Value>) -> Option<Map<String, Value>> {
@@ -153,7 +154,7 @@ fn merge(mut map: Map<String, Value>, merged: Vec<Value>) -> Option<Map<String, 
     Some(map)
 }
 
-/// A key of JSON.
+/// Converts a key to text, as JSON requires.
 fn name(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -170,7 +171,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// The types of YAML 1.1, as kubectl knows them.
+/// Converts a scalar by the rules of YAML 1.1, which kubectl uses.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     let string = || Value::String(text.to_owned());
     if style != ScalarStyle::Plain || tag.is_some() {

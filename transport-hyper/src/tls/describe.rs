@@ -1,17 +1,17 @@
-//! From rustls' errors to words.
+//! Plain descriptions of rustls' errors.
 
 use core::time::Duration;
 
 use rustls::{AlertDescription, CertificateError, InvalidMessage};
 use rustls_pki_types::UnixTime;
 
-/// Says why a handshake failed and what can be done about it.
+/// Explains why a handshake failed, with advice.
 pub(crate) fn describe(error: &rustls::Error) -> String {
     if let rustls::Error::InvalidCertificate(error) = error {
         return describe_certificate(error);
     }
     if let rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) = error {
-        return "the server does not speak TLS; is it an http:// URL?".to_owned();
+        return "the server does not use TLS; should the URL be http://?".to_owned();
     }
     if let rustls::Error::AlertReceived(alert) = error {
         return describe_alert(*alert);
@@ -21,13 +21,13 @@ pub(crate) fn describe(error: &rustls::Error) -> String {
 
 fn describe_certificate(error: &CertificateError) -> String {
     if matches!(error, CertificateError::UnknownIssuer) {
-        return "the server's certificate is signed by an unknown CA; give the cluster's CA (root_certificates, or \
+        return "the server's certificate is signed by an unknown CA; set the cluster's CA (root_certificates, or \
                 certificate-authority in a kubeconfig)"
             .into();
     }
-    // All CAs that kubeadm makes have one name, so the CA of another cluster ends here.
+    // All CAs made by kubeadm have the same name, so the CA of another cluster fails here.
     if matches!(error, CertificateError::BadSignature) {
-        return "the server's certificate is signed by another CA of the same name as the one that was given; give \
+        return "the server's certificate is signed by a different CA with the same name as the configured one; set \
                 this cluster's CA (root_certificates, or certificate-authority in a kubeconfig)"
             .into();
     }
@@ -39,7 +39,7 @@ fn describe_certificate(error: &CertificateError) -> String {
     }
     if let CertificateError::NotValidYetContext { time, not_before } = error {
         let span = between(*time, *not_before);
-        return format!("the server's certificate is valid only in {span}; is the clock right?");
+        return format!("the server's certificate becomes valid in {span}; is the clock right?");
     }
     if let CertificateError::NotValidForNameContext {
         expected,
@@ -55,7 +55,7 @@ fn describe_certificate(error: &CertificateError) -> String {
             "the server's certificate is not valid for the name {:?}; it is for {}",
             expected.to_str(),
             if presented.is_empty() {
-                "no name at all"
+                "no name"
             } else {
                 &presented
             },
@@ -67,7 +67,7 @@ fn describe_certificate(error: &CertificateError) -> String {
     )
 }
 
-/// Takes a name out of `DnsName("name")` and `IpAddress(name)`, which is how rustls tells it.
+/// Extracts the name from `DnsName("name")` or `IpAddress(name)`, which is rustls' format.
 fn bare(presented: &str) -> &str {
     match presented.split_once('(') {
         Some((_, name)) => name.trim_end_matches(')').trim_matches('"'),
@@ -79,27 +79,27 @@ fn describe_alert(alert: AlertDescription) -> String {
     let known = [
         (
             AlertDescription::CertificateRequired,
-            "wants a client certificate; give one (client_certificate, or client-certificate in a kubeconfig)",
+            "requires a client certificate; set one (client_certificate, or client-certificate in a kubeconfig)",
         ),
         (
             AlertDescription::UnknownCA,
-            "does not know the CA of the client's certificate",
+            "does not trust the CA of the client's certificate",
         ),
         (
             AlertDescription::DecryptError,
-            "cannot verify the client's certificate; is it of another cluster?",
+            "cannot verify the client's certificate; does it belong to another cluster?",
         ),
         (
             AlertDescription::CertificateExpired,
-            "found the client's certificate expired; renew it",
+            "rejects the client's certificate because it has expired; renew it",
         ),
         (
             AlertDescription::BadCertificate,
-            "does not take the client's certificate",
+            "rejects the client's certificate",
         ),
         (
             AlertDescription::CertificateUnknown,
-            "does not take the client's certificate",
+            "rejects the client's certificate",
         ),
         (
             AlertDescription::HandshakeFailure,
@@ -107,7 +107,7 @@ fn describe_alert(alert: AlertDescription) -> String {
         ),
         (
             AlertDescription::NoApplicationProtocol,
-            "speaks none of the protocols that this client allows (see http1 and http2)",
+            "supports none of the protocols that this client allows (see http1 and http2)",
         ),
         (
             AlertDescription::ProtocolVersion,
@@ -121,7 +121,7 @@ fn describe_alert(alert: AlertDescription) -> String {
     )
 }
 
-/// A time in its largest unit.
+/// Formats a time in its largest unit.
 pub(super) fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {

@@ -1,4 +1,4 @@
-//! TLS with anyone.
+//! TLS without verification of the server's certificate.
 
 use alloc::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// Takes every certificate. Signatures are looked at, so that the handshake itself is one.
+/// Accepts every certificate. Signatures of the handshake are still verified.
 #[derive(Debug)]
 pub(super) struct Anyone(pub(super) Arc<CryptoProvider>);
 

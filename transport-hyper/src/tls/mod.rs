@@ -1,4 +1,4 @@
-//! TLS: from certificates to a configuration, made again when their files change.
+//! The TLS configuration, which is rebuilt when certificate files change.
 
 mod describe;
 mod insecure;
@@ -28,7 +28,7 @@ use crate::tls::roots::Roots;
 
 pub(crate) use describe::describe;
 
-/// What the user gave.
+/// The user's TLS settings.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct TlsSettings {
     pub(crate) roots: Vec<Source>,
@@ -38,10 +38,10 @@ pub(crate) struct TlsSettings {
     pub(crate) insecure: bool,
 }
 
-/// Where certificates or a key come from.
+/// The source of certificates or a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// Not shown by `Debug`: it may hold keys beside certificates.
+    /// `Debug` does not show it, since it may hold keys beside certificates.
     Data(Secret),
     File(PathBuf),
 }
@@ -66,9 +66,9 @@ impl TlsSettings {
         let problem = if self.config.is_some()
             && (!self.roots.is_empty() || self.identity.is_some() || self.insecure)
         {
-            "tls_config: it is given beside certificates; put these into the configuration"
+            "tls_config: it cannot be combined with certificates; add these to the configuration"
         } else if self.insecure && !self.roots.is_empty() {
-            "insecure_skip_tls_verify: it is given beside root certificates, which it would not look at"
+            "insecure_skip_tls_verify: it cannot be combined with root certificates, which it would ignore"
         } else {
             return Ok(());
         };
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-/// Reads a small file. It may block: while requests run, it is called on a thread that may.
+/// Reads a small file. It blocks, so it runs on a blocking thread while requests are in progress.
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, BuildError> {
     let wrong = |why: &dyn core::fmt::Display| {
         BuildError(format!("{what}: cannot read {}: {why}", path.display()))
@@ -120,17 +120,17 @@ fn read(what: &str, path: &Path) -> Result<Vec<u8>, BuildError> {
     Ok(bytes)
 }
 
-/// The CAs of all systems together have some hundred kilobytes.
+/// The CAs of a whole operating system take a few hundred kilobytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What was read, to see whether it has changed.
+/// The data last read, used to detect changes.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     roots: Vec<Secret>,
     identity: Option<(Secret, Secret)>,
 }
 
-/// TLS with the server of one name.
+/// TLS for one server name.
 pub(crate) struct Tls {
     pub(crate) name: ServerName<'static>,
     settings: Arc<TlsSettings>,
@@ -145,14 +145,14 @@ struct State {
     roots: Roots,
     /// Which of the roots were valid when the configuration was made.
     valid: Vec<bool>,
-    /// The certificate that the credentials came with, which goes before the user's own.
+    /// The client certificate of the credential. It takes precedence over the configured one.
     presented: Option<Arc<ClientCertificate>>,
     looked: Instant,
-    /// What was wrong when the files were last looked at, so that it is told once.
+    /// The last problem with the files. It is kept so that it is logged only once.
     trouble: Option<BuildError>,
 }
 
-/// Counts the configurations. A connection that was opened under an older one takes no new requests.
+/// A counter of configurations. A connection that was opened with an older one accepts no new requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Version(u64);
 
@@ -165,8 +165,8 @@ impl Tls {
         settings.check()?;
         if settings.insecure {
             tracing::warn!(
-                "INSECURE: the certificate of the API server at {host} is not verified; whoever is on the way can read and \
-                 change everything, credentials included"
+                "INSECURE: the certificate of the API server at {host} is not verified; an attacker on the network can read and \
+                 change everything, including credentials"
             );
         }
         let material = settings.read()?;
@@ -194,7 +194,7 @@ impl Tls {
     /// Returns the configuration for a new connection, after reading the files.
     ///
     /// # Errors
-    /// Fails if none of the CAs is valid now.
+    /// Fails if none of the CAs is currently valid.
     pub(crate) async fn config(&self) -> Result<(Arc<ClientConfig>, Version), String> {
         self.look().await;
         let mut state = self.state();
@@ -204,14 +204,14 @@ impl Tls {
             let presented = state.presented.clone();
             self.make(&mut state, presented).map_err(|error| error.0)?;
         }
-        // With `insecure` there are no roots.
+        // There are no roots if verification is disabled.
         match state.roots.problem(now) {
             Some(problem) => Err(problem),
             None => Ok((Arc::clone(&state.config), state.version)),
         }
     }
 
-    /// Reads the files now and then, and returns the version of the current configuration.
+    /// Reads the files if the last check is too old, and returns the version of the current configuration.
     pub(crate) async fn version(&self) -> Version {
         let is_due = self.state().looked.elapsed() >= LOOK_EVERY;
         if is_due {
@@ -220,7 +220,7 @@ impl Tls {
         self.state().version
     }
 
-    /// Takes the certificate that the credentials come with.
+    /// Sets the client certificate of the credential.
     pub(crate) fn present(&self, presented: Option<&Arc<ClientCertificate>>) -> Result<(), String> {
         let mut state = self.state();
         if state.presented.as_ref() == presented {
@@ -230,7 +230,7 @@ impl Tls {
             .map_err(|error| error.0)
     }
 
-    /// Reads the files again. A file that cannot be read or used changes nothing: it may be half written.
+    /// Reads the files again. A file that cannot be read or parsed changes nothing, since it may be half written.
     async fn look(&self) {
         if !self.settings.has_files() {
             return;
@@ -244,8 +244,8 @@ impl Tls {
         let trouble = renewed.err();
         if trouble != state.trouble {
             match &trouble {
-                Some(error) => tracing::warn!("certificates are kept as they were: {error}"),
-                None => tracing::info!("certificates can be read again"),
+                Some(error) => tracing::warn!("keeping the previous certificates: {error}"),
+                None => tracing::info!("the certificate files are readable again"),
             }
             state.trouble = trouble;
         }
@@ -268,7 +268,7 @@ impl Tls {
         made
     }
 
-    /// Makes a configuration of what the state has.
+    /// Builds a configuration from the state.
     fn make(
         &self,
         state: &mut State,
@@ -296,7 +296,8 @@ impl Tls {
     }
 }
 
-/// How old a look at the files may be when a request is sent. Before a connection is opened they are always looked at.
+/// The maximum age of the last check of the files when a request is sent. Before a new connection they are always
+/// checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, BuildError> {
@@ -307,7 +308,7 @@ fn name(settings: &TlsSettings, host: &Host) -> Result<ServerName<'static>, Buil
     };
     ServerName::try_from(name.clone()).map_err(|_| {
         BuildError(format!(
-            "{what}: {name:?} is not a name that a certificate can have"
+            "{what}: {name:?} is not a valid name for a certificate"
         ))
     })
 }
@@ -324,7 +325,7 @@ fn config(
         Some(config) if presented.is_none() => config.clone(),
         Some(_) => {
             return Err(BuildError(
-                "the credentials come with a client certificate, which tls_config has no place for"
+                "the credential has a client certificate, which cannot be combined with tls_config"
                     .to_owned(),
             ));
         }
@@ -340,7 +341,7 @@ fn made(
     roots: RootCertStore,
     presented: Option<&ClientCertificate>,
 ) -> Result<ClientConfig, BuildError> {
-    // Named here, for the provider of the whole process may be another one, or none.
+    // The process-wide provider may be another one, or not installed.
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -365,8 +366,8 @@ fn made(
     let key = private_key(&key.0)?;
     let key = provider.key_provider.load_private_key(key).map_err(wrong)?;
     let certified = CertifiedKey::new(chain, key);
-    // Whether they belong together cannot be seen of a certificate of X.509 version 1, which openssl makes where it is
-    // told of no extensions. Servers take these, so they are taken here.
+    // rustls cannot check the key of an X.509 version 1 certificate, which openssl creates if no extensions are
+    // requested. Servers accept such certificates, so they are accepted here.
     if let Err(error @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
         certified.keys_match()
     {
@@ -376,7 +377,7 @@ fn made(
     Ok(builder.with_client_cert_resolver(resolver))
 }
 
-/// Reads certificates, of which each may be wrong.
+/// Parses certificates. Each of them may be invalid.
 fn certificates(
     what: &str,
     bytes: &[u8],
@@ -394,13 +395,13 @@ fn certificates(
         .collect();
     if found.is_empty() {
         return Err(BuildError(format!(
-            "{what}: the PEM text has no CERTIFICATE in it"
+            "{what}: the PEM text contains no CERTIFICATE"
         )));
     }
     Ok(found)
 }
 
-/// Its errors say nothing of what is in the key.
+/// Parses a private key. The errors contain no part of it.
 fn private_key(bytes: &[u8]) -> Result<PrivateKeyDer<'static>, BuildError> {
     let key = if is_pem(bytes) {
         PrivateKeyDer::from_pem_slice(bytes).ok()

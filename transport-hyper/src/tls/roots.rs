@@ -1,6 +1,6 @@
-//! The CAs that are trusted, and for how long.
+//! The trusted CAs and their validity.
 //!
-//! rustls does not check when a trust anchor expires. Go does, and so does kubectl.
+//! rustls does not check whether a trust anchor has expired. Go does, and therefore kubectl too.
 
 use core::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::builder::BuildError;
 use crate::credentials::Secret;
 use crate::tls::{certificates, describe};
 
-/// The CAs of the user; none if the public ones are trusted.
+/// The CAs that the user has set; none if the public CAs are trusted.
 pub(super) struct Roots {
     given: Vec<Root>,
-    /// How many certificates cannot be used.
+    /// The number of certificates that cannot be parsed.
     unusable: usize,
 }
 
@@ -23,7 +23,7 @@ struct Root {
     validity: Option<Validity>,
 }
 
-/// When a certificate is valid, in seconds since 1970.
+/// The validity of a certificate, in seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Validity {
     from: i64,
@@ -31,7 +31,7 @@ struct Validity {
 }
 
 impl Roots {
-    /// Reads bundles. A certificate that cannot be used is skipped, as Go does, unless there is no other one.
+    /// Reads bundles. A certificate that cannot be parsed is skipped, as in Go, unless it is the only one.
     pub(super) fn of(bundles: &[Secret]) -> Result<Self, BuildError> {
         let mut roots = Self {
             given: Vec::new(),
@@ -63,12 +63,12 @@ impl Roots {
         }
     }
 
-    /// Tells which CAs are valid now.
+    /// Returns which CAs are valid now.
     pub(super) fn valid(&self, now: UnixTime) -> Vec<bool> {
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let valid = self.given.iter().map(|root| match root.validity {
             Some(Validity { from, to }) => (from..=to).contains(&now),
-            // webpki has read the certificate, so its dates are of a form that is unknown here.
+            // webpki has accepted the certificate, so only the format of its dates is unknown here.
             None => true,
         });
         valid.collect()
@@ -85,7 +85,7 @@ impl Roots {
         store
     }
 
-    /// Says why no CA can be trusted now.
+    /// Explains why no CA can be trusted now.
     pub(super) fn problem(&self, now: UnixTime) -> Option<String> {
         if self.given.is_empty() || self.valid(now).contains(&true) {
             return None;
@@ -101,23 +101,23 @@ impl Roots {
         let next = all.clone().filter(|v| v.from > now).map(|v| v.from).min();
         Some(match (next, all.map(|v| v.to).max()) {
             (Some(next), _) => format!(
-                "the CA certificate that was given is valid only in {}; is the clock right?",
+                "the configured CA certificate becomes valid in {}; is the clock right?",
                 span(now, next)
             ),
             (None, last) => format!(
-                "the CA certificate that was given expired {} ago; give the cluster's present CA (root_certificates, or \
+                "the configured CA certificate expired {} ago; set the cluster's current CA (root_certificates, or \
                  certificate-authority in a kubeconfig)",
                 span(last.unwrap_or(now), now)
             ),
         })
     }
 
-    /// Warns of certificates that are not trusted, as far as others are.
+    /// Logs how many certificates are not trusted.
     pub(super) fn warn(&self, valid: &[bool]) {
         let expired = valid.iter().filter(|valid| !**valid).count();
         if expired + self.unusable > 0 {
             tracing::warn!(
-                "{expired} of the given CA certificates are expired or not valid yet, and {} cannot be read; these are not \
+                "{expired} of the configured CA certificates are expired or not valid yet, and {} cannot be parsed; these are not \
                  trusted",
                 self.unusable
             );
@@ -125,7 +125,7 @@ impl Roots {
     }
 }
 
-/// Reads when a certificate is valid ([RFC 5280 section 4.1](https://www.rfc-editor.org/rfc/rfc5280#section-4.1)).
+/// Reads the validity of a certificate ([RFC 5280 section 4.1](https://www.rfc-editor.org/rfc/rfc5280#section-4.1)).
 fn validity(der: &[u8]) -> Option<Validity> {
     let (certificate, _) = expect(SEQUENCE, der)?;
     let (mut fields, _) = expect(SEQUENCE, certificate)?;
@@ -148,7 +148,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// Takes a value with this tag; returns its content and what follows.
+/// Reads a value with this tag. Returns its content and the rest.
 fn expect(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&length, rest) = rest.split_first()?;
@@ -167,7 +167,7 @@ fn expect(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// Takes a date; returns it in seconds since 1970, and what follows.
+/// Reads a date. Returns it in seconds since 1970, and the rest.
 fn time(der: &[u8]) -> Option<(i64, &[u8])> {
     let (text, rest, years) = match expect(UTC_TIME, der) {
         Some((text, rest)) => (text, rest, 2),
@@ -238,7 +238,7 @@ mod tests {
         });
         let roots = Roots::of(&[Secret(bundle.concat().into_bytes())]).unwrap();
         for (year, valid, problem) in [
-            (1999, [false, false], "valid only in 365 d"),
+            (1999, [false, false], "becomes valid in 365 d"),
             (2001, [true, false], ""),
             (2006, [true, true], ""),
             (2015, [false, true], ""),

@@ -82,7 +82,7 @@ async fn t05_a_stream_that_is_cut_fails_and_goes_on_failing() {
             (error.kind(), error.connection_was_used()),
             (FailureKind::Reset, false)
         );
-        let expected = format!("the answer of 127.0.0.1:{} broke off: ", server.port);
+        let expected = format!("the response from 127.0.0.1:{} was cut off: ", server.port);
         assert!(error.to_string().starts_with(&expected), "{error}");
     }
 }

@@ -415,7 +415,7 @@ async fn a_proxy_that_refuses_is_told() {
         });
         let error = sent.unwrap_err().to_string();
         let start = format!(
-            "the proxy 127.0.0.1:{} does not connect to kubernetes.example:8080: ",
+            "the proxy 127.0.0.1:{} cannot connect to kubernetes.example:8080: ",
             proxy.port
         );
         assert!(

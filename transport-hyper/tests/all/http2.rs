@@ -279,7 +279,7 @@ async fn a_server_that_refuses_all_is_not_asked_for_ever() {
     });
     let error = transport.send(Get::new("/x")).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Reset, "{error}");
-    assert!(error.to_string().contains("no answer from"), "{error}");
+    assert!(error.to_string().contains("no response from"), "{error}");
 }
 
 type Served = h2::server::Connection<tokio::net::TcpStream, Bytes>;

@@ -213,7 +213,7 @@ async fn a_new_connection_that_breaks_is_told_to_be_new() {
     let port = server.port;
     assert_eq!(
         error.to_string(),
-        format!("no answer from 127.0.0.1:{port}: connection closed before message completed"),
+        format!("no response from 127.0.0.1:{port}: connection closed before message completed"),
     );
 }
 
@@ -261,7 +261,7 @@ async fn an_unknown_name_is_told() {
     assert!(
         error
             .to_string()
-            .starts_with(&format!("cannot find the address of {name}.invalid: ")),
+            .starts_with(&format!("cannot resolve the address of {name}.invalid: ")),
         "{error}"
     );
 }
@@ -305,7 +305,7 @@ async fn what_does_not_speak_http_is_told() {
     let port = server.port;
     assert_eq!(
         error.to_string(),
-        format!("no answer from 127.0.0.1:{port}: invalid HTTP version parsed")
+        format!("no response from 127.0.0.1:{port}: invalid HTTP version parsed")
     );
 }
 

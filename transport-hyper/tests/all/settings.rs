@@ -87,7 +87,7 @@ fn certificates_that_are_none_are_told() {
         ),
         (
             https().root_certificates(&*key),
-            "root certificates: the PEM text has no CERTIFICATE in it",
+            "root certificates: the PEM text contains no CERTIFICATE",
         ),
         (
             https().root_certificates("-----BEGIN CERTIFICATE-----\nxx"),
@@ -131,7 +131,7 @@ fn certificates_need_an_https_url() {
     let problem = problem(HyperTransport::builder("http://host").tls_config(client_config()));
     assert_eq!(
         problem,
-        "server URL \"http://host:80\": certificates are of use only with an https URL"
+        "server URL \"http://host:80\": certificates require an https URL"
     );
 }
 

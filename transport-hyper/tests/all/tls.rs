@@ -165,10 +165,10 @@ async fn http1_is_spoken_where_nothing_else_can_be() {
 #[tokio::test]
 async fn http2_alone_is_not_had_from_a_server_of_http1() {
     for (protocols, expected) in [
-        (&[][..], "does not speak HTTP/2, and HTTP/1.1 is turned off"),
+        (&[][..], "does not support HTTP/2, and HTTP/1.1 is disabled"),
         (
             &[HTTP1],
-            "speaks none of the protocols that this client allows",
+            "supports none of the protocols that this client allows",
         ),
     ] {
         let (server, ca) = (Server::start().await, Ca::new());
@@ -202,8 +202,8 @@ async fn another_ca_of_the_same_name_is_told() {
     let line = tls_failure(&server, ca.server(&here()), client).await;
     assert_eq!(
         line,
-        "TLS handshake with SERVER failed: the server's certificate is signed by another CA of the same name as the \
-         one that was given; give this cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
+        "TLS handshake with SERVER failed: the server's certificate is signed by a different CA with the same name as \
+         the configured one; set this cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
     );
 }
 
@@ -239,7 +239,7 @@ async fn a_certificate_of_the_future_is_told() {
     params.not_before = date_time_ymd(4000, 1, 1);
     let line = tls_failure(&server, ca.server(&params), client).await;
     assert!(
-        line.contains("is valid only in ") && line.contains("is the clock right?"),
+        line.contains("becomes valid in ") && line.contains("is the clock right?"),
         "{line}"
     );
 }
@@ -264,7 +264,7 @@ async fn a_missing_client_certificate_is_told() {
     let client = trusting(&server, &ca);
     let line = tls_failure(&server, ca.strict_server(&here()), client).await;
     assert!(
-        line.contains("the server wants a client certificate; give one"),
+        line.contains("the server requires a client certificate; set one"),
         "{line}"
     );
 }
@@ -295,7 +295,7 @@ async fn a_server_without_tls_is_told() {
     assert!(
         error
             .to_string()
-            .ends_with("the server does not speak TLS; is it an http:// URL?"),
+            .ends_with("the server does not use TLS; should the URL be http://?"),
         "{error}"
     );
 }
@@ -326,7 +326,7 @@ async fn a_handshake_that_takes_too_long_is_given_up() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot shake hands by TLS with 127.0.0.1:{}: it took longer than 10s",
+            "cannot complete the TLS handshake with 127.0.0.1:{}: it took longer than 10s",
             server.port
         ),
     );

@@ -54,7 +54,7 @@ async fn a_service_that_fails_is_told_by_class() {
             .await
             .unwrap_err();
         assert_eq!(error.kind(), class);
-        assert_eq!(error.to_string(), "no answer from the service: broken");
+        assert_eq!(error.to_string(), "no response from the service: broken");
     }
 }
 
@@ -77,6 +77,6 @@ async fn a_body_that_breaks_is_told() {
     assert_eq!(error.kind(), FailureKind::Reset);
     assert_eq!(
         error.to_string(),
-        "the answer of the service broke off: unexpected end of file"
+        "the response from the service was cut off: unexpected end of file"
     );
 }

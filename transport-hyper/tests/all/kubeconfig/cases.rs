@@ -101,7 +101,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "the first context counts",
             &["contexts: [{name: here, context: {cluster: w}}]", base],
-            FailsHere("there is no cluster \"w\""),
+            FailsHere("the cluster \"w\" does not exist"),
         ),
         case("a file is missing", &[MISSING, base], ABC),
         case("a file is empty", &["", base], ABC),
@@ -181,17 +181,17 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "an unknown context",
             &[&base.replace("current-context: here", "current-context: w")],
-            Fails("there is no context \"w\""),
+            Fails("the context \"w\" does not exist"),
         ),
         case(
             "an unknown cluster",
             &[&base.replace("cluster: c,", "cluster: w,")],
-            FailsHere("there is no cluster \"w\""),
+            FailsHere("the cluster \"w\" does not exist"),
         ),
         case(
             "an unknown user",
             &[&base.replace("user: u}", "user: w}")],
-            FailsHere("there is no user \"w\""),
+            FailsHere("the user \"w\" does not exist"),
         ),
         case(
             "no server",
