@@ -1,4 +1,4 @@
-//! The face that all our servers have towards a transport.
+//! The interface between a mock server and a transport.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,10 +9,10 @@ use informer_core::{Head, Instant, transport::FailureKind};
 use crate::log::RequestLog;
 use crate::server::Write;
 
-/// A server without sockets and without a clock: requests are handed in, answers are polled.
+/// A server without sockets and without a clock. Requests are passed in, and responses are polled.
 ///
-/// [`FakeServer`](crate::FakeServer) and [`ScriptedServer`](crate::ScriptedServer) are such servers; one of your own
-/// works with the transport and on a port as well.
+/// [`FakeServer`](crate::FakeServer) and [`ScriptedServer`](crate::ScriptedServer) implement it. A custom server works
+/// with [`MockTransport`](crate::MockTransport) and on a real port as well.
 ///
 /// ```
 /// use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, Instant};
@@ -28,120 +28,110 @@ use crate::server::Write;
 /// server.close(id);
 /// ```
 pub trait Backend {
-    /// Tells what time it is, before anything else is done at that time.
+    /// Sets the current time. It is called before any other method at that time.
     fn tick(&mut self, now: Instant);
 
-    /// Takes a GET request: its path and query, and its `Accept` header.
+    /// Starts a GET request with its path and query, and its `Accept` header.
     fn handle_request(&mut self, now: Instant, target: &str, accept: &str) -> ResponseId;
 
-    /// Asks for the head of a response. It may be asked for again.
+    /// Polls the head of a response. It may be polled again after it is ready.
     fn poll_head(&mut self, now: Instant, id: ResponseId) -> HeadPoll;
 
-    /// Asks for more of the body of a response.
+    /// Polls the next part of a response's body.
     fn poll_chunk(&mut self, now: Instant, id: ResponseId) -> Chunk;
 
-    /// Drops a response, which the client has read or does not want any more.
+    /// Drops a response that the client has read or abandoned.
     fn close(&mut self, id: ResponseId);
 
-    /// Tells whether the end of one response can bring another one on; then those who wait are woken at each.
+    /// Returns whether closing one response can unblock another. If so, all waiting tasks are woken at each close.
     fn wakes_by_close(&self) -> bool {
         false
     }
 
-    /// Says what of the answer to a request is compressed for a client that accepts gzip, on a real port.
+    /// Returns how the response to a request is compressed on a real port, for a client that accepts gzip.
     fn compression(&self, target: &str) -> Compression {
         let _ = target;
         Compression::None
     }
 
-    /// Answers a write: the status and the body of the answer. `None` where it takes none.
+    /// Handles a write and returns the status and body of the response. `None` if the server accepts no writes.
     fn handle_write(&mut self, now: Instant, write: Write<'_>) -> Option<(u16, Vec<u8>)> {
         let _ = (now, write);
         None
     }
 
-    /// Returns what was asked so far.
+    /// Returns the log of all requests.
     fn log(&self) -> &RequestLog;
 }
 
-/// What of a body is compressed for a client that accepts gzip.
+/// How a body is compressed for a client that accepts gzip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
-    /// Nothing.
+    /// Not at all.
     #[default]
     None,
-    /// A body of more than 128 KiB, as one member of gzip.
+    /// As one gzip member, if it is larger than 128 KiB.
     Large,
-    /// Each piece, as a member of gzip of its own.
+    /// Each part as a gzip member of its own.
     EachFlush,
 }
 
-/// Names a response of a server.
+/// The id of a response.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ResponseId(pub(crate) u64);
 
 impl ResponseId {
-    /// Makes an id, for a [`Backend`] of one's own.
-    ///
-    /// ```
-    /// # use informer_mock::ResponseId;
-    /// assert_eq!(ResponseId::new(7), ResponseId::new(7));
-    /// ```
+    /// Creates an id, for a custom [`Backend`].
     #[must_use]
     pub const fn new(id: u64) -> Self {
         Self(id)
     }
 }
 
-/// The head of a response, or why there is none yet.
+/// The head of a response, or the reason why there is none yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HeadPoll {
-    /// It is there.
+    /// The head has arrived.
     Ready(ResponseHead),
-    /// There is no answer: the connection failed.
+    /// The connection failed before the response.
     Failed(FailureKind),
-    /// Not yet. There may be news at the time given, and after each change of the server.
+    /// Not ready. It may be ready at `until`, or after any change of the server.
     Pending {
-        /// When to ask again; `None` where only a change of the server can bring news.
+        /// When to poll again; `None` if only a change of the server can make it ready.
         until: Option<Instant>,
     },
 }
 
-/// A piece of a body, or why there is none.
+/// A part of a body, or the reason why there is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Chunk {
     /// Bytes.
     Data(Vec<u8>),
-    /// The clean end.
+    /// The regular end.
     End,
     /// The connection failed.
     Abort(FailureKind),
-    /// Nothing now. There may be news at the time given, and after each change of the server.
+    /// No data. There may be some at `until`, or after any change of the server.
     Pending {
-        /// When to ask again; `None` where only a change of the server can bring news.
+        /// When to poll again; `None` if only a change of the server can bring data.
         until: Option<Instant>,
     },
 }
 
-/// Status and headers of a response.
+/// The status and headers of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ResponseHead {
     /// The HTTP status.
     pub status: u16,
-    /// The headers, `Content-Length` left out.
+    /// The headers without `Content-Length`.
     pub headers: Vec<(String, String)>,
-    /// The announced length of the body; `None` for a body in chunks.
+    /// The announced length of the body; `None` for a chunked body.
     pub content_length: Option<u64>,
 }
 
 impl ResponseHead {
-    /// Makes a head with no headers.
-    ///
-    /// ```
-    /// # use informer_mock::ResponseHead;
-    /// assert_eq!(ResponseHead::new(200).content_length, None);
-    /// ```
+    /// Creates a head without headers.
     #[must_use]
     pub const fn new(status: u16) -> Self {
         Self {
@@ -151,14 +141,7 @@ impl ResponseHead {
         }
     }
 
-    /// Returns a header, whose name is compared without regard to case.
-    ///
-    /// ```
-    /// # use informer_mock::ResponseHead;
-    /// let mut head = ResponseHead::new(429);
-    /// head.headers.push(("Retry-After".into(), "3".into()));
-    /// assert_eq!(head.header("retry-after"), Some("3"));
-    /// ```
+    /// Returns the value of a header. The name is case-insensitive.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
@@ -168,7 +151,7 @@ impl ResponseHead {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns what a transport tells of it.
+    /// Converts the head to the one that a transport returns.
     #[must_use]
     pub fn to_head(&self) -> Head {
         let head = Head::new(self.status);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use informer_core::{Instant, Timer};
 
-/// A clock that moves when it is told to. Clones are the same clock.
+/// A clock that only moves when it is advanced. Clones share the same time.
 ///
 /// It starts one second after its epoch, so that there is a time before its start.
 ///
@@ -35,13 +35,13 @@ pub struct VirtualClock {
 #[derive(Debug)]
 struct State {
     now: Instant,
-    /// Who waits, in the order in which they are woken.
+    /// The waiting tasks, in the order in which they are woken.
     sleepers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
 }
 
 impl VirtualClock {
-    /// Makes a clock.
+    /// Creates a clock.
     #[must_use]
     pub fn new() -> Self {
         let state = State {
@@ -54,14 +54,14 @@ impl VirtualClock {
         }
     }
 
-    /// Returns the present time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.lock().now
     }
 
-    /// Moves on to a time, and wakes those who waited for it or for an earlier one, the earliest first. A time that has
-    /// passed changes nothing.
+    /// Advances to a time, and wakes the tasks that wait for this or an earlier time, the earliest first. A time in the
+    /// past changes nothing.
     pub fn advance_to(&self, time: Instant) {
         let mut state = self.lock();
         state.now = state.now.max(time);
@@ -72,18 +72,18 @@ impl VirtualClock {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Moves on by a duration.
+    /// Advances by a duration.
     pub fn advance(&self, by: Duration) {
         self.advance_to(self.now() + by);
     }
 
-    /// Returns the earliest time that somebody waits for.
+    /// Returns the earliest time that a task waits for.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         self.lock().sleepers.keys().next().map(|key| key.0)
     }
 
-    /// Waits until a time.
+    /// Returns a future that waits until a time.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep {
             clock: self.clone(),
@@ -93,7 +93,7 @@ impl VirtualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves nothing half done here.
+        // A panic elsewhere leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,9 +114,9 @@ impl Timer for VirtualClock {
     }
 }
 
-/// Waits for a time of a [`VirtualClock`].
+/// A future that waits for a time of a [`VirtualClock`].
 #[derive(Debug)]
-#[must_use = "it waits only where it is awaited"]
+#[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     clock: VirtualClock,
     deadline: Instant,

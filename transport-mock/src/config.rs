@@ -1,11 +1,11 @@
-//! What kind of server it is.
+//! The behaviour of a fake server.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-/// What kind of API server a [`FakeServer`](crate::FakeServer) is.
+/// The behaviour of a [`FakeServer`](crate::FakeServer).
 ///
-/// The default is a Kubernetes 1.36 that keeps its whole history.
+/// The default is Kubernetes 1.36 with an unlimited history.
 ///
 /// ```
 /// use informer_mock::{Config, FakeServer};
@@ -17,82 +17,82 @@ use core::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The minor version of Kubernetes, 1.N. It decides the shape of some errors.
+    /// The minor version of Kubernetes, the N in 1.N. It determines the format of some errors.
     pub minor: u32,
-    /// Whether streaming lists are served. Where they are, a plain watch at `""` or `"0"` is taken for one.
+    /// Whether streaming lists are served. If so, a plain watch at `""` or `"0"` is treated as one.
     pub watch_list: bool,
-    /// Whether `shardSelector` is understood; where it is not, it is ignored.
+    /// Whether `shardSelector` is supported. Otherwise it is ignored.
     pub sharding: bool,
-    /// Whether bookmarks are sent to those who ask.
+    /// Whether bookmarks are sent to clients that request them.
     pub bookmarks: bool,
     /// The time between bookmarks.
     pub bookmark_every: Duration,
     /// Whether bookmarks are sent periodically. A resource without a watch cache, such as `events`, sends only the one that
     /// ends a streaming list.
     pub periodic_bookmarks: bool,
-    /// Whether a streaming list comes to its end. A proxy that drops annotations keeps it from the client.
+    /// Whether streaming lists send their final bookmark. A proxy that drops annotations hides it from clients.
     pub ends_streams: bool,
-    /// Whether `limit` is heeded at all.
+    /// Whether `limit` is supported.
     pub paging: bool,
     /// Whether a list at `"0"` ignores its `limit`, as the watch cache does.
     pub cache_ignores_limit: bool,
-    /// Whether pages tell `remainingItemCount`.
+    /// Whether pages have a `remainingItemCount`.
     pub remaining_item_count: bool,
-    /// How a watch from a version that is gone is refused.
+    /// How a watch from an expired version is rejected.
     pub gone: Gone,
-    /// What a DELETE is answered with.
+    /// The response to a DELETE.
     pub deletes: DeleteAnswer,
-    /// How long a list at a version that is not there yet is held before 504.
+    /// How long a list waits for a version in the future before it fails with 504.
     pub too_large_wait: Duration,
-    /// For how long the watch cache keeps events; `None` for as long as they are not compacted.
+    /// How long the watch cache keeps events; `None` until they are compacted.
     pub watch_window: Option<Duration>,
-    /// For how long history is kept before it compacts itself; `None` for ever. (etcd: 5 minutes.)
+    /// How long history is kept before it is compacted automatically; `None` for ever. etcd's default is 5 minutes.
     pub history: Option<Duration>,
-    /// How many events may wait for a slow reader of a watch before it is cut.
+    /// How many undelivered events a watch may have before it is closed because its reader is slow.
     pub watch_buffer: Option<usize>,
-    /// The time until an answer starts.
+    /// The time until a response begins.
     pub latency: Duration,
-    /// How many bytes of a body come in a second; `None` for all at once.
+    /// The bandwidth of a body, in bytes per second; `None` for no limit.
     pub bandwidth: Option<NonZeroU32>,
-    /// For how long a response may bring no byte before something on the way resets its connection, as load balancers
-    /// do (often after 240 s); `None` for ever.
+    /// The time without data after which a connection is reset, as by a load balancer (often 240 s); `None` for no
+    /// limit.
     pub idle_cut: Option<Duration>,
-    /// How many responses may be open at once; further requests wait for their answer, as those beyond the stream
-    /// limit of an HTTP/2 connection do (100 at an API server). `None` for any number.
+    /// The most concurrent responses; `None` for no limit. Further requests wait, as they do at the stream limit of an
+    /// HTTP/2 connection (100 on an API server).
     pub stream_limit: Option<usize>,
-    /// Whether lists of more than 128 KiB are compressed for clients that accept gzip. Only on a real port.
+    /// Whether lists larger than 128 KiB are compressed for clients that accept gzip. It applies only on a real port.
     pub gzip_lists: bool,
-    /// Whether streaming lists are compressed for such clients, with a member of gzip for each time that the server has
-    /// nothing more to send. Only on a real port.
+    /// Whether streaming lists are compressed for such clients, with a gzip member whenever the server has no more data
+    /// to send. It applies only on a real port.
     pub gzip_streams: bool,
-    /// What the time zero is, in seconds since 1970, for creationTimestamp.
+    /// The time of the clock's epoch, in seconds since 1970, for creationTimestamp.
     pub epoch: u64,
-    /// How many requests the log keeps; `None` for all.
+    /// The capacity of the request log; `None` for no limit.
     pub log_limit: Option<usize>,
 }
 
-/// How a watch from a version that is gone is refused.
+/// How a watch from an expired version is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// By an ERROR event in a stream with status 200, as the API server does.
+    /// With an ERROR event in a stream of status 200, as the API server does.
     Event,
-    /// By HTTP status 410.
+    /// With HTTP status 410.
     Http,
 }
 
-/// What an API server answers to a DELETE of one object. It depends on the resource and on the minor version.
+/// The response to a DELETE of one object. It depends on the resource and on the minor version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeleteAnswer {
     /// A `Status` with the uid, as for most resources.
     Status,
-    /// The object with the last version that it had, as for Pods up to Kubernetes 1.37.
+    /// The object with its last version, as for Pods up to Kubernetes 1.37.
     OldVersion,
     /// The object with the version of its deletion, as for Pods on newer servers.
     NewVersion,
 }
 
 impl Config {
-    /// Returns what a server of Kubernetes 1.`minor` does.
+    /// Returns the behaviour of Kubernetes 1.`minor`.
     ///
     /// ```
     /// # use informer_mock::Config;
@@ -112,12 +112,7 @@ impl Config {
         }
     }
 
-    /// Has it forget as a real server does: events after 75 s, history after 5 minutes.
-    ///
-    /// ```
-    /// # use informer_mock::Config;
-    /// assert!(Config::default().forgetful().watch_window.is_some());
-    /// ```
+    /// Limits the history as a real server does: events to 75 s, and states to 5 minutes.
     #[must_use]
     pub fn forgetful(self) -> Self {
         let (watch_window, history) = (Duration::from_secs(75), Duration::from_secs(300));

@@ -1,4 +1,4 @@
-//! Which objects a request is about.
+//! Selects the objects of a request.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ impl Filter {
         })
     }
 
-    /// Takes only those parts that a `shardSelector` names, as a server does that has sharded lists and watches.
+    /// Restricts the filter to the parts in a `shardSelector`, as a server with sharded lists and watches does.
     pub(crate) fn shards(self, selector: &str) -> Result<Self, Status> {
         let shards = selector.split("||").map(|part| {
             parse_shard(part.trim()).ok_or_else(|| {
@@ -82,12 +82,12 @@ impl Filter {
             })
     }
 
-    /// Tells whether there is a selector, besides the namespace.
+    /// Returns whether there is a selector besides the namespace.
     pub(crate) fn selects(&self) -> bool {
         !self.labels.is_everything() || !self.fields.is_empty() || !self.shards.is_empty()
     }
 
-    /// Returns what the keys of all objects that it may match start with.
+    /// Returns the common prefix of all keys that can match.
     pub(crate) fn prefix(&self) -> String {
         self.namespace
             .as_ref()
@@ -109,7 +109,7 @@ impl Filter {
     }
 }
 
-/// Reads `shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')`, whose end is not included.
+/// Parses `shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')`. The end is exclusive.
 fn parse_shard(text: &str) -> Option<Shard> {
     let text = text.strip_prefix("shardRange(")?.strip_suffix(')')?;
     let mut parts = text.split(',').map(str::trim);
@@ -130,7 +130,7 @@ fn parse_shard(text: &str) -> Option<Shard> {
     Shard::new(by, first, last)
 }
 
-/// Reads a field selector. A backslash escapes a comma, an equals sign and itself, in values.
+/// Parses a field selector. In values, a backslash escapes a comma, an equals sign and itself.
 fn parse_fields(text: &str) -> Result<Vec<Field>, Status> {
     let mut fields = Vec::new();
     for term in split_terms(text)

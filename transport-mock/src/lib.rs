@@ -1,14 +1,14 @@
-//! A Kubernetes API server for tests of informers: in memory, with every fault, on virtual time.
+//! An in-memory Kubernetes API server for tests of informers, with faults and virtual time.
 //!
-//! - [`FakeServer`] holds objects and answers lists, watches and streaming lists as the real server does: paging with
-//!   tokens that expire, compaction and 410, bookmarks, selectors, metadata only. It has no sockets and no clock.
-//! - [`Fault`]s break what it answers, down to the byte.
-//! - [`ScriptedServer`] answers from a script instead, in the format of the conformance suite.
+//! - [`FakeServer`] stores objects and serves lists, watches and streaming lists like the real server: paging with
+//!   expiring tokens, compaction and 410, bookmarks, selectors, metadata only. It has no sockets and no clock.
+//! - [`Fault`] makes its responses fail in every way, down to single bytes.
+//! - [`ScriptedServer`] responds from a script instead, in the format of the conformance suite.
 //! - [`Mock`] shares a server and its clock; [`MockTransport`] is a [`Transport`] to it.
-//! - [`VirtualClock`] and [`Simulation`] run futures with no real time and in a fixed order.
-//! - [`RequestLog`] says what was asked: "it did not list again" is one line.
-//! - `conformance` (feature `tokio`) checks a transport of your own.
-//! - [`demo`] fills a server with a cluster that changes all the time.
+//! - [`VirtualClock`] and [`Simulation`] run futures without real time and in a fixed order.
+//! - [`RequestLog`] records the requests, so that a test can assert that there was no relist.
+//! - `conformance` (feature `tokio`) checks a custom transport.
+//! - [`demo`] fills a server with a cluster that changes continuously.
 //! - `serve` (feature `serve`) opens a real port for a server.
 //!
 //! # A test
@@ -20,7 +20,7 @@
 //! mock.create("pods", json!({ "metadata": { "name": "a" } }))?;
 //! mock.with(|server| server.inject(Fault::overloaded(Some(1)).on(Verb::List)));
 //!
-//! // Here stands what is tested. It gets a transport, and the clock as its timer.
+//! // The code under test stands here. It gets a transport, and the clock as its timer.
 //! let (mut transport, clock) = (mock.transport(), mock.clock().clone());
 //! let client = async move {
 //!     loop {
@@ -41,27 +41,29 @@
 //! ```
 //!
 //! # Time
-//! A [`Mock`] takes its time from a [`Timer`], and a transport's futures wait by it. Any runtime can poll them:
-//! - on a [`VirtualClock`], [`Simulation`] polls the futures and moves the clock; or a test polls by itself and calls
-//!   [`VirtualClock::advance`];
-//! - under tokio, `TokioClock` (feature `tokio`) follows tokio's time. With `start_paused`, tokio jumps over all waiting,
-//!   and the server's deadlines are among what it jumps to.
+//! A [`Mock`] takes its time from a [`Timer`], and the futures of its transport wait for that timer. Any runtime can
+//! poll them:
+//! - With a [`VirtualClock`], [`Simulation`] polls the futures and advances the clock. A test can also poll them itself
+//!   and call [`VirtualClock::advance`].
+//! - Under tokio, `TokioClock` (feature `tokio`) follows tokio's time. With `start_paused`, tokio advances to the next
+//!   deadline when all tasks wait, and the server's deadlines are included.
 //!
-//! A change of the server goes through [`Mock::with`] or a method of [`Mock`], which wakes those who wait for it.
+//! To change the server, use [`Mock::with`] or a method of [`Mock`]. Both wake the waiting tasks.
 //!
 //! # Features
-//! - `std` (default): the clock, the simulation, `Mock` and its transport. Without it, the servers, faults, log and demo are
-//!   `no_std` with `alloc`.
+//! - `std` (default): the clock, the simulation, `Mock` and its transport. Without it, the servers, faults, log and
+//!   demo are `no_std` with `alloc`.
 //! - `tokio`: `TokioClock` and `conformance`.
 //! - `serve`: `serve` and `Serving`, HTTP/1.1 on a port, on tokio.
 //!
-//! # What it does not do
-//! It answers GET requests alone; a test changes objects by calls. It does not validate objects, default them, or keep
-//! `generation` and `managedFields`. There is no admission, no garbage collection, no finalizers: what is deleted is gone at
-//! once. There is no authentication, no discovery, no protobuf, CBOR, tables, websockets, gzip or HTTP/2, and no sharded
-//! lists (a shard selector is ignored, as old servers do). Field selectors know name and namespace, a few fields of Pods,
-//! Nodes and Secrets, and what [`FakeServer::add_selectable_field`] adds. Continue tokens do not check that the
-//! selectors of the pages are the same.
+//! # Limits
+//! A transport sends GET requests only. Writes are served on a real port and by [`FakeServer::handle_write`]; a test
+//! usually changes objects by calling methods. Objects are not validated or defaulted, and `generation` and
+//! `managedFields` are not maintained. There is no admission, no garbage collection and no support for finalizers: a
+//! deletion takes effect at once. There is no authentication, discovery, protobuf, CBOR, tables, websockets or HTTP/2;
+//! gzip exists only on a real port. Field selectors support name and namespace, a few fields of Pods, Nodes and
+//! Secrets, and those added with [`FakeServer::add_selectable_field`]. Continue tokens do not verify that all pages
+//! have the same selectors.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The log of what a server was asked, and assertions on it.
+//! The log of requests, and assertions on it.
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::query::Query;
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Verb {
@@ -21,9 +21,9 @@ pub enum Verb {
     Watch,
     /// A streaming list: a watch with `sendInitialEvents=true`.
     Stream,
-    /// One object.
+    /// A GET of one object.
     Get,
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
@@ -36,7 +36,7 @@ impl Verb {
         }
     }
 
-    /// Returns the verb as the log writes it: `LIST`, `WATCH`, `STREAM`, `GET`, `OTHER`.
+    /// Returns the verb as written in the log: `LIST`, `WATCH`, `STREAM`, `GET`, `OTHER`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,23 +49,23 @@ impl Verb {
     }
 }
 
-/// One request that a server got.
+/// A request that the server received.
 ///
-/// `Display` writes it on one line with its path, [`compact`](Self::compact) without.
+/// `Display` writes it on one line with its path, and [`compact`](Self::compact) without the path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RequestRecord {
-    /// When it came.
+    /// When the request arrived.
     pub at: Instant,
-    /// What it asked for.
+    /// The kind of the request.
     pub verb: Verb,
-    /// The path, decoded.
+    /// The decoded path.
     pub path: String,
-    /// The query, decoded.
+    /// The decoded query.
     pub query: Query,
     /// The `Accept` header.
     pub accept: String,
-    /// The HTTP status it got; `None` where it got no answer, or none yet.
+    /// The HTTP status of the response; `None` if there was no response, or none yet.
     pub status: Option<u16>,
 }
 
@@ -82,21 +82,21 @@ impl RequestRecord {
         }
     }
 
-    /// Returns the resourceVersion asked for; `None` where the parameter is missing.
+    /// Returns the requested resourceVersion; `None` without this parameter.
     #[must_use]
     pub fn resource_version(&self) -> Option<&str> {
         self.query.get("resourceVersion")
     }
 
-    /// Returns the `timeoutSeconds` asked for.
+    /// Returns the requested `timeoutSeconds`.
     #[must_use]
     pub fn timeout(&self) -> Option<u64> {
         self.query.get("timeoutSeconds")?.parse().ok()
     }
 
-    /// Writes it on one line: the verb, then `rv=`, `match=`, `limit=`, `continue`, `labels=`, `fields=`, `bookmarks`
-    /// where they were given, then other parameters as they are. `watch`, `sendInitialEvents` and `timeoutSeconds` are
-    /// left out: the verb says the first two, and the last is random.
+    /// Formats the request on one line: the verb, then `rv=`, `match=`, `limit=`, `continue`, `labels=`, `fields=` and
+    /// `bookmarks` if they are present, then other parameters as they are. `watch` and `sendInitialEvents` are omitted
+    /// because the verb implies them, and `timeoutSeconds` because it is random.
     ///
     /// ```
     /// # use informer_mock::{FakeServer, Instant};
@@ -114,8 +114,8 @@ impl RequestRecord {
         text
     }
 
-    /// Writes it as the conformance suite's scripted server does: `t`, `verb`, `path`, `query` (without
-    /// `timeoutSeconds`) and `timeout`. `start` is when the first request came.
+    /// Converts the request to the format of the conformance suite's scripted server: `t`, `verb`, `path`, `query`
+    /// (without `timeoutSeconds`) and `timeout`. `start` is the time of the first request.
     #[must_use]
     pub fn to_json(&self, start: Instant) -> Value {
         let millis = self.at.saturating_duration_since(start).as_millis();
@@ -169,9 +169,9 @@ impl fmt::Display for RequestRecord {
     }
 }
 
-/// Every request that a server got, in order.
+/// All requests that a server received, in order.
 ///
-/// Marks and indexes count from the first request that ever came, also where the log has dropped old ones.
+/// Marks and indexes count from the first request ever, even if old requests have been dropped from the log.
 ///
 /// ```
 /// use informer_mock::{FakeServer, Instant};
@@ -202,7 +202,7 @@ impl RequestLog {
         }
     }
 
-    /// Adds a request, and returns its mark.
+    /// Adds a request and returns its mark.
     pub(crate) fn push(&mut self, record: RequestRecord) -> usize {
         self.records.push_back(record);
         if self.limit.is_some_and(|limit| self.records.len() > limit) {
@@ -219,66 +219,66 @@ impl RequestLog {
         }
     }
 
-    /// Returns the number of requests so far, which marks this moment for the methods that look at what came since.
+    /// Returns the number of requests so far. It is a mark for the methods that look at later requests.
     #[must_use]
     pub fn mark(&self) -> usize {
         self.dropped + self.records.len()
     }
 
-    /// Goes through all requests.
+    /// Iterates over all requests.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &RequestRecord> {
         self.records.iter()
     }
 
-    /// Goes through the requests since a mark.
+    /// Iterates over the requests since a mark.
     pub fn since(&self, mark: usize) -> impl DoubleEndedIterator<Item = &RequestRecord> {
         self.records.iter().skip(mark.saturating_sub(self.dropped))
     }
 
-    /// Goes through the lists, each page by itself.
+    /// Iterates over the list requests, one for each page.
     pub fn lists(&self) -> impl DoubleEndedIterator<Item = &RequestRecord> {
         self.of(Verb::List)
     }
 
-    /// Goes through the plain watches.
+    /// Iterates over the plain watches.
     pub fn watches(&self) -> impl DoubleEndedIterator<Item = &RequestRecord> {
         self.of(Verb::Watch)
     }
 
-    /// Goes through the streaming lists.
+    /// Iterates over the streaming lists.
     pub fn streams(&self) -> impl DoubleEndedIterator<Item = &RequestRecord> {
         self.of(Verb::Stream)
     }
 
-    /// Fails where a list, or a streaming list, was asked for since the mark.
+    /// Asserts that there was no list and no streaming list since the mark.
     ///
     /// # Panics
-    /// In that case.
+    /// Panics if there was one.
     #[track_caller]
     pub fn assert_no_list_since(&self, mark: usize) {
         let list = |record: &&RequestRecord| matches!(record.verb, Verb::List | Verb::Stream);
         let found = self.since(mark).find(list);
         assert!(
             found.is_none(),
-            "a list was asked for since mark {mark}:\n{}",
+            "there was a list since mark {mark}:\n{}",
             self.render(mark, |record| list(&record))
         );
     }
 
-    /// Fails where the requests are others than these, in this order. A line is one of
-    /// [`compact`](RequestRecord::compact), or of `Display` where the path matters.
+    /// Asserts that the requests are exactly these, in this order. A line has the format of
+    /// [`compact`](RequestRecord::compact), or of `Display` if the path matters.
     ///
     /// # Panics
-    /// In that case; the message has both sides.
+    /// Panics with both lists if they differ.
     #[track_caller]
     pub fn assert_requests(&self, expected: &[&str]) {
         self.assert_requests_since(0, expected);
     }
 
-    /// The same for the requests since a mark.
+    /// Asserts that the requests since a mark are exactly these, like [`assert_requests`](Self::assert_requests).
     ///
     /// # Panics
-    /// Where they are others.
+    /// Panics with both lists if they differ.
     #[track_caller]
     pub fn assert_requests_since(&self, mark: usize, expected: &[&str]) {
         let got: Vec<&RequestRecord> = self.since(mark).collect();
@@ -292,7 +292,7 @@ impl RequestLog {
         let all = got.len() == expected.len() && got.iter().zip(expected).all(same);
         assert!(
             all,
-            "the requests are not the expected ones (> marks the first difference)\nexpected:\n  {}\ngot:\n{}",
+            "the requests differ from the expected ones (> marks the first difference)\nexpected:\n  {}\ngot:\n{}",
             expected.join("\n  "),
             self.render(mark, {
                 let first = got.iter().zip(expected).position(|pair| !same(pair));
@@ -303,10 +303,10 @@ impl RequestLog {
         );
     }
 
-    /// Fails where the number of requests with this verb since the mark is another.
+    /// Asserts the number of requests with this verb since the mark.
     ///
     /// # Panics
-    /// In that case.
+    /// Panics if the number differs.
     #[track_caller]
     pub fn assert_count_since(&self, mark: usize, verb: Verb, expected: usize) {
         let count = self
@@ -321,7 +321,7 @@ impl RequestLog {
         );
     }
 
-    /// Forgets all requests; marks start from zero again.
+    /// Clears the log. Marks start from zero again.
     pub fn clear(&mut self) {
         self.records.clear();
         self.dropped = 0;
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a list was asked for since mark 1")]
+    #[should_panic(expected = "there was a list since mark 1")]
     fn a_streaming_list_counts_as_a_list() {
         log(&["limit=1", "watch=1&sendInitialEvents=true"]).assert_no_list_since(1);
     }

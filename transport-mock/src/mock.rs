@@ -1,4 +1,4 @@
-//! A server and a clock that many share.
+//! A server with its clock, shared by tests and transports.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -17,7 +17,7 @@ use crate::log::RequestLog;
 use crate::server::{FakeServer, MutationError};
 use crate::transport::MockTransport;
 
-/// A server and its clock, shared by a test and by the transports of what it tests. Clones are the same server.
+/// A server and its clock, shared by a test and by the transports of the code under test. Clones share the same server.
 ///
 /// ```
 /// use core::time::Duration;
@@ -46,14 +46,14 @@ pub struct Mock<B = FakeServer, T = VirtualClock> {
 #[derive(Debug)]
 struct Shared<B> {
     backend: B,
-    /// Counts the changes of the server.
+    /// The number of changes of the server.
     changes: u64,
-    /// Who waits, in the order of their requests.
+    /// The waiting tasks, in the order of their requests.
     wakers: BTreeMap<ResponseId, Waker>,
 }
 
 impl<B: Backend> Mock<B> {
-    /// Puts a server on a virtual clock of its own.
+    /// Creates a mock with a virtual clock.
     #[must_use]
     pub fn new(backend: B) -> Self {
         Self::with_clock(backend, VirtualClock::new())
@@ -61,9 +61,9 @@ impl<B: Backend> Mock<B> {
 }
 
 impl<B: Backend, T: Timer + Clone> Mock<B, T> {
-    /// Puts a server on a clock.
+    /// Creates a mock on an existing clock.
     ///
-    /// Several servers can be on one clock; and the clock may be one of another runtime, such as `TokioClock` (feature
+    /// Several servers can share a clock. The clock may belong to another runtime, such as `TokioClock` (feature
     /// `tokio`), which follows tokio's time, paused or not.
     ///
     /// ```
@@ -92,13 +92,13 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         &self.clock
     }
 
-    /// Makes a transport to the server.
+    /// Creates a transport to the server.
     #[must_use]
     pub fn transport(&self) -> MockTransport<B, T> {
         MockTransport::new(self.clone())
     }
 
-    /// Does something with the server, at the present time, and wakes those who wait for its answers.
+    /// Calls a function with the server at the current time, and wakes the tasks that wait for responses.
     ///
     /// ```
     /// # use informer_mock::{FakeServer, Fault, Mock};
@@ -120,13 +120,13 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         result
     }
 
-    /// Returns a copy of the log of requests.
+    /// Returns a copy of the request log.
     #[must_use]
     pub fn log(&self) -> RequestLog {
         self.lock().backend.log().clone()
     }
 
-    /// Sends a request, whose answer is then waited for. It is given up where the exchange is dropped.
+    /// Sends a request. Dropping the exchange abandons it.
     pub(crate) fn open(&self, target: &str, accept: &str) -> Exchange<B, T> {
         let now = self.clock.now();
         let id = self.lock().backend.handle_request(now, target, accept);
@@ -138,11 +138,11 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared<B>> {
-        // A test that failed inside `with` may still look at the log.
+        // A test that panicked inside of `with` may still read the log.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a time, or until the server was changed since `seen`.
+    /// Waits until a time, or until the server has changed since `seen`.
     async fn wait(&self, id: ResponseId, seen: u64, until: Option<Instant>) {
         let mut changed = pin!(Changed {
             mock: self,
@@ -166,7 +166,7 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
     }
 }
 
-/// The same as the methods of [`FakeServer`], with those who wait woken.
+/// Methods of [`FakeServer`] that also wake the waiting tasks.
 impl<T: Timer + Clone> Mock<FakeServer, T> {
     /// Creates an object.
     ///
@@ -215,17 +215,17 @@ impl<B, T: Clone> Clone for Mock<B, T> {
     }
 }
 
-/// A request and its answer.
+/// A request and its response.
 #[derive(Debug)]
 pub(crate) struct Exchange<B: Backend, T: Timer + Clone> {
     mock: Mock<B, T>,
     id: ResponseId,
-    /// The announced bytes that have not come.
+    /// The number of announced bytes that have not arrived.
     left: Option<u64>,
 }
 
 impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
-    /// Says what of the body is to be compressed for a client that accepts gzip.
+    /// Returns how the body is compressed for a client that accepts gzip.
     #[cfg(feature = "serve")]
     pub(crate) fn compression(&self, target: &str) -> crate::backend::Compression {
         self.mock.lock().backend.compression(target)
@@ -250,7 +250,7 @@ impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
         }
     }
 
-    /// Waits for more of the body, held to the length that was announced. `None` is the end.
+    /// Waits for the next part of the body, and enforces the announced length. `None` is the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
         if self.left == Some(0) {
             return Ok(None);
@@ -268,7 +268,7 @@ impl<B: Backend, T: Timer + Clone> Exchange<B, T> {
         }
     }
 
-    /// Waits for more of the body, whatever length was announced.
+    /// Waits for the next part of the body, regardless of the announced length.
     pub(crate) async fn raw_chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
         loop {
             let now = self.mock.clock.now();
@@ -300,7 +300,7 @@ impl<B: Backend, T: Timer + Clone> Drop for Exchange<B, T> {
     }
 }
 
-/// Waits until the server was changed.
+/// A future that waits for a change of the server.
 struct Changed<'a, B, T> {
     mock: &'a Mock<B, T>,
     id: ResponseId,

@@ -1,4 +1,4 @@
-//! Objects as the server keeps them: rendered once, and written out again in each of the forms that the API has.
+//! Stored objects: rendered once, and written in each format of the API.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// A type of objects that the server has.
+/// A resource type of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceType {
     pub(crate) group: String,
@@ -16,9 +16,10 @@ pub(crate) struct ResourceType {
     pub(crate) plural: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
-    /// Served from a CustomResourceDefinition: members sorted, items of a list with kind and apiVersion.
+    /// Whether it is defined by a CustomResourceDefinition. Then members are sorted, and items of a list have kind and
+    /// apiVersion.
     pub(crate) custom: bool,
-    /// The fields, besides name and namespace, that a field selector may name.
+    /// The fields that a field selector supports, besides name and namespace.
     pub(crate) selectable: Vec<String>,
 }
 
@@ -31,7 +32,7 @@ impl ResourceType {
         }
     }
 
-    /// Tells whether a caller's name for the type means this one: `pods`, `deployments.apps`, `apps/v1/deployments`.
+    /// Returns whether a name means this type: `pods`, `deployments.apps` or `apps/v1/deployments`.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let rest = name.strip_prefix(self.plural.as_str());
         if let Some(rest) = rest {
@@ -46,7 +47,7 @@ impl ResourceType {
         path.is_some_and(|path| path == self.api_version())
     }
 
-    /// Writes kind and apiVersion as the first members of an object, with a comma behind.
+    /// Writes kind and apiVersion as the first members of an object, followed by a comma.
     pub(crate) fn write_type(&self, out: &mut Vec<u8>, kind_suffix: &str) {
         let (kind, version) = (&self.kind, self.api_version());
         let text = if self.custom {
@@ -58,7 +59,7 @@ impl ResourceType {
     }
 }
 
-/// How much of an object a request wants.
+/// The part of an object that a request selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum View {
     Full,
@@ -75,16 +76,16 @@ pub(crate) struct Object {
     pub(crate) uid: Box<str>,
     pub(crate) created: Box<str>,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
-    /// The values of the fields that selectors may name, in the order of the type.
+    /// The values of the fields that selectors support, in the order of the type.
     pub(crate) fields: Box<[Box<str>]>,
-    /// The members from `metadata` on, without the braces around them.
+    /// The members from `metadata` on, without the enclosing braces.
     pub(crate) body: Box<[u8]>,
-    /// Where the resourceVersion's digits stand in the body.
+    /// The position of the resourceVersion's digits in the body.
     pub(crate) version_at: core::ops::Range<usize>,
     pub(crate) metadata_end: usize,
 }
 
-/// What the server decides of an object's metadata.
+/// The metadata that the server sets.
 pub(crate) struct Identity<'a> {
     pub(crate) version: u64,
     pub(crate) namespace: &'a str,
@@ -94,7 +95,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl Object {
-    /// Renders an object. Members that the server decides on are taken from `identity`.
+    /// Renders an object. The members that the server sets are taken from `identity`.
     pub(crate) fn new(
         kind: &ResourceType,
         value: &Map<String, Value>,
@@ -139,7 +140,7 @@ impl Object {
         }
     }
 
-    /// Returns the value of a field that selectors may name.
+    /// Returns the value of a field for a field selector.
     pub(crate) fn field(&self, selectable: &[String], path: &str) -> &str {
         match path {
             "metadata.name" => &self.name,
@@ -153,7 +154,7 @@ impl Object {
         }
     }
 
-    /// Tells whether it differs from `other` in no more than the version.
+    /// Returns whether it differs from `other` only in its version.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         fn parts(object: &Object) -> (&[u8], &[u8]) {
             (
@@ -164,12 +165,12 @@ impl Object {
         parts(self) == parts(other)
     }
 
-    /// Writes it as an object of its own.
+    /// Writes it as a single object.
     pub(crate) fn write(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View) {
         self.write_at(out, kind, view, self.version);
     }
 
-    /// Writes it with another version, as an event about its deletion has it.
+    /// Writes it with another version, as in the event of its deletion.
     pub(crate) fn write_at(
         &self,
         out: &mut Vec<u8>,
@@ -214,7 +215,7 @@ impl Object {
     }
 }
 
-/// Writes the members of metadata, and returns where the version stands.
+/// Writes the members of metadata, and returns the position of the version.
 fn write_metadata(
     body: &mut Vec<u8>,
     metadata: &Map<String, Value>,
@@ -297,7 +298,7 @@ fn sorted(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
     keys.into_iter()
 }
 
-/// Looks up a path with dots; what is missing is empty.
+/// Looks up a dotted path. A missing value is empty.
 fn field(value: &Map<String, Value>, path: &str) -> Box<str> {
     let mut parts = path.split('.');
     let first = parts.next().and_then(|first| value.get(first));

@@ -1,4 +1,4 @@
-//! JSON with its members in the order in which they were written, as the scripts of scenarios need it.
+//! JSON whose members keep their order, as the scripts of scenarios require.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ pub(crate) enum Ordered {
 }
 
 impl Ordered {
-    /// Returns the last member with this name, as Python's reader keeps it.
+    /// Returns the last member with this name, as Python's parser does.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Object(members) = self else {
             return None;
@@ -54,7 +54,7 @@ impl Ordered {
         }
     }
 
-    /// Writes it as `json.dumps(.., separators=(",", ":"))` does: in ASCII.
+    /// Writes it in ASCII, as `json.dumps(.., separators=(",", ":"))` does.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Self::Null => *out += "null",

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The query of a request, decoded, in the order in which it was sent.
+/// The decoded query of a request, in the order in which it was sent.
 ///
 /// ```
 /// let query = informer_mock::Query::parse("labelSelector=app%3Dweb%2Ctier&limit=500&watch=1");
@@ -17,7 +17,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query. As Go does, it takes `+` for a space and leaves out pairs with a broken percent escape.
+    /// Parses a query. Like Go, it decodes `+` as a space and ignores pairs with an invalid percent escape.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
@@ -36,27 +36,27 @@ impl Query {
         self.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
     }
 
-    /// Tells whether a parameter is there and is neither `false` nor `0`.
+    /// Returns whether a parameter is present and neither `false` nor `0`.
     #[must_use]
     pub fn flag(&self, key: &str) -> bool {
         self.get(key)
             .is_some_and(|value| value != "false" && value != "0")
     }
 
-    /// Goes through the parameters.
+    /// Iterates over the parameters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the parameter where it is there and not empty.
+    /// Returns the parameter if it is present and not empty.
     pub(crate) fn filled(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
 }
 
-/// Splits a request target, and decodes its two parts.
+/// Splits a request target, and decodes both parts.
 pub(crate) fn split_target(target: &str) -> (String, Query) {
     let target = target.split('#').next().unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -66,7 +66,7 @@ pub(crate) fn split_target(target: &str) -> (String, Query) {
     )
 }
 
-/// What a path of the Kubernetes API names.
+/// The parts of a path of the Kubernetes API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ApiPath<'a> {
     pub(crate) group: &'a str,

@@ -1,4 +1,4 @@
-//! A server that answers from a script.
+//! A server that responds from a script.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -15,17 +15,18 @@ use crate::ordered::Ordered;
 use crate::query::split_target;
 use crate::status::Status;
 
-/// A server that answers from a script, whatever it is asked, and records what that was.
+/// A server that responds from a script, regardless of the request, and records all requests.
 ///
 /// The script is a scenario of the conformance suite, in JSON:
-/// - `lists`, `watches`, `streams`: the answers to lists, plain watches and streaming lists, each in order; the last one
-///   repeats. Without `streams`, a streaming list is refused with 422.
-/// - an answer has `status` (200), `headers`, and `body` (JSON), `raw` (text), or `frames`: a list of strings, which are
-///   sent as they are, of objects, which are sent as a line of JSON, and of numbers, which are pauses in seconds;
-/// - `end` is how frames end: `close` (cleanly), `abort`, `hold` (never); or `refuse`: cut before any answer;
-/// - `delay` is the time in seconds before the answer starts.
+/// - `lists`, `watches`, `streams`: the responses to lists, plain watches and streaming lists, each in order. The last
+///   one repeats. Without `streams`, a streaming list is rejected with 422.
+/// - A response has `status` (default 200), `headers`, and one of `body` (JSON), `raw` (text) or `frames`. Frames are a
+///   list of strings, sent as they are; objects, sent as a line of JSON; and numbers, which are pauses in seconds.
+/// - `end` is how the frames end: `close` (cleanly), `abort`, or `hold` (never). `refuse` cuts the connection before
+///   any response.
+/// - `delay` is the time in seconds before the response begins.
 ///
-/// As the suite's server does, it serves pods only: any other path gets 404 and is not recorded.
+/// Like the suite's server, it serves Pods only. Any other path gets 404 and is not recorded.
 ///
 /// ```
 /// use informer_mock::{Mock, ScriptedServer};
@@ -51,10 +52,10 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Reads a scenario. Members that it does not know are left alone.
+    /// Parses a scenario. Unknown members are ignored.
     ///
     /// # Errors
-    /// Fails where the text is not JSON, or a member is not what it should be.
+    /// Fails if the text is not JSON, or if a member has the wrong type or value.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
         let scenario: Ordered =
             serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
@@ -72,7 +73,7 @@ impl ScriptedServer {
         })
     }
 
-    /// Returns the log as the suite's server writes it: one JSON object a line.
+    /// Returns the log in the format of the suite's server: one JSON object per line.
     ///
     /// ```
     /// # use informer_mock::{Instant, Backend, ScriptedServer};
@@ -119,7 +120,7 @@ impl Backend for ScriptedServer {
     fn handle_request(&mut self, now: Instant, target: &str, accept: &str) -> ResponseId {
         let (path, query) = split_target(target);
         let answer = if path.ends_with("/pods") {
-            // The suite's server takes these values and no others.
+            // The suite's server accepts only these values.
             let watching = matches!(query.get("watch"), Some("true" | "1"));
             let verb = match (watching, query.get("sendInitialEvents")) {
                 (false, _) => Verb::List,
@@ -183,7 +184,7 @@ impl Backend for ScriptedServer {
 struct Response {
     answer: Answer,
     next: usize,
-    /// When the answer starts, or the pause ends.
+    /// When the response begins, or the pause ends.
     ready_at: Instant,
 }
 
@@ -259,11 +260,11 @@ impl Answer {
     fn read(answer: &Ordered, member: &str) -> Result<Self, ScriptError> {
         let wrong = |what: &str| ScriptError::new(member, what);
         if !matches!(answer, Ordered::Object(_)) {
-            return Err(wrong("an answer is not an object"));
+            return Err(wrong("a response is not an object"));
         }
         let status = answer.get("status").map_or(Some(200.0), Ordered::as_f64);
         let status = status.filter(|status| (100.0..1000.0).contains(status));
-        // In range, as was just checked.
+        // In range, as has just been checked.
         let status = status.ok_or_else(|| wrong("`status` is not an HTTP status"))? as u16;
         let headers = match answer.get("headers") {
             None => Vec::new(),
@@ -280,7 +281,7 @@ impl Answer {
             Some("abort") => (Ending::Abort(FailureKind::Reset), false),
             Some("hold") => (Ending::Stall, false),
             Some("refuse") => (Ending::Close, true),
-            _ => return Err(wrong("`end` is none of close, abort, hold, refuse")),
+            _ => return Err(wrong("`end` is not one of close, abort, hold, refuse")),
         };
         let answer = match answer.get("frames") {
             Some(frames) => {
@@ -289,7 +290,7 @@ impl Answer {
                     .ok_or_else(|| wrong("`frames` is not a list"))?;
                 let frames = frames
                     .iter()
-                    .map(|frame| Frame::read(frame).ok_or_else(|| wrong("a frame is wrong")));
+                    .map(|frame| Frame::read(frame).ok_or_else(|| wrong("a frame is invalid")));
                 let frames = frames.collect::<Result<_, _>>()?;
                 Self {
                     status,
@@ -305,7 +306,7 @@ impl Answer {
                 let body = match answer.get("raw") {
                     Some(raw) => raw
                         .as_str()
-                        .ok_or_else(|| wrong("`raw` is not a text"))?
+                        .ok_or_else(|| wrong("`raw` is not a string"))?
                         .to_string(),
                     None => answer.get("body").map_or_else(|| "{}".to_string(), compact),
                 };
@@ -392,7 +393,7 @@ fn seconds(value: &Ordered) -> Option<Duration> {
     Duration::try_from_secs_f64(value.as_f64()?).ok()
 }
 
-/// Why a script cannot be played.
+/// The reason why a script is invalid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScriptError(String);
 
@@ -480,22 +481,22 @@ mod tests {
         for (text, problem) in [
             ("[]", "the scenario: not an object"),
             ("{\"lists\":{}}", "lists: not a list"),
-            ("{\"lists\":[1]}", "lists: an answer is not an object"),
+            ("{\"lists\":[1]}", "lists: a response is not an object"),
             (
                 "{\"lists\":[{\"status\":\"x\"}]}",
                 "lists: `status` is not an HTTP status",
             ),
             (
                 "{\"watches\":[{\"frames\":[null]}]}",
-                "watches: a frame is wrong",
+                "watches: a frame is invalid",
             ),
             (
                 "{\"watches\":[{\"frames\":[-1]}]}",
-                "watches: a frame is wrong",
+                "watches: a frame is invalid",
             ),
             (
                 "{\"watches\":[{\"end\":\"x\"}]}",
-                "watches: `end` is none of close, abort, hold, refuse",
+                "watches: `end` is not one of close, abort, hold, refuse",
             ),
         ] {
             let error = ScriptedServer::from_json(text).expect_err("wrong");

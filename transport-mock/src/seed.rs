@@ -1,9 +1,9 @@
-//! Numbers that look random, from a seed.
+//! Pseudorandom numbers from a seed.
 
 use alloc::format;
 use alloc::string::String;
 
-/// splitmix64.
+/// The generator splitmix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed(u64);
 
@@ -19,12 +19,12 @@ impl Seed {
         z ^ z >> 31
     }
 
-    /// Returns a number below `bound`, which counts as 1 where it is 0.
+    /// Returns a number below `bound`. A bound of 0 counts as 1.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    /// Makes a UUID of version 4.
+    /// Returns a UUID of version 4.
     pub(crate) fn uuid(&mut self) -> String {
         let (a, b) = (self.next(), self.next());
         let (low, mid, high) = (a >> 32, a >> 16 & 0xffff, a & 0xfff | 0x4000);
@@ -35,7 +35,7 @@ impl Seed {
         )
     }
 
-    /// Makes a suffix as the API server puts it behind `generateName`.
+    /// Returns a suffix such as the API server appends to `generateName`.
     pub(crate) fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5)
@@ -44,7 +44,7 @@ impl Seed {
     }
 }
 
-/// Writes seconds since 1970 as RFC 3339 in UTC.
+/// Formats seconds since 1970 as RFC 3339 in UTC.
 pub(crate) fn rfc3339(seconds: u64) -> String {
     let (days, time) = (seconds / 86_400, seconds % 86_400);
     // Civil from days, with years that start in March; the era is 400 years.

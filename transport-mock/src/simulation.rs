@@ -17,10 +17,11 @@ use informer_core::Instant;
 
 use crate::clock::VirtualClock;
 
-/// Runs futures on a [`VirtualClock`]: polls them until nobody can go on, jumps to the next deadline, and so on.
+/// Runs futures on a [`VirtualClock`]. It polls them until none can make progress, and then advances to the next
+/// deadline.
 ///
-/// Tasks are polled in the order in which they were spawned, so that the same program runs the same way each time.
-/// No time passes while tasks run.
+/// Tasks are polled in the order in which they were spawned, so a program always runs the same way. No time passes
+/// while tasks run.
 ///
 /// ```
 /// use core::time::Duration;
@@ -55,7 +56,7 @@ impl Wake for Flag {
 }
 
 impl Simulation {
-    /// Makes one on a clock.
+    /// Creates a simulation on a clock.
     #[must_use]
     pub fn new(clock: &VirtualClock) -> Self {
         Self {
@@ -65,8 +66,8 @@ impl Simulation {
         }
     }
 
-    /// Sets how often tasks may be polled while no time passes, which is a million times where nothing else is said. More
-    /// than that is taken for a loop that never waits.
+    /// Sets how often tasks may be polled while no time passes; the default is a million. More polls are taken for an
+    /// endless loop.
     #[must_use]
     pub fn polls_at_once(self, polls: usize) -> Self {
         Self {
@@ -75,7 +76,7 @@ impl Simulation {
         }
     }
 
-    /// Adds a task. It runs when the simulation does.
+    /// Adds a task. It is first polled when the simulation runs.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         self.tasks.push(Task {
@@ -84,10 +85,10 @@ impl Simulation {
         });
     }
 
-    /// Runs until nobody can go on without time passing.
+    /// Runs until no task can make progress without time passing.
     ///
     /// # Panics
-    /// Where tasks go on for ever.
+    /// Panics if tasks never stop making progress.
     pub fn run_until_stalled(&mut self) {
         let mut polls = 0_usize;
         loop {
@@ -108,16 +109,16 @@ impl Simulation {
             }
             assert!(
                 polls <= self.polls_at_once,
-                "the tasks were polled {polls} times at {:?}, and still want to go on: somebody loops without waiting",
+                "the tasks were polled {polls} times at {:?}, and can still make progress: a task loops without waiting",
                 self.clock.now()
             );
         }
     }
 
-    /// Runs until a time, which is then the time of the clock.
+    /// Runs until a time, which becomes the time of the clock.
     ///
     /// # Panics
-    /// Where tasks go on for ever without waiting.
+    /// Panics if tasks loop without waiting.
     pub fn run_until(&mut self, end: Instant) {
         self.run_until_stalled();
         while let Some(next) = self.clock.next_deadline().filter(|next| *next <= end) {
@@ -131,16 +132,16 @@ impl Simulation {
     /// Runs for a duration.
     ///
     /// # Panics
-    /// Where tasks go on for ever without waiting.
+    /// Panics if tasks loop without waiting.
     pub fn run_for(&mut self, duration: Duration) {
         self.run_until(self.clock.now() + duration);
     }
 
-    /// Runs until a condition holds that is looked at whenever nobody can go on, and tells whether it came true by a
-    /// time.
+    /// Runs until a condition holds, or until a time. Returns whether the condition came true. It is checked whenever
+    /// no task can make progress.
     ///
     /// # Panics
-    /// Where tasks go on for ever without waiting.
+    /// Panics if tasks loop without waiting.
     pub fn run_until_true(&mut self, end: Instant, mut condition: impl FnMut() -> bool) -> bool {
         loop {
             self.run_until_stalled();
@@ -154,10 +155,11 @@ impl Simulation {
         }
     }
 
-    /// Runs a future to its end, and the tasks with it. It gives `None` where all wait for something that no time brings.
+    /// Runs a future to its end, together with the tasks. Returns `None` if all of them wait for events that no
+    /// deadline brings.
     ///
     /// # Panics
-    /// Where tasks go on for ever without waiting.
+    /// Panics if tasks loop without waiting.
     pub fn block_on<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> Option<T> {
         let result = Rc::new(RefCell::new(None));
         let slot = Rc::clone(&result);
@@ -168,7 +170,7 @@ impl Simulation {
         result.take()
     }
 
-    /// Returns how many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     #[must_use]
     pub fn running(&self) -> usize {
         self.tasks.len()
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "somebody loops without waiting")]
+    #[should_panic(expected = "a task loops without waiting")]
     fn a_hot_loop_is_found() {
         let mut simulation = Simulation::new(&VirtualClock::new()).polls_at_once(100);
         simulation.spawn(core::future::poll_fn(|context| {

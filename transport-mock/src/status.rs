@@ -1,4 +1,4 @@
-//! `Status` objects as the API server writes them.
+//! `Status` objects in the format of the API server.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
-/// A refusal.
+/// An error response.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Status {
     pub(crate) code: u16,
@@ -31,7 +31,7 @@ impl Status {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The path names nothing that is served.
+    /// The path does not exist.
     pub(crate) fn no_such_path() -> Self {
         Self::new(
             404,
@@ -63,7 +63,7 @@ impl Status {
         Self::new(404, "NotFound", format!("{full} \"{name}\" not found")).details(details)
     }
 
-    /// The list options do not go together.
+    /// The list options contradict each other.
     pub(crate) fn invalid_options(field: &str, problem: &'static str, message: &str) -> Self {
         let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {message}");
         let causes = json!([{ "reason": problem, "message": message, "field": field }]);
@@ -75,7 +75,7 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// A later page of a list that cannot be had any more. `token` lists the rest as it is now.
+    /// A further page of a list whose version has expired. `token` continues the list at the current version.
     pub(crate) fn continue_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a new \
                        list without the continue parameter, or use the continue token in this response to retrieve the \
@@ -88,7 +88,8 @@ impl Status {
         }
     }
 
-    /// The version is not there yet. Old servers say so in the cause's message (to 1.18) or in the text (to 1.16).
+    /// The version is in the future. Old servers report it in the cause's message (up to 1.18) or in the text (up to
+    /// 1.16).
     pub(crate) fn too_large(asked: u64, current: u64, minor: u32) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let status = Self::new(504, "Timeout", message);

@@ -1,4 +1,4 @@
-//! The objects in all the versions that are kept, and the one log of events.
+//! The objects in all available versions, and the log of events.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -21,13 +21,13 @@ pub(crate) struct Entry {
     pub(crate) after: Option<Arc<Object>>,
 }
 
-/// A multi-version store, as etcd is, with one version counter for everything.
+/// A multi-version store like etcd, with one version counter for all resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     tables: Vec<Table>,
     /// The version of the last change.
     pub(crate) version: u64,
-    /// States before this version are gone.
+    /// States before this version have been compacted.
     pub(crate) compacted: u64,
     log: VecDeque<Entry>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Store {
 #[derive(Clone, Debug)]
 struct Table {
     kind: Arc<ResourceType>,
-    /// By key; the states of each in the order of their versions, `None` where it was deleted.
+    /// The states of each object by key, in the order of their versions. `None` is a deletion.
     objects: BTreeMap<Arc<str>, States>,
 }
 
@@ -71,12 +71,12 @@ impl Store {
         Arc::make_mut(&mut self.tables[resource].kind)
     }
 
-    /// Returns the present state of an object.
+    /// Returns the current state of an object.
     pub(crate) fn current(&self, resource: usize, key: &str) -> Option<&Arc<Object>> {
         self.tables[resource].objects.get(key)?.last()?.1.as_ref()
     }
 
-    /// Goes through the objects as they were at a version, by key, from behind `after` on.
+    /// Iterates over the objects at a version, by key, starting after `after`.
     pub(crate) fn at<'a>(
         &'a self,
         resource: usize,
@@ -126,18 +126,18 @@ impl Store {
         });
     }
 
-    /// Removes an object and all that was known of it, without an event.
+    /// Removes an object and all its states, without an event.
     pub(crate) fn forget(&mut self, resource: usize, key: &str) -> bool {
         self.tables[resource].objects.remove(key).is_some()
     }
 
-    /// Goes through the events after a version.
+    /// Iterates over the events after a version.
     pub(crate) fn events_after(&self, version: u64) -> impl Iterator<Item = &Entry> {
         let start = self.log.partition_point(|entry| entry.version <= version);
         self.log.range(start..)
     }
 
-    /// Makes everything after a version unhappened.
+    /// Undoes all changes after a version.
     pub(crate) fn restore(&mut self, version: u64) {
         let version = version.clamp(self.compacted, self.version);
         self.version = version;
@@ -159,7 +159,7 @@ impl Store {
         self.log.get(index).map(|entry| entry.version)
     }
 
-    /// Drops the events up to a version, and the states that only a reader of an earlier version could see.
+    /// Drops the events up to a version, and the states that are visible only at earlier versions.
     pub(crate) fn compact(&mut self, version: u64) {
         let version = version.min(self.version);
         self.compacted = self.compacted.max(version);
@@ -192,7 +192,7 @@ impl Store {
     }
 }
 
-/// Puts the key of an object together, as it stands in etcd behind the resource's prefix.
+/// Returns the key of an object, as in etcd after the resource's prefix.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         name.into()

@@ -1,12 +1,12 @@
-//! Many objects from one pattern, without rendering each of them anew.
+//! Many objects from one pattern, without rendering each of them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::object::Object;
 
-/// A rendered object with holes, written `<<name>>`. The server's own members are holes as well: `version`, `namespace`,
-/// `name`, `uid`, `created`.
+/// A rendered object with placeholders, written `<<name>>`. The members that the server sets are placeholders too:
+/// `version`, `namespace`, `name`, `uid`, `created`.
 #[derive(Debug)]
 pub(crate) struct Template {
     body: Vec<Piece>,
@@ -21,7 +21,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Takes an object for a pattern, whose values have holes in them.
+    /// Creates a template from a pattern whose values contain placeholders.
     pub(crate) fn new(pattern: &Object) -> Self {
         let part = |range| String::from_utf8_lossy(&pattern.body[range]).into_owned();
         let mut body = pieces(&part(0..pattern.version_at.start));
@@ -40,7 +40,7 @@ impl Template {
         }
     }
 
-    /// Makes an object, whose holes `fill` fills.
+    /// Creates an object. `fill` writes the value of each placeholder.
     pub(crate) fn make(&self, version: u64, fill: impl Fn(&str, &mut String)) -> Object {
         let mut body = String::new();
         let (mut version_at, mut metadata_end) = (0..0, 0);

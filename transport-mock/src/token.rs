@@ -1,4 +1,4 @@
-//! Continue tokens: base64 of the JSON that the real API server uses, with one member more.
+//! Continue tokens: base64 of the API server's JSON, with one additional member.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use serde_json::Value;
 
-/// Where the next page starts.
+/// The position at which the next page begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
-    /// The version that all pages show; `None` for whatever is current (an inconsistent continuation).
+    /// The version that all pages show; `None` for the current version (an inconsistent continuation).
     pub(crate) version: Option<u64>,
-    /// The key of the last object told.
+    /// The key of the last object on the previous page.
     pub(crate) after: String,
-    /// How many objects follow, where it is known.
+    /// The number of remaining objects, if known.
     pub(crate) remaining: Option<u64>,
 }
 

@@ -1,13 +1,13 @@
-//! tokio's time for the mock.
+//! A clock that follows tokio's time.
 
 use core::time::Duration;
 
 use informer_core::{Instant, Timer};
 
-/// tokio's clock, real or paused, as a [`Timer`]. Clones are the same clock.
+/// tokio's clock, real or paused, as a [`Timer`]. Clones share the same time.
 ///
-/// A mock on it needs no more than tokio: where tokio's time is paused, tokio itself jumps to the next deadline, of the
-/// server or of anybody else.
+/// A mock on this clock needs only tokio. If tokio's time is paused, tokio itself advances to the next deadline,
+/// including those of the server.
 ///
 /// ```
 /// use core::time::Duration;
@@ -20,7 +20,7 @@ use informer_core::{Instant, Timer};
 /// let (_, mut watch) = mock.transport().send(Get::new(target).watch(true)).await?;
 /// let start = tokio::time::Instant::now();
 /// assert_eq!(watch.chunk().await?, None);
-/// assert!(start.elapsed() >= Duration::from_secs(300), "of tokio's paused time, which is none of ours");
+/// assert!(start.elapsed() >= Duration::from_secs(300), "the time is tokio's paused time");
 /// # Ok(())
 /// # }
 /// ```
@@ -29,14 +29,14 @@ pub struct TokioClock {
     start: tokio::time::Instant,
 }
 
-/// What the clock shows when it is made, so that there is a time before.
+/// The time at which the clock starts, so that there is a time before its start.
 const BEFORE: Duration = Duration::from_secs(1);
 
 impl TokioClock {
-    /// Makes a clock that starts now.
+    /// Creates a clock that starts now.
     ///
     /// # Panics
-    /// Outside a tokio runtime where tokio's time is paused.
+    /// Panics outside of a tokio runtime if tokio's time is paused.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Timer for TokioClock {
         let wait = deadline.saturating_duration_since(Instant::from_micros(0) + BEFORE);
         match self.start.checked_add(wait) {
             Some(time) => tokio::time::sleep_until(time).await,
-            // Later than there is time.
+            // The deadline is beyond the range of tokio's time.
             None => core::future::pending().await,
         }
     }

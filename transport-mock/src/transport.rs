@@ -1,4 +1,4 @@
-//! The transport to a mock server.
+//! A transport to a mock server.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,11 +15,11 @@ use crate::clock::VirtualClock;
 use crate::mock::{Exchange, Mock};
 use crate::server::FakeServer;
 
-/// A transport to a mock server. [`Mock::transport`] makes it.
+/// A transport to a mock server, created by [`Mock::transport`].
 ///
-/// It keeps connections alive as an HTTP/1.1 client does: a response that was read to its end leaves its connection to a
-/// later request, and where that fails before its answer it says so ([`TransportError::connection_was_used`]). Clones
-/// share the connections.
+/// It reuses connections like an HTTP/1.1 client. A response that has been read to its end leaves its connection to a
+/// later request. If that request fails before its response, the error reports the reuse
+/// ([`TransportError::connection_was_used`]). Clones share the connections.
 ///
 /// ```
 /// use informer_mock::{FakeServer, Fault, Get, Mock, Simulation, Transport, TransportError};
@@ -49,12 +49,7 @@ impl<B: Backend, T: Timer + Clone> MockTransport<B, T> {
         }
     }
 
-    /// Says whether connections are kept for later requests; they are, unless it is said.
-    ///
-    /// ```
-    /// # use informer_mock::{FakeServer, Mock};
-    /// let transport = Mock::new(FakeServer::new(1)).transport().keep_alive(false);
-    /// ```
+    /// Sets whether connections are reused. They are by default.
     #[must_use]
     pub fn keep_alive(self, keep_alive: bool) -> Self {
         Self { keep_alive, ..self }
@@ -88,7 +83,7 @@ impl<B: Backend, T: Timer + Clone> Transport for MockTransport<B, T> {
         let used = self.take_connection();
         let mut exchange = self.mock.open(get.target, get.accept);
         let head = exchange.head().await.map_err(|kind| {
-            // Nobody refuses a connection that is there.
+            // A reused connection cannot be refused.
             MockError {
                 kind,
                 used: used && kind != FailureKind::Refused,
@@ -105,7 +100,7 @@ impl<B: Backend, T: Timer + Clone> Transport for MockTransport<B, T> {
     }
 }
 
-/// The body of a response of a mock server.
+/// The body of a mock server's response.
 #[derive(Debug)]
 pub struct MockBody<B: Backend = FakeServer, T: Timer + Clone = VirtualClock> {
     exchange: Exchange<B, T>,
@@ -122,7 +117,7 @@ impl<B: Backend, T: Timer + Clone> Body for MockBody<B, T> {
         if self.ended {
             return Ok(None);
         }
-        // Nothing is taken from the server before the last await, so that no byte is lost where this is dropped.
+        // No data is taken from the server before the last await, so dropping this future loses no data.
         match self.exchange.chunk().await {
             Ok(Some(bytes)) => {
                 self.buffer = bytes;
@@ -141,7 +136,7 @@ impl<B: Backend, T: Timer + Clone> Body for MockBody<B, T> {
     }
 }
 
-/// How a request to a mock server failed.
+/// The error of a request to a mock server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MockError {
     kind: FailureKind,

@@ -1,4 +1,4 @@
-//! The checks, one promise each.
+//! The checks, one for each promise.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -70,7 +70,7 @@ async fn a_list_comes_whole<T: Transport>(server: TestServer, mut transport: T) 
 }
 
 async fn a_large_list_comes_whole<T: Transport>(server: TestServer, mut transport: T) -> Outcome {
-    // More than a megabyte, so that it does not fit on the way.
+    // More than a megabyte, so that it does not fit into the buffers of a connection.
     let filling = "0123456789abcdef".repeat(1024);
     for number in 0..80 {
         add(&server, "default", &format!("pod-{number}"), &filling)?;
@@ -87,11 +87,14 @@ async fn what_is_asked_for_arrives_as_it_is<T: Transport>(
     let target = "/api/v1/namespaces/prod/pods?labelSelector=app%20in%20%28a%2Cb%29%2Cx%21%3D%C3%BC&limit=7&continue=a%2Bb%2F%3D%26c";
     let accept =
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    // The token is of another server, so it is refused; what matters is how it came.
+    // The token is from another server, so the request is rejected. Only the request as received matters.
     let asked = transport.send(Get::new(target).accept(accept)).await;
     drop(asked.map_err(told)?);
     let log = server.log();
-    let record = log.iter().next_back().ok_or("the server was not asked")?;
+    let record = log
+        .iter()
+        .next_back()
+        .ok_or("the server received no request")?;
     equal(
         "the path",
         &record.path.as_str(),
@@ -178,7 +181,7 @@ async fn an_event_is_told_when_it_comes<T: Transport>(
 ) -> Outcome {
     let mut watch = watch(&mut transport).await?;
     for number in 0..20 {
-        // The next one is not there before this one was read, so a transport that waits for more waits for ever.
+        // The next event does not exist before this one was read, so a transport that waits for more data hangs.
         let name = format!("pod-{number}");
         add(&server, "default", &name, "")?;
         let event = event(&mut watch).await?;
@@ -231,7 +234,7 @@ async fn what_nobody_reads_is_not_lost<T: Transport>(
     let (mut seen, mut lines) = (Vec::new(), 0);
     while lines < 500 {
         let piece = watch.chunk().await.map_err(told)?;
-        let piece = piece.ok_or("the watch has ended")?;
+        let piece = piece.ok_or("the watch ended")?;
         lines += piece.iter().filter(|byte| **byte == b'\n').count();
         seen.extend_from_slice(piece);
     }
@@ -256,7 +259,7 @@ async fn no_byte_is_lost_where_reading_is_abandoned<T: Transport>(
     let (_, mut body) = transport.send(Get::new(PODS)).await.map_err(told)?;
     let mut seen = Vec::new();
     loop {
-        // Polled once and dropped, again and again; then waited for, so that it goes on.
+        // Polled once and dropped, again and again, and then awaited so that data arrives.
         let abandoned = {
             let mut reading = pin!(body.chunk());
             poll_fn(|cx| {
@@ -288,7 +291,7 @@ async fn a_cut_before_the_answer_is_an_error<T: Transport>(
 ) -> Outcome {
     server.with(|server| server.inject(Fault::reset()));
     match transport.send(Get::new(PODS)).await {
-        Ok((head, _)) => Err(format!("there was an answer: {}", head.status)),
+        Ok((head, _)) => Err(format!("there was a response: {}", head.status)),
         Err(error) => not_blamed(error.kind()),
     }
 }
@@ -303,7 +306,7 @@ async fn a_cut_inside_a_list_is_an_error<T: Transport>(
     let (_, whole) = get(&mut server.transport(), PODS).await?;
     for bytes in [1, 100, 5_000] {
         server.with(|server| server.inject(Fault::nothing().cut_after_bytes(bytes)));
-        // The cut may overtake what was sent before it, the head too.
+        // The cut may overtake the data that was sent before it, including the head.
         let Ok((_, mut body)) = transport.send(Get::new(PODS)).await else {
             continue;
         };
@@ -317,7 +320,7 @@ async fn a_cut_inside_a_list_is_an_error<T: Transport>(
         };
         not_blamed(error.kind())?;
         if !whole.starts_with(&seen) {
-            return Err("before the cut came something else than the list".to_string());
+            return Err("the data before the cut differs from the list".to_string());
         }
     }
     Ok(())
@@ -366,7 +369,9 @@ async fn an_abandoned_request_is_given_up_at_the_server<T: Transport>(
         let mut asked = pin!(asked);
         poll_fn(|cx| {
             if sending.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err("a server that says nothing gave an answer".to_string()));
+                return Poll::Ready(Err(
+                    "a response came from a server that sends none".to_string()
+                ));
             }
             asked.as_mut().poll(cx)
         })
@@ -404,7 +409,7 @@ async fn many_requests_one_after_another<T: Transport>(
     Ok(())
 }
 
-/// Waits until the server has so many open responses.
+/// Waits until the number of open responses is right.
 async fn until(server: &TestServer, right: impl Fn(usize) -> bool) -> Outcome {
     for _ in 0..1_000 {
         if right(server.with(|server| server.open())) {
@@ -447,39 +452,39 @@ async fn rest<B: Body>(body: &mut B) -> Result<Vec<u8>, B::Error> {
     Ok(all)
 }
 
-/// Reads one event, which is all that is there.
+/// Reads one event. No other event is available.
 async fn event<B: Body>(body: &mut B) -> Result<Value, String> {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         let piece = body.chunk().await.map_err(told)?;
-        line.extend_from_slice(piece.ok_or("the watch has ended")?);
+        line.extend_from_slice(piece.ok_or("the watch ended")?);
     }
     parse(&line)
 }
 
-/// The other end went away; that is nothing else.
+/// The connection was lost. The error must not blame anything else.
 fn not_blamed(kind: FailureKind) -> Outcome {
     match kind {
         FailureKind::Reset | FailureKind::Other => Ok(()),
         FailureKind::Refused | FailureKind::TimedOut | FailureKind::Tls | FailureKind::Dns | _ => {
-            Err(format!("a cut was told as {kind:?}"))
+            Err(format!("a cut was reported as {kind:?}"))
         }
     }
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("what came is not JSON: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("the data is not JSON: {error}"))
 }
 
 fn told(error: impl TransportError) -> String {
-    format!("it failed: {error}")
+    format!("the request failed: {error}")
 }
 
 fn equal<V: PartialEq + core::fmt::Debug>(what: &str, found: &V, expected: &V) -> Outcome {
     if found == expected {
         return Ok(());
     }
-    Err(format!("{what} is {found:?} and not {expected:?}"))
+    Err(format!("{what} is {found:?} instead of {expected:?}"))
 }
 
 fn same_bytes(found: &[u8], expected: &[u8]) -> Outcome {
@@ -488,7 +493,11 @@ fn same_bytes(found: &[u8], expected: &[u8]) -> Outcome {
     }
     let at = found.iter().zip(expected).position(|(a, b)| a != b);
     Err(match at {
-        Some(at) => format!("byte {at} of {} is another one", expected.len()),
-        None => format!("{} bytes came and not {}", found.len(), expected.len()),
+        Some(at) => format!("byte {at} of {} differs", expected.len()),
+        None => format!(
+            "{} bytes arrived instead of {}",
+            found.len(),
+            expected.len()
+        ),
     })
 }

@@ -1,13 +1,13 @@
-//! What a transport promises, as a suite that any can run.
+//! A conformance suite for transports.
 //!
-//! [`Transport`] and [`Body`](crate::Body) say what the engine relies on: that every status is an answer, that a cut is an
-//! error and never an end, that an event is told when it comes, that a future that is dropped loses no byte. [`check`]
-//! tries all that against a [`Server`] in memory, and says by name what does not hold.
+//! [`Transport`] and [`Body`](crate::Body) document what the engine relies on: every status is a response, a cut is an
+//! error and never an end, an event is delivered when it arrives, and a dropped future loses no data. [`check`] tests
+//! all that against a [`Server`] in memory, and reports the failed checks by name.
 //!
-//! What is between the transport and the server is given by a function: it gets the server, lets it be reached in
-//! whatever way the transport has, and returns a transport that reaches it. [`serve`](fn@crate::serve) (feature `serve`)
-//! gives it a port for HTTP/1.1; the far end of a tunnel asks it by [`Mock::transport`]. What such a far end does
-//! with an error it gets is up to it, as long as the transport makes an error of it again.
+//! The connection between the transport and the server is up to the caller. `check` takes a function that gets the
+//! server, makes it reachable, and returns a transport to it. [`serve`](fn@crate::serve) (feature `serve`) opens a port
+//! for HTTP/1.1. The far end of a tunnel can use [`Mock::transport`]. If it gets an error, the transport under test
+//! must return an error as well.
 //!
 //! ```
 //! use informer_mock::conformance;
@@ -18,8 +18,8 @@
 //! # }
 //! ```
 //!
-//! It runs inside tokio, on real time or paused time, and takes a second or two over real sockets. Each check has a new
-//! server and a new transport, and 30 s.
+//! The suite runs inside tokio, on real or paused time, and takes a second or two over real sockets. Each check has its
+//! own server and transport, and a limit of 30 s.
 
 mod checks;
 mod server;
@@ -38,10 +38,10 @@ use crate::tokio_clock::TokioClock;
 
 pub use server::Server;
 
-/// The server of a check.
+/// The server of one check.
 pub type TestServer = Mock<Server, TokioClock>;
 
-/// Runs all checks on the transports that `connect` makes.
+/// Runs all checks on the transports that `connect` returns.
 pub async fn check<T: Transport + 'static>(connect: impl AsyncFn(TestServer) -> T) -> Verdict {
     let mut verdict = Verdict {
         passed: Vec::new(),
@@ -51,7 +51,7 @@ pub async fn check<T: Transport + 'static>(connect: impl AsyncFn(TestServer) -> 
         let server = Mock::with_clock(Server::new(), TokioClock::new());
         let transport = connect(server.clone()).await;
         let outcome = tokio::time::timeout(LIMIT, check(server, transport)).await;
-        match outcome.unwrap_or_else(|_| Err("it did not come to an end within 30 s".to_string())) {
+        match outcome.unwrap_or_else(|_| Err("it did not finish within 30 s".to_string())) {
             Ok(()) => verdict.passed.push(name),
             Err(why) => verdict.failed.push((name, why)),
         }
@@ -64,29 +64,29 @@ const LIMIT: Duration = Duration::from_secs(30);
 type Outcome = Result<(), String>;
 type Check<T> = fn(TestServer, T) -> Pin<Box<dyn Future<Output = Outcome>>>;
 
-/// What came of the checks. `Display` has a line for each.
+/// The results of the checks. `Display` writes a line for each.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[must_use = "it may say that a check has failed"]
+#[must_use = "it may contain failed checks"]
 pub struct Verdict {
     passed: Vec<&'static str>,
     failed: Vec<(&'static str, String)>,
 }
 
 impl Verdict {
-    /// Returns the names of the checks that hold.
+    /// Returns the names of the checks that passed.
     pub fn passed(&self) -> &[&'static str] {
         &self.passed
     }
 
-    /// Returns the names of the checks that do not, and why.
+    /// Returns the names of the checks that failed, each with its reason.
     pub fn failed(&self) -> &[(&'static str, String)] {
         &self.failed
     }
 
-    /// Fails a test where a check does not hold.
+    /// Asserts that all checks passed.
     ///
     /// # Panics
-    /// Where there is one, with all that is to be said.
+    /// Panics with all results if a check failed.
     pub fn assert(&self) {
         assert!(
             self.failed.is_empty(),

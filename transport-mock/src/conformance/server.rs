@@ -1,4 +1,4 @@
-//! The server of a check.
+//! The server of one check.
 
 use core::ops::{Deref, DerefMut};
 
@@ -8,7 +8,7 @@ use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseId};
 use crate::log::RequestLog;
 use crate::server::FakeServer;
 
-/// A [`FakeServer`] that knows how many of its responses are wanted.
+/// A [`FakeServer`] that counts its open responses.
 #[derive(Debug)]
 pub struct Server {
     server: FakeServer,
@@ -23,7 +23,7 @@ impl Server {
         }
     }
 
-    /// Returns how many responses nobody has read to the end or given up.
+    /// Returns the number of responses that have not been read to the end or dropped.
     #[must_use]
     pub const fn open(&self) -> usize {
         self.open

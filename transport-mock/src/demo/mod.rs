@@ -1,4 +1,4 @@
-//! A cluster to look at: some hundreds of Pods and a few other objects, which change all the time.
+//! A demo cluster: several hundred Pods and a few other objects, which change continuously.
 
 mod objects;
 
@@ -15,7 +15,7 @@ use crate::seed::Seed;
 use crate::server::FakeServer;
 use crate::template::Template;
 
-/// What a demo cluster is like. The same settings make the same cluster and the same changes.
+/// The settings of a demo cluster. The same settings give the same objects and the same changes.
 ///
 /// ```
 /// use core::time::Duration;
@@ -44,8 +44,8 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Makes a demo of 300 Pods in 5 namespaces on 10 nodes, with 5 changes a second, where the watches are cut every 45 s,
-    /// and history is forgotten every 2 minutes.
+    /// Creates a demo with 300 Pods in 5 namespaces on 10 nodes, and 5 changes per second. Watches are cut every 45 s,
+    /// and history is compacted every 2 minutes.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let (cut_every, compact_every) = (
@@ -63,7 +63,7 @@ impl Demo {
         }
     }
 
-    /// Sets how many Pods there are at the start, and about as many later.
+    /// Sets the number of Pods. It stays about the same over time.
     #[must_use]
     pub const fn pods(self, pods: usize) -> Self {
         Self { pods, ..self }
@@ -87,7 +87,7 @@ impl Demo {
         }
     }
 
-    /// Sets how many changes there are in a second; 0 is none.
+    /// Sets the number of changes per second; 0 makes none.
     #[must_use]
     pub const fn rate(self, per_second: u32) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Demo {
         Self { cut_every, ..self }
     }
 
-    /// Sets how often history is forgotten while the watches are down, so that they get 410.
+    /// Sets how often history is compacted while the watches are down, so that they fail with 410.
     #[must_use]
     pub const fn compact_every(self, compact_every: Option<Duration>) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Demo {
         }
     }
 
-    /// Puts the objects into a server, and has it forget how they came.
+    /// Creates the objects in a server, and compacts the history of their creation.
     pub fn fill(&self, server: &mut FakeServer) {
         let mut seed = Seed::new(self.seed);
         let pods = PodMaker::new(server);
@@ -137,7 +137,7 @@ impl Demo {
         server.compact(server.version());
     }
 
-    /// Returns the changes from a time on, for a server that was filled.
+    /// Returns the changes from a time on, for a server that has been filled.
     #[must_use]
     pub fn changes(&self, start: Instant) -> Changes {
         let first = |every: Option<Duration>| every.map(|every| start + every);
@@ -152,7 +152,7 @@ impl Demo {
         }
     }
 
-    /// Fills the server of a mock and keeps changing it, for ever. It is a future to spawn.
+    /// Fills the server of a mock and changes it for ever. The returned future is meant to be spawned.
     ///
     /// ```
     /// use core::time::Duration;
@@ -185,7 +185,7 @@ impl Demo {
     }
 }
 
-/// Makes Pods from a template for each application and phase.
+/// Creates Pods from a template for each application and phase.
 #[derive(Debug)]
 struct PodMaker {
     templates: Vec<Template>,
@@ -203,7 +203,7 @@ impl PodMaker {
         }
     }
 
-    /// Creates a Pod, and returns its namespace and name.
+    /// Creates a Pod and returns its namespace and name.
     fn create(
         &self,
         demo: &Demo,
@@ -226,7 +226,7 @@ impl PodMaker {
                     _ => &tag,
                 };
             };
-            // The server has Pods.
+            // The server has the resource `pods`.
             let _ = server.create_from("pods", template, (&namespace, &name), fill);
         }
         (namespace, name)
@@ -238,9 +238,9 @@ impl PodMaker {
 pub struct Changes {
     demo: Demo,
     seed: Seed,
-    /// Counts Pods, and changes of them.
+    /// Counts Pods and their changes.
     serial: u64,
-    /// Namespace and name of each; empty until they are first needed.
+    /// The namespace and name of each Pod. It is empty until it is first needed.
     pods: Vec<(String, String)>,
     next_change: Option<Instant>,
     next_cut: Option<Instant>,
@@ -248,7 +248,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns when the next change is; `None` where there is none.
+    /// Returns the time of the next change; `None` if there is none.
     #[must_use]
     pub fn next_at(&self) -> Option<Instant> {
         [self.next_change, self.next_cut, self.next_compaction]
@@ -257,7 +257,7 @@ impl Changes {
             .min()
     }
 
-    /// Makes the changes up to a time, of which it leaves out some where they are more than 10,000.
+    /// Makes the changes up to a time. If more than 10,000 are due, the rest is skipped.
     pub fn run_to(&mut self, server: &mut FakeServer, now: Instant) {
         for _ in 0..10_000 {
             let Some(next) = self.next_at().filter(|next| *next <= now) else {
@@ -265,7 +265,7 @@ impl Changes {
             };
             self.step(server, next);
         }
-        // One that was held up, say by a sleeping laptop, does not make up for all it missed.
+        // After a long pause, such as a sleeping laptop, the missed changes are not made up for.
         let fresh = self.demo.changes(now);
         (self.next_change, self.next_cut, self.next_compaction) =
             (fresh.next_change, fresh.next_cut, fresh.next_compaction);
@@ -312,7 +312,7 @@ impl Changes {
     fn delete(&mut self, server: &mut FakeServer) {
         let index = below(&mut self.seed, self.pods.len());
         let (namespace, name) = self.pods.swap_remove(index);
-        // Somebody else may have deleted it.
+        // The test may have deleted it already.
         let _ = server.delete("pods", &namespace, &name);
     }
 
@@ -360,7 +360,7 @@ impl Changes {
     }
 }
 
-/// What the demo makes is valid, unless somebody changed the server's objects meanwhile, which is no trouble.
+/// The demo's objects are valid. The call can only fail if the test changed the server's objects, which does no harm.
 fn put(server: &mut FakeServer, resource: &str, object: Value) {
     let _ = server.apply(resource, object);
 }
@@ -369,7 +369,7 @@ fn below(seed: &mut Seed, bound: usize) -> usize {
     usize::try_from(seed.below(bound as u64)).unwrap_or(0)
 }
 
-/// No period is so short that time would stand still.
+/// A period of zero would stop time.
 fn later(every: Duration) -> Duration {
     every.max(Duration::from_millis(1))
 }

@@ -24,7 +24,7 @@ pub(super) fn bare(namespace: &str, name: &str) -> Value {
     json!({ "metadata": { "name": name, "namespace": namespace } })
 }
 
-/// A Pod with holes for what differs from one to the next.
+/// A Pod pattern with placeholders for the values that differ.
 pub(super) fn pod(app: &str, phase: &str) -> Value {
     let hash = "<<hash>>";
     let tier = if matches!(app, "web" | "api") {

@@ -1,4 +1,4 @@
-//! The faults to come, and what each does to a response.
+//! The pending faults, and their effects on a response.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use informer_core::transport::FailureKind;
 use super::Fault;
 use crate::log::RequestRecord;
 
-/// The faults to come. The first that is meant for a request hits it, alone.
+/// The pending faults. The first one that matches a request affects it; others do not.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct FaultPlan {
     faults: Vec<Fault>,
@@ -57,7 +57,7 @@ impl FaultPlan {
     }
 }
 
-/// What a fault does to one response.
+/// The effects of a fault on one response.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Effects {
     pub(crate) fail: Option<FailureKind>,

@@ -1,4 +1,5 @@
-//! Compressed bodies, as the API server makes them: level 1, a list as one member, a stream as one for each flush.
+//! Compressed bodies like those of the API server: level 1, with one gzip member for a list, and one per flush for a
+//! stream.
 
 use alloc::vec::Vec;
 use std::io::{self, Write as _};
@@ -6,7 +7,7 @@ use std::io::{self, Write as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Lists beyond this are compressed, in bytes.
+/// Lists larger than this are compressed, in bytes.
 pub(super) const LARGE: usize = 128 * 1024;
 
 pub(super) enum Gzip {
@@ -23,7 +24,7 @@ impl Gzip {
         Self::EachFlush
     }
 
-    /// Takes bytes of the body; returns what is to be sent now.
+    /// Compresses bytes of the body. Returns the data to send now.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Whole(encoder) => {
@@ -38,7 +39,7 @@ impl Gzip {
         }
     }
 
-    /// Returns what is to be sent at the end.
+    /// Returns the data to send at the end.
     pub(super) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Whole(encoder) => encoder.finish(),

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a client of the API needs.
+//! The subset of HTTP/1.1 that a client of the API needs.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,8 +8,7 @@ use crate::backend::ResponseHead;
 
 /// The largest head of a request, in bytes.
 pub(super) const HEAD_LIMIT: usize = 64 * 1024;
-/// The largest body of a request, which is skipped.
-/// That of the API server.
+/// The largest body of a request, in bytes, as on the API server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,16 +19,16 @@ pub(super) struct Request {
     /// Whether the client accepts gzip.
     pub(super) gzip: bool,
     pub(super) keep_alive: bool,
-    /// Whether the client understands chunks.
+    /// Whether the client supports chunked bodies.
     pub(super) chunks: bool,
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
 }
 
-/// Reads a request from the start of the input, and tells how many bytes it took. `None` where it is not whole; the
-/// error is an HTTP status.
+/// Parses a request at the start of the input. Returns the request and its length in bytes, or `None` if it is
+/// incomplete. The error is an HTTP status.
 pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
-    // Empty lines before a request are to be ignored.
+    // RFC 9112 requires empty lines before a request to be ignored.
     let start = input
         .iter()
         .position(|byte| !matches!(byte, b'\r' | b'\n'))
@@ -65,7 +64,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "accept" => accept.push(value),
-            // As the API server, which looks for the word alone and at no weight.
+            // Like the API server, it looks for the word only and ignores weights.
             "accept-encoding" => gzip |= value.split(',').any(|part| part.trim() == "gzip"),
             "connection" => {
                 let has = |token: &str| {
@@ -111,7 +110,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, u16> {
 pub(super) fn head(head: &ResponseHead, chunked: bool, keep_alive: bool) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {} {}\r\n", head.status, reason(head.status));
     for (name, value) in &head.headers {
-        // What comes from a fault must not break out of its line.
+        // A header value from a fault must not break out of its line.
         if !name.contains(['\r', '\n']) && !value.contains(['\r', '\n']) {
             text += &format!("{name}: {value}\r\n");
         }
@@ -128,7 +127,7 @@ pub(super) fn head(head: &ResponseHead, chunked: bool, keep_alive: bool) -> Vec<
     text.into_bytes()
 }
 
-/// Wraps bytes as a chunk.
+/// Formats bytes as a chunk.
 pub(super) fn chunk(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 16);
     out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
@@ -137,14 +136,14 @@ pub(super) fn chunk(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a response for a request that could not be read.
+/// Formats the response to an invalid request.
 pub(super) fn refusal(status: u16) -> Vec<u8> {
     let mut refusal = ResponseHead::new(status);
     refusal.content_length = Some(0);
     head(&refusal, false, false)
 }
 
-/// Takes path and query out of a target, which may be a whole URL.
+/// Extracts the path and query of a target, which may be a complete URL.
 fn path(target: &str) -> Option<&str> {
     if target.starts_with('/') {
         return Some(target);

@@ -1,4 +1,4 @@
-//! The server on a real port.
+//! A mock server on a real port.
 
 mod gzip;
 mod http;
@@ -24,11 +24,11 @@ use crate::mock::{Exchange, Mock};
 use crate::server::Write;
 use crate::tokio_clock::TokioClock;
 
-/// Opens a port for a mock server, which is then served where [`Serving::run`] is awaited or spawned.
+/// Opens a port for a mock server. [`Serving::run`] must be awaited or spawned to serve it.
 ///
-/// It speaks HTTP/1.1, without TLS: GET alone, keep-alive, chunked bodies, gzip where the server's [`Config`](crate::Config)
-/// has it and the client accepts it. A body is taken from the server no faster than
-/// the client reads it. Faults apply: what is refused or cut is a TCP reset.
+/// It supports HTTP/1.1 without TLS: GET requests, writes if the server accepts them, keep-alive, chunked bodies, and
+/// gzip if the server's [`Config`](crate::Config) enables it and the client accepts it. A body is taken from the server
+/// only as fast as the client reads it. Faults apply: a refused or cut connection is a TCP reset.
 ///
 /// ```
 /// use informer_mock::{FakeServer, Mock, TokioClock, serve};
@@ -39,7 +39,7 @@ use crate::tokio_clock::TokioClock;
 /// let serving = serve(mock.clone(), "127.0.0.1:0").await?;
 /// let address = serving.local_addr();
 /// let server = tokio::spawn(serving.run());
-/// // Clients talk to http://{address}, the test to `mock`.
+/// // Clients connect to http://{address}; the test uses `mock`.
 /// assert_ne!(address.port(), 0);
 /// server.abort();
 /// # Ok(())
@@ -47,7 +47,7 @@ use crate::tokio_clock::TokioClock;
 /// ```
 ///
 /// # Errors
-/// Fails where the port cannot be had.
+/// Fails if the port cannot be opened.
 pub async fn serve<B: Backend + Send + 'static>(
     mock: Mock<B, TokioClock>,
     address: impl ToSocketAddrs,
@@ -61,7 +61,7 @@ pub async fn serve<B: Backend + Send + 'static>(
     })
 }
 
-/// A port that is open, see [`serve`].
+/// An open port; see [`serve`].
 #[derive(Debug)]
 pub struct Serving<B> {
     listener: TcpListener,
@@ -70,13 +70,13 @@ pub struct Serving<B> {
 }
 
 impl<B: Backend + Send + 'static> Serving<B> {
-    /// Returns the address.
+    /// Returns the local address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Serves for ever. Dropping the future closes the port and all connections.
+    /// Serves requests for ever. Dropping the future closes the port and all connections.
     pub async fn run(self) {
         let mut connections = JoinSet::new();
         loop {
@@ -84,14 +84,14 @@ impl<B: Backend + Send + 'static> Serving<B> {
                 Ok(stream) => {
                     connections.spawn(connection(self.mock.clone(), stream));
                 }
-                // No file handles, or a client that has gone again.
+                // Out of file handles, or the client has disconnected already.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     }
 }
 
-/// Waits for a client, and clears away what has ended meanwhile.
+/// Waits for a client, and removes connections that have ended.
 async fn accept(listener: &TcpListener, connections: &mut JoinSet<()>) -> io::Result<TcpStream> {
     poll_fn(|context| {
         while let Poll::Ready(Some(_)) = connections.poll_join_next(context) {}
@@ -101,7 +101,7 @@ async fn accept(listener: &TcpListener, connections: &mut JoinSet<()>) -> io::Re
     .map(|(stream, _)| stream)
 }
 
-/// What is to become of a connection.
+/// The next state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Then {
     Next,
@@ -110,7 +110,7 @@ enum Then {
 }
 
 async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut stream: TcpStream) {
-    // Where this fails, it is slower, no more.
+    // Without it the connection is only slower.
     let _ = stream.set_nodelay(true);
     let mut input = Vec::new();
     loop {
@@ -118,7 +118,7 @@ async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut 
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(status) => {
-                // The client may be gone already.
+                // The client may have disconnected already.
                 let _ = stream.write_all(&http::refusal(status)).await;
                 let _ = stream.shutdown().await;
                 return;
@@ -134,7 +134,7 @@ async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut 
             Then::Next => {}
             Then::Close => return,
             Then::Reset => {
-                // Without it, the client sees an end instead of a reset.
+                // Without it, the client would see an end instead of a reset.
                 let _ = stream.set_zero_linger();
                 return;
             }
@@ -142,7 +142,7 @@ async fn connection<B: Backend + Send + 'static>(mock: Mock<B, TokioClock>, mut 
     }
 }
 
-/// Reads the next request; `None` where the client has gone, an error is an HTTP status.
+/// Reads the next request; `None` if the client has disconnected. The error is an HTTP status.
 async fn next_request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<Request>, u16> {
     loop {
         if let Some((request, used)) = http::parse(input)? {
@@ -173,13 +173,13 @@ async fn respond<B: Backend>(
         if let Poll::Ready(then) = answer.as_mut().poll(context) {
             return Poll::Ready(then);
         }
-        // Who closes a connection does not want the rest, as with the real server.
+        // A client that closes its connection does not want the rest of the response, as on the real server.
         gone.as_mut().poll(context).map(|()| Then::Close)
     })
     .await
 }
 
-/// Answers a write, where the server takes any.
+/// Handles a write, if the server accepts writes.
 async fn write<B: Backend>(
     mock: &Mock<B, TokioClock>,
     stream: &mut TcpStream,
@@ -220,7 +220,7 @@ async fn answer<B: Backend>(
     };
     let mut pieces = Vec::new();
     let gzip = match exchange.compression(&request.target) {
-        // An answer that is no success is short, and one whose length is a lie is to stay one.
+        // Error responses are short, and a body with a false length must keep that length.
         _ if !request.gzip || head.status != 200 || head.content_length.is_some() => None,
         Compression::None => None,
         Compression::EachFlush => Some(Gzip::each_flush()),
@@ -252,7 +252,7 @@ async fn answer<B: Backend>(
         }
     }
     out.finish().await?;
-    // A length that was a lie leaves a connection that is of no more use.
+    // After a false length, the connection cannot be reused.
     let whole = head.content_length.is_none_or(|length| length == out.sent);
     Ok(if keep && whole {
         Then::Next
@@ -261,7 +261,8 @@ async fn answer<B: Backend>(
     })
 }
 
-/// Reads until it is clear whether a body is worth its compression. The end is read a second time behind it.
+/// Reads until the body is known to be worth compressing. At the end of the body, the end is polled a second time
+/// afterwards.
 async fn large<B: Backend>(
     exchange: &mut Exchange<B, TokioClock>,
     pieces: &mut Vec<Vec<u8>>,
@@ -277,7 +278,7 @@ async fn large<B: Backend>(
     Ok(true)
 }
 
-/// Where a body goes.
+/// Writes a body to a client.
 struct Out<'a, W> {
     writer: &'a mut W,
     chunked: bool,
@@ -319,7 +320,7 @@ impl<W: AsyncWrite + Unpin> Out<'_, W> {
     }
 }
 
-/// Reads on, for the requests behind, until the client closes the connection.
+/// Reads further requests until the client closes the connection.
 async fn until_gone(mut reader: ReadHalf<'_>, input: &mut Vec<u8>) {
     loop {
         if input.len() >= http::HEAD_LIMIT {

@@ -1,4 +1,4 @@
-//! What the server says to a request.
+//! Responses to GET requests.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -22,7 +22,7 @@ use crate::query::{ApiPath, Query, split_target};
 use crate::status::Status;
 use crate::token::Token;
 
-/// A list that is held back until its version is there.
+/// A list that waits for its version.
 #[derive(Debug)]
 pub(super) struct Waiting {
     request: RequestRecord,
@@ -31,10 +31,10 @@ pub(super) struct Waiting {
 
 type Answer = (ResponseHead, Source);
 
-/// Why there is no answer.
+/// The reason why there is no response.
 enum No {
     Refused(Status),
-    /// The version asked for is not there yet.
+    /// The requested version is in the future.
     TooLarge(u64),
 }
 
@@ -149,7 +149,7 @@ impl Backend for FakeServer {
         match Verb::of(&query) {
             Verb::List if self.config.gzip_lists => Compression::Large,
             Verb::Stream if self.config.gzip_streams => Compression::EachFlush,
-            // A plain watch at no version, which is taken for a streaming list.
+            // A plain watch without a version, which is treated as a streaming list.
             Verb::Watch
                 if self.config.gzip_streams
                     && self.config.watch_list
@@ -167,24 +167,23 @@ impl Backend for FakeServer {
 }
 
 impl FakeServer {
-    /// Takes a GET request: its path and query, and its `Accept` header. The same as
-    /// [`Backend::handle_request`], without the trait.
+    /// Starts a GET request, like [`Backend::handle_request`] without the trait.
     pub fn handle_request(&mut self, now: Instant, target: &str, accept: &str) -> ResponseId {
         Backend::handle_request(self, now, target, accept)
     }
 
-    /// Returns what was asked so far.
+    /// Returns the log of all requests.
     #[must_use]
     pub const fn log(&self) -> &RequestLog {
         &self.log
     }
 
-    /// Returns the log, to be cleared.
+    /// Returns the log mutably, so that it can be cleared.
     pub const fn log_mut(&mut self) -> &mut RequestLog {
         &mut self.log
     }
 
-    /// Gives a held list its answer where it is time, and otherwise returns when to ask again.
+    /// Responds to a waiting list if it is due. Otherwise returns when to poll again.
     fn still_waiting(&mut self, now: Instant, id: ResponseId) -> Option<Instant> {
         self.keep_time(now);
         let waiting = self.waiting.get(&id.0)?;
@@ -204,7 +203,7 @@ impl FakeServer {
                 }
             }
             Err(_) if now < until => return Some(until),
-            // It has been refused from the start.
+            // The request was invalid from the start.
             Err(_) => {}
         }
         self.waiting.remove(&id.0);
@@ -216,7 +215,7 @@ impl FakeServer {
         (!left.is_zero()).then(|| left.as_secs().clamp(1, 30))
     }
 
-    /// Fails only where the version asked for is not there yet.
+    /// Fails only if the requested version is in the future.
     fn answer(&self, request: &RequestRecord) -> Result<Answer, u64> {
         self.try_answer(request).or_else(|no| match no {
             No::Refused(status) => Ok(refusal(&status)),
@@ -348,7 +347,7 @@ impl FakeServer {
                 .filter(|_| self.config.sharding)
                 .map(ToString::to_string),
         };
-        // Counting what is left is dear, so a token carries on with the first page's count.
+        // Counting the remaining items is expensive, so a token carries the count of the first page.
         let known = token.and_then(|token| token.remaining);
         let left = match known {
             _ if limit.is_none() => 0,
@@ -375,7 +374,7 @@ impl FakeServer {
         ))
     }
 
-    /// Finds out which state a list shows.
+    /// Returns the version of the state that a list shows.
     fn list_version(&self, asked: &Asked<'_>, limit: Option<usize>) -> Result<u64, No> {
         let head = self.store.version;
         let options = &asked.options;
@@ -396,7 +395,7 @@ impl FakeServer {
         match (options.version, options.matching) {
             (None, _) => Ok(head),
             (Some(0), _) => Ok(self.replica().visible),
-            // A limit alone makes it exact.
+            // A limit alone makes the match exact.
             (Some(version), Match::Exact) => self.exact(version),
             (Some(version), Match::Unset) if limit.is_some() => self.exact(version),
             (Some(version), Match::Unset | Match::NotOlderThan)
@@ -457,7 +456,7 @@ impl FakeServer {
             Vec::new()
         };
         let timeout = options.timeout.unwrap_or_else(|| {
-            // The server takes half an hour to a whole one; which, follows from the request.
+            // Like the server, it takes between half an hour and an hour. The value depends only on the request.
             let random =
                 crate::seed::Seed::new(self.next_response ^ self.store.version << 20).below(1_800);
             Duration::from_secs(1_800 + random)

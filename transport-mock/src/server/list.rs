@@ -1,4 +1,4 @@
-//! The body of a list, rendered as it is read.
+//! The body of a list, rendered while it is read.
 
 use alloc::format;
 use alloc::string::String;
@@ -35,7 +35,7 @@ pub(super) struct ListMeta {
     pub(super) version: u64,
     pub(super) token: Option<String>,
     pub(super) remaining: Option<u64>,
-    /// The part that was asked for, where the server has parts.
+    /// The requested shards, if the server supports shards.
     pub(super) shard: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl ListBody {
                 b"\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",",
             );
         } else if kind.custom {
-            // Members are sorted, so that the version comes behind the items.
+            // Members are sorted, so the version follows the items.
             before.extend_from_slice(
                 format!("\"apiVersion\":\"{}\",\"items\":[", kind.api_version()).as_bytes(),
             );
@@ -91,7 +91,7 @@ impl ListBody {
         }
     }
 
-    /// Takes it that the item just written is not sent, so that the next one is the first.
+    /// Marks the item just written as not sent, so that the next item is the first.
     pub(super) const fn starts_again(&mut self) {
         self.part = Part::FirstItem;
     }

@@ -33,14 +33,14 @@ use crate::seed::{Seed, rfc3339};
 use crate::store::{Store, key};
 use crate::template::Template;
 
-/// A Kubernetes API server in memory, for GET requests: lists, watches, streaming lists, single objects.
+/// An in-memory Kubernetes API server for GET requests: lists, watches, streaming lists and single objects.
 ///
-/// It has no sockets, no clock and no randomness but its seed: the same calls give the same bytes. Requests come in by
-/// [`Backend::handle_request`](crate::Backend::handle_request), and answers are polled. Everything is answered from one
-/// log of changes that is ordered by resourceVersion, as etcd's is.
+/// It has no sockets and no clock, and all its randomness comes from its seed, so the same calls give the same bytes.
+/// Requests are passed to [`Backend::handle_request`](crate::Backend::handle_request), and responses are polled. All
+/// responses are served from one log of changes that is ordered by resourceVersion, as in etcd.
 ///
-/// Resources are named as kubectl does, `pods`, `deployments.apps`, or `apps/v1/deployments` where versions matter.
-/// The common built-in ones are there from the start; [`add_resource`](Self::add_resource) adds custom ones.
+/// Resources are named as in kubectl: `pods`, `deployments.apps`, or `apps/v1/deployments` if the version matters. The
+/// common built-in resources exist from the start; [`add_resource`](Self::add_resource) adds custom ones.
 ///
 /// ```
 /// use informer_mock::{FakeServer, json};
@@ -60,9 +60,9 @@ pub struct FakeServer {
     store: Store,
     seed: Seed,
     now: Instant,
-    /// What the watch cache has seen; behind the store's version where the server lags.
+    /// The API servers over this storage. Their watch caches may lag behind the store's version.
     replicas: Vec<Replica>,
-    /// Which of them new requests go to.
+    /// The index of the replica that gets new requests.
     routed: usize,
     responses: BTreeMap<u64, Response>,
     waiting: BTreeMap<u64, Waiting>,
@@ -71,15 +71,15 @@ pub struct FakeServer {
     log: RequestLog,
 }
 
-/// # Making one
+/// # Constructors
 impl FakeServer {
-    /// Makes a server with the default configuration. uids and the like follow from the seed.
+    /// Creates a server with the default configuration. uids and other random values follow from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::with_config(seed, Config::default())
     }
 
-    /// Makes a server.
+    /// Creates a server.
     #[must_use]
     pub fn with_config(seed: u64, config: Config) -> Self {
         let mut store = Store::new();
@@ -126,8 +126,8 @@ impl FakeServer {
         }
     }
 
-    /// Adds a resource as a CustomResourceDefinition does. Its objects and lists have their members sorted, so that a
-    /// list's metadata comes after its items; and items of its lists have kind and apiVersion.
+    /// Adds a resource as a CustomResourceDefinition does. Members of its objects and lists are sorted, so a list's
+    /// metadata follows its items. Items of its lists have kind and apiVersion.
     ///
     /// ```
     /// # let mut server = informer_mock::FakeServer::new(1);
@@ -154,11 +154,11 @@ impl FakeServer {
         });
     }
 
-    /// Lets field selectors name a field of a resource, given by its path with dots. It holds for objects that are made
-    /// or changed from now on.
+    /// Makes a field of a resource available to field selectors, given by its dotted path. It applies to objects that
+    /// are created or changed from now on.
     ///
     /// # Errors
-    /// Fails where there is no such resource.
+    /// Fails if the resource does not exist.
     pub fn add_selectable_field(
         &mut self,
         resource: &str,
@@ -172,7 +172,7 @@ impl FakeServer {
         Ok(())
     }
 
-    /// Returns the configuration, to be changed at any time.
+    /// Returns the configuration mutably. It can be changed at any time.
     pub const fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
@@ -186,14 +186,14 @@ impl FakeServer {
 
 /// # Changing objects
 ///
-/// Each change takes the next resourceVersion, and returns it. The server sets `resourceVersion`, and `uid` and
-/// `creationTimestamp` where they are missing, and the namespace `default` where a namespaced object names none. It does
-/// not look at anything else.
+/// Each change takes the next resourceVersion and returns it. The server sets `resourceVersion`. It sets `uid` and
+/// `creationTimestamp` if they are missing, and the namespace `default` if a namespaced object has none. Other fields
+/// are not checked.
 impl FakeServer {
     /// Creates an object.
     ///
     /// # Errors
-    /// Fails where it exists, the resource does not, or there is no name.
+    /// Fails if the object exists, if the resource does not exist, or if there is no name.
     pub fn create(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
         self.put(resource, object, |existing| {
             if existing {
@@ -204,10 +204,10 @@ impl FakeServer {
         })
     }
 
-    /// Replaces an object. Nothing happens where nothing changes, and the object's version is returned.
+    /// Replaces an object. If nothing changes, the object keeps its version, and that version is returned.
     ///
     /// # Errors
-    /// Fails where there is no such object, or the resourceVersion in the object, if any, is not its present one.
+    /// Fails if the object does not exist, or if the new object has a resourceVersion other than the current one.
     pub fn update(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
         self.put(resource, object, |existing| {
             if existing {
@@ -218,18 +218,18 @@ impl FakeServer {
         })
     }
 
-    /// Creates an object, or replaces it.
+    /// Creates or replaces an object.
     ///
     /// # Errors
-    /// Fails as [`create`](Self::create) and [`update`](Self::update) do, except that it may exist or not.
+    /// Fails like [`create`](Self::create) and [`update`](Self::update), except that the object may or may not exist.
     pub fn apply(&mut self, resource: &str, object: Value) -> Result<u64, MutationError> {
         self.put(resource, object, |_| Ok(()))
     }
 
-    /// Deletes an object. The namespace is empty for a resource that has none.
+    /// Deletes an object. The namespace is empty for a cluster-scoped resource.
     ///
     /// # Errors
-    /// Fails where there is no such object.
+    /// Fails if the object does not exist.
     pub fn delete(
         &mut self,
         resource: &str,
@@ -246,10 +246,10 @@ impl FakeServer {
         Ok(self.store.version)
     }
 
-    /// Loses an object: it is gone, but nobody is told. Servers have had such bugs.
+    /// Removes an object without an event. Real servers have had such bugs.
     ///
     /// # Errors
-    /// Fails where there is no such object.
+    /// Fails if the object does not exist.
     pub fn forget(
         &mut self,
         resource: &str,
@@ -264,23 +264,23 @@ impl FakeServer {
         }
     }
 
-    /// Takes a version for a change of something that nobody watches.
+    /// Takes a version, as for a change of an object that nobody watches.
     pub fn bump_version(&mut self) -> u64 {
         self.set_version(self.store.version + 1)
     }
 
-    /// Moves the version on; it never goes back.
+    /// Advances the version. It never decreases.
     pub fn set_version(&mut self, version: u64) -> u64 {
         self.store.version = self.store.version.max(version);
         self.publish();
         self.store.version
     }
 
-    /// Forgets the history up to a version: the events up to it, and the states before it.
+    /// Compacts the history up to a version: the events up to it and the states before it.
     ///
-    /// A watch from an earlier version, an exact list at one, and a later page of a list from one get 410. What asks
-    /// for this very version is still served, since nothing that came after it is missing. Watches that are open are
-    /// not touched, for they have got their events already.
+    /// Watches from an earlier version, exact lists at one, and further pages of a list from one fail with 410.
+    /// Requests for this version are still served, since all later events are available. Open watches are not affected,
+    /// since they have received their events already.
     pub fn compact(&mut self, to_version: u64) {
         for index in 0..self.replicas.len() {
             self.catch_up_to(index, to_version);
@@ -292,14 +292,14 @@ impl FakeServer {
         }
     }
 
-    /// Forgets all history, and takes a version for it: whatever version a client has seen, it gets 410.
+    /// Compacts all history and takes a new version, so that every version that a client has seen is expired.
     pub fn compact_all(&mut self) {
         let version = self.bump_version();
         self.compact(version);
     }
 
-    /// Has the watch caches forget the events up to a version, while etcd keeps its history: watches get 410, pages are
-    /// still served.
+    /// Drops the events up to a version from the watch caches while etcd keeps its history. Watches fail with 410, and
+    /// pages are still served.
     pub fn forget_events(&mut self, to_version: u64) {
         let to_version = to_version.min(self.store.version);
         for replica in &mut self.replicas {
@@ -307,9 +307,9 @@ impl FakeServer {
         }
     }
 
-    /// Puts a backup back, taken at a version whose state is still known: everything after it never happened, versions
-    /// go on from there and are given a second time, and all connections are reset. An earlier state than is known is
-    /// the earliest.
+    /// Restores a backup that was taken at a version whose state is still known. All later changes are undone, their
+    /// versions are issued a second time, and all connections are reset. A state that is too old is replaced by the
+    /// oldest known one.
     ///
     /// ```
     /// use informer_mock::{FakeServer, json};
@@ -329,13 +329,13 @@ impl FakeServer {
         for replica in &mut self.replicas {
             replica.visible = version;
             replica.lagging = false;
-            // The caches are filled anew.
+            // The caches are filled again.
             replica.window_start = version;
         }
     }
 }
 
-/// # Looking at the truth
+/// # Inspecting the state
 impl FakeServer {
     /// Returns the version of the last change.
     #[must_use]
@@ -343,7 +343,7 @@ impl FakeServer {
         self.store.version
     }
 
-    /// Returns an object as it is now.
+    /// Returns the current state of an object.
     #[must_use]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = self.find(resource).ok()?;
@@ -351,7 +351,7 @@ impl FakeServer {
         serde_json::from_slice(&self.render(resource, object)).ok()
     }
 
-    /// Goes through the objects of a resource as they are now, in the order of lists.
+    /// Iterates over the current objects of a resource, in the order of lists.
     ///
     /// ```
     /// # use informer_mock::{FakeServer, json};
@@ -365,7 +365,7 @@ impl FakeServer {
         self.objects_at(resource, self.store.version)
     }
 
-    /// Goes through the objects of a resource as they were at a version, which must not be compacted.
+    /// Iterates over the objects of a resource at a version, which must not have been compacted.
     pub fn objects_at(&self, resource: &str, version: u64) -> impl Iterator<Item = ObjectRef<'_>> {
         let resource = self.find(resource).ok();
         let objects = resource.into_iter().flat_map(move |resource| {
@@ -441,7 +441,7 @@ impl FakeServer {
         Ok(self.store.version)
     }
 
-    /// Makes a template for [`create_from`](Self::create_from).
+    /// Creates a template for [`create_from`](Self::create_from).
     pub(crate) fn template(&self, resource: &str, pattern: &Value) -> Option<Template> {
         let kind = self.store.kind(self.find(resource).ok()?);
         let hole = |namespace, name, uid, created| Identity {
@@ -459,7 +459,7 @@ impl FakeServer {
         )))
     }
 
-    /// Creates an object from a template, whatever was there.
+    /// Creates an object from a template, and replaces an existing one.
     pub(crate) fn create_from(
         &mut self,
         resource: &str,

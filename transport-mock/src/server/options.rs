@@ -1,4 +1,4 @@
-//! List options and the `Accept` header, checked as the API server does.
+//! List options and the `Accept` header, with the checks of the API server.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,9 +11,9 @@ use crate::query::Query;
 use crate::status::Status;
 use crate::token::Token;
 
-/// The list options, checked as the API server does.
+/// List options that have passed the checks of the API server.
 pub(super) struct Options {
-    /// `None` where it is missing or empty.
+    /// `None` if it is missing or empty.
     pub(super) version: Option<u64>,
     pub(super) matching: Match,
     pub(super) limit: Option<usize>,
@@ -193,7 +193,7 @@ fn forbid(field: &str, message: &str) -> Result<(), Status> {
     ))
 }
 
-/// Chooses the first media type that can be given.
+/// Chooses the first supported media type.
 pub(super) fn accepted(accept: &str, verb: Verb) -> Option<View> {
     if accept.trim().is_empty() {
         return Some(View::Full);

@@ -1,31 +1,31 @@
-//! One API server of several over the same storage: what it has seen of it.
+//! One of several API servers over the same storage.
 
 use informer_core::Instant;
 
 use super::FakeServer;
 use super::response::Response;
 
-/// What one API server knows. Its watch cache may be behind what is stored.
+/// The state of one API server. Its watch cache may be behind the storage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replica {
     /// The version that its watch cache has reached.
     pub(super) visible: u64,
-    /// Whether that stands still.
+    /// Whether the watch cache has stopped at `visible`.
     pub(super) lagging: bool,
     /// Watches from before this version are refused.
     pub(super) window_start: u64,
     pub(super) down: bool,
-    /// Until when it refuses everything, since it has just begun.
+    /// The end of the time after a start during which all requests are rejected.
     pub(super) ready_at: Option<Instant>,
 }
 
 /// # Several API servers
 ///
-/// They share what is stored, and each has a watch cache of its own. New requests go to one of them, the one that
-/// [`route_to`](Self::route_to) names, and responses stay with the server that began them. What stands under *Making
-/// trouble* happens to that one server.
+/// They share the storage, and each has its own watch cache. New requests go to the server set by
+/// [`route_to`](Self::route_to), and responses stay with the server that began them. The methods under *Making trouble*
+/// affect the server that new requests go to.
 impl FakeServer {
-    /// Adds an API server over the same storage, and returns its number; the one that is there from the start is 0.
+    /// Adds an API server over the same storage and returns its number. The first server has the number 0.
     ///
     /// ```
     /// use informer_mock::{FakeServer, json};
@@ -35,7 +35,7 @@ impl FakeServer {
     /// let second = server.add_server();
     /// server.route_to(second);
     /// server.lag_at(1);
-    /// // The first has seen the Pod, the second has not.
+    /// // The first server has seen the Pod, and the second has not.
     /// assert_eq!((server.visible_version(0), server.visible_version(second)), (Some(2), Some(1)));
     /// # Ok::<(), informer_mock::MutationError>(())
     /// ```
@@ -48,18 +48,18 @@ impl FakeServer {
         self.replicas.len() - 1
     }
 
-    /// Sends new requests to another API server. A number that there is not is that of the last one.
+    /// Routes new requests to another API server. A number that is too large means the last server.
     pub fn route_to(&mut self, server: usize) {
         self.routed = server.min(self.replicas.len() - 1);
     }
 
-    /// Returns the number of the API server that new requests go to.
+    /// Returns the number of the API server that receives new requests.
     #[must_use]
     pub const fn routed_to(&self) -> usize {
         self.routed
     }
 
-    /// Returns which version the watch cache of an API server has reached.
+    /// Returns the version that the watch cache of an API server has reached.
     #[must_use]
     pub fn visible_version(&self, server: usize) -> Option<u64> {
         self.replicas.get(server).map(|replica| replica.visible)
@@ -73,7 +73,7 @@ impl FakeServer {
         &mut self.replicas[self.routed]
     }
 
-    /// Tells the watches what has happened.
+    /// Sends new events to the watches.
     pub(super) fn publish(&mut self) {
         for index in 0..self.replicas.len() {
             if !self.replicas[index].lagging {
@@ -82,7 +82,7 @@ impl FakeServer {
         }
     }
 
-    /// Has one watch cache reach a version, and tells its watches.
+    /// Advances one watch cache to a version, and sends the new events to its watches.
     pub(super) fn catch_up_to(&mut self, index: usize, version: u64) {
         let version = version.min(self.store.version);
         let visible = self.replicas[index].visible;

@@ -1,4 +1,4 @@
-//! One response on its way: where its bytes come from, and what faults do to them.
+//! A response in progress: the source of its bytes, and the effects of faults on it.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -11,41 +11,41 @@ use super::watch::WatchBody;
 use crate::backend::{Chunk, HeadPoll, ResponseHead};
 use crate::fault::{Edit, Effects, Ending, Mark};
 
-/// The bytes that make a chunk full.
+/// The size of a full chunk, in bytes.
 const CHUNK: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) source: Source,
-    /// The request, as the log counts it.
+    /// The mark of the request in the log.
     pub(super) mark: usize,
-    /// The API server that it comes from.
+    /// The API server that sends it.
     pub(super) replica: usize,
     head: ResponseHead,
     ready_at: Instant,
     effects: Effects,
     sent: u64,
     events: usize,
-    /// Bytes that wait for their turn, where chunks are split.
+    /// Bytes that are pending because chunks are split.
     stash: Vec<u8>,
     splits: usize,
     ending: Option<Ending>,
     pace: Pace,
 }
 
-/// How fast a body may come, and how slowly.
+/// Limits of the speed and the silence of a body.
 #[derive(Debug, Default)]
 struct Pace {
     /// In bytes per second.
     bandwidth: Option<NonZeroU32>,
-    /// The link is busy with what was sent until then.
+    /// The time until which the link is busy with earlier bytes.
     busy_until: Option<Instant>,
     idle_cut: Option<Duration>,
     /// When the last byte came.
     last: Option<Instant>,
 }
 
-/// Where the bytes of a body come from.
+/// The source of a body's bytes.
 #[derive(Debug)]
 pub(super) enum Source {
     Whole(Vec<u8>),
@@ -53,16 +53,16 @@ pub(super) enum Source {
     Watch(WatchBody),
 }
 
-/// What a source did.
+/// The result of one step of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It wrote something that is neither event nor item.
+    /// It wrote bytes that are neither an event nor an item.
     Bytes,
     /// It wrote one event or item.
     Event,
-    /// It is at its end.
+    /// It has ended.
     End(Ending),
-    /// It has nothing for now.
+    /// It has no data yet.
     Pending(Option<Instant>),
 }
 
@@ -92,13 +92,13 @@ impl Response {
         response
     }
 
-    /// Says how fast its body comes, where no fault said so, and after how long a silence it is cut.
+    /// Sets the bandwidth, unless a fault has set it, and the time without data after which the body is cut.
     pub(super) fn pace(&mut self, bandwidth: Option<NonZeroU32>, idle_cut: Option<Duration>) {
         self.pace.bandwidth = self.effects.bandwidth.or(bandwidth);
         self.pace.idle_cut = idle_cut;
     }
 
-    /// Takes over the answer to a request that had to wait for it.
+    /// Sets the response to a request that had to wait.
     pub(super) fn answer(&mut self, head: ResponseHead, source: Source) {
         (self.head, self.source) = (head, source);
         self.decorate();
@@ -111,7 +111,7 @@ impl Response {
         }
     }
 
-    /// Ends it at once; what it has not sent is lost.
+    /// Ends the body at once and drops unsent data.
     pub(super) fn end(&mut self, ending: Ending) {
         self.stash.clear();
         self.ending = Some(ending);
@@ -238,7 +238,7 @@ impl Response {
         }
     }
 
-    /// Takes the next piece from the source, and does to it what the fault says.
+    /// Takes the next part from the source and applies the fault's edits.
     fn step(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         let step = self.source.next(now, out);
@@ -306,7 +306,7 @@ impl Response {
             return;
         };
         if out.is_empty() && self.ending.is_some() {
-            // It has ended already, perhaps in another way since.
+            // The body has ended already, perhaps in another way since.
             return;
         }
         let left = usize::try_from(bytes.saturating_sub(self.sent)).unwrap_or(usize::MAX);
@@ -342,5 +342,5 @@ impl Source {
     }
 }
 
-/// A response that the server does not know.
+/// The error for an unknown response.
 pub(super) const UNKNOWN: FailureKind = FailureKind::Reset;

@@ -1,4 +1,4 @@
-//! What a test does to the server's connections, and to the server as a whole.
+//! Failures of connections and of the whole server.
 
 use core::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::fault::{Ending, Fault};
 
 /// # Making trouble
 impl FakeServer {
-    /// Adds a fault to those to come. The first that is meant for a request hits it.
+    /// Adds a fault. Of all pending faults, the first that matches a request affects it.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.add(fault);
     }
 
-    /// Takes all faults back that have not hit yet.
+    /// Removes all faults that have not occurred yet.
     pub fn clear_faults(&mut self) {
         self.faults.clear();
     }
 
-    /// Tells whether faults are still to come.
+    /// Returns whether faults are pending.
     #[must_use]
     pub const fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
 
-    /// Says GOAWAY: requests that have no answer yet are cut, so that they have to be sent anew on another connection;
-    /// responses that have begun go on.
+    /// Closes the connections like a GOAWAY. Requests without a response are cut, so that clients send them again on
+    /// another connection. Responses that have begun continue.
     pub fn go_away(&mut self) {
         let (routed, now) = (self.routed, self.now);
         for (id, response) in &mut self.responses {
@@ -45,7 +45,7 @@ impl FakeServer {
         self.each_watch(|response| response.end(Ending::Abort(FailureKind::Reset)));
     }
 
-    /// Ends all watches cleanly, after what they still have to tell.
+    /// Ends all watches cleanly, after their pending events.
     pub fn close_watches(&mut self) {
         self.each_watch(|response| {
             if let Some(watch) = response.watch_mut() {
@@ -54,24 +54,24 @@ impl FakeServer {
         });
     }
 
-    /// Has all open watches say nothing any more, without an end: the connections are half open.
+    /// Stops all open watches from sending data without ending them: the connections are half open.
     pub fn stall_watches(&mut self) {
         self.each_watch(|response| response.end(Ending::Stall));
     }
 
-    /// Takes the server down: every connection is reset, and new ones are refused.
+    /// Stops the server: all connections are reset, and new ones are refused.
     pub fn go_down(&mut self) {
         self.cut_all();
         self.replica_mut().down = true;
     }
 
-    /// Brings it up again.
+    /// Starts the server again after [`go_down`](Self::go_down).
     pub fn come_up(&mut self) {
         self.replica_mut().down = false;
     }
 
-    /// Starts it anew: every connection is reset, and for a time all requests get 429 while it fills its watch cache,
-    /// which has no events from before.
+    /// Restarts the server. All connections are reset, and for a time all requests get 429 while the server fills its
+    /// watch cache. The cache has no events from before the restart.
     pub fn restart(&mut self, unready_for: Duration) {
         self.cut_all();
         self.come_up();
@@ -81,18 +81,18 @@ impl FakeServer {
         replica.ready_at = Some(ready_at);
     }
 
-    /// Has the watch cache stand still at a version, now or earlier: lists at `"0"` and watches see nothing newer until
-    /// [`catch_up`](Self::catch_up), as on a second API server that is behind.
+    /// Stops the watch cache at a version, now or earlier. Lists at `"0"` and watches see nothing newer until
+    /// [`catch_up`](Self::catch_up), as on an API server that lags behind.
     pub fn lag_at(&mut self, version: u64) {
         let visible = version.min(self.store.version).max(self.store.compacted);
-        // One that lags already may stand before that: its watches are told what it sees only now.
+        // If the cache already lags behind that version, its watches now receive the events up to it.
         self.catch_up_to(self.routed, visible);
         let replica = self.replica_mut();
         replica.visible = visible;
         replica.lagging = true;
     }
 
-    /// Has a watch cache that stands still move on to a version, and stand still there.
+    /// Advances a stopped watch cache to a version, where it stops again.
     pub fn show_up_to(&mut self, version: u64) {
         self.catch_up_to(self.routed, version);
     }
@@ -103,7 +103,7 @@ impl FakeServer {
         self.publish();
     }
 
-    /// Returns how many responses are open, and how many of them are watches that go on.
+    /// Returns the number of open responses, and how many of them are active watches.
     ///
     /// ```
     /// # use informer_mock::FakeServer;
@@ -118,7 +118,7 @@ impl FakeServer {
         (self.responses.len(), watches)
     }
 
-    /// Resets every connection to every server.
+    /// Resets all connections to all servers.
     pub(super) fn reset_all(&mut self) {
         self.waiting.clear();
         for response in self.responses.values_mut() {
@@ -126,7 +126,7 @@ impl FakeServer {
         }
     }
 
-    /// Resets every connection to the server that is routed to.
+    /// Resets all connections to the server that receives new requests.
     fn cut_all(&mut self) {
         let routed = self.routed;
         for (id, response) in &mut self.responses {

@@ -1,4 +1,4 @@
-//! What the server's methods give.
+//! Types in the interface of the server.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use core::fmt;
 use crate::object::{Object, ResourceType, View};
 use crate::store::key;
 
-/// An object that the server has.
+/// An object of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectRef<'a> {
     pub(super) object: &'a Object,
@@ -15,7 +15,7 @@ pub struct ObjectRef<'a> {
 }
 
 impl<'a> ObjectRef<'a> {
-    /// Returns the namespace, which is empty where there is none.
+    /// Returns the namespace, or an empty string for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &'a str {
         &self.object.namespace
@@ -39,7 +39,7 @@ impl<'a> ObjectRef<'a> {
         self.object.version
     }
 
-    /// Returns `namespace/name`, or the name alone.
+    /// Returns `namespace/name`, or only the name for a cluster-scoped object.
     #[must_use]
     pub fn key(&self) -> String {
         key(&self.object.namespace, &self.object.name)
@@ -55,7 +55,7 @@ impl<'a> ObjectRef<'a> {
             .map(|(_, value)| &**value)
     }
 
-    /// Returns it as JSON, as a watch has it.
+    /// Returns the object as JSON, in the format of a watch.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -64,21 +64,21 @@ impl<'a> ObjectRef<'a> {
     }
 }
 
-/// Why a change was refused.
+/// The reason why a change was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutationError {
-    /// There is no such resource.
+    /// The resource does not exist.
     UnknownResource,
     /// The JSON is not an object.
     NotAnObject,
-    /// There is neither `metadata.name` nor `metadata.generateName`.
+    /// The object has neither `metadata.name` nor `metadata.generateName`.
     NoName,
-    /// The object exists.
+    /// The object already exists.
     AlreadyExists,
     /// The object does not exist.
     NotFound,
-    /// The object has another resourceVersion by now.
+    /// The object has another resourceVersion now.
     Conflict,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for MutationError {
             Self::UnknownResource => "the server has no such resource",
             Self::NotAnObject => "not a JSON object",
             Self::NoName => "the object has no name",
-            Self::AlreadyExists => "the object exists",
+            Self::AlreadyExists => "the object already exists",
             Self::NotFound => "the object does not exist",
             Self::Conflict => "the object has been modified",
         })

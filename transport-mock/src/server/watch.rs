@@ -1,4 +1,4 @@
-//! The body of a watch: the initial events, what happens then, bookmarks, and the end at the deadline.
+//! The body of a watch: initial events, changes, bookmarks, and the end at the deadline.
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -21,12 +21,12 @@ pub(super) struct WatchBody {
     view: View,
     filter: Filter,
     initial: vec::IntoIter<Arc<Object>>,
-    /// The bookmark that ends the initial events is still to be sent.
+    /// Whether the bookmark that ends the initial events has not been sent.
     initial_end: bool,
     queue: VecDeque<Event>,
-    /// The version of the last event offered, or the one it started with.
+    /// The version of the last event offered, or the version at which the watch began.
     seen: u64,
-    /// It started with a version that the server has not reached, and is silent until then, as the API server is.
+    /// Whether the watch began at a version in the future. Like the API server, it is silent until then.
     is_ahead: bool,
     deadline: Instant,
     bookmarks: Option<Bookmarks>,
@@ -34,7 +34,7 @@ pub(super) struct WatchBody {
     ending: Option<Ending>,
 }
 
-/// When bookmarks are sent.
+/// The schedule of bookmarks.
 #[derive(Clone, Copy, Debug)]
 struct Bookmarks {
     every: Duration,
@@ -47,20 +47,20 @@ enum Event {
     Error(Vec<u8>),
 }
 
-/// What a watch is opened with.
+/// The parameters of a new watch.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) resource: usize,
     pub(super) kind: Arc<ResourceType>,
     pub(super) view: View,
     pub(super) filter: Filter,
-    /// Events after this version are wanted.
+    /// Only events after this version are sent.
     pub(super) version: u64,
     pub(super) initial: Vec<Arc<Object>>,
     pub(super) initial_end: bool,
     pub(super) timeout: Duration,
     pub(super) bookmarks_every: Option<Duration>,
-    /// It begins at a version that the server has not reached.
+    /// Whether the version is in the future.
     pub(super) is_ahead: bool,
     pub(super) limit: Option<usize>,
 }
@@ -89,7 +89,7 @@ impl WatchBody {
         }
     }
 
-    /// Has it say no more than this error.
+    /// Makes the watch send only this error.
     pub(super) fn failed(mut self, status: Vec<u8>) -> Self {
         self.queue.push_back(Event::Error(status));
         self.initial_end = false;
@@ -97,7 +97,7 @@ impl WatchBody {
         self
     }
 
-    /// Takes a change of an object of its resource.
+    /// Adds a change of an object of its resource.
     pub(super) fn offer(&mut self, entry: &Entry) {
         if entry.version <= self.seen || self.ending.is_some() {
             return;
@@ -116,7 +116,7 @@ impl WatchBody {
             (None, None) => return,
         };
         if self.limit.is_some_and(|limit| self.queue.len() >= limit) {
-            // A reader that is too slow is cut without a word.
+            // A watch with a slow reader is closed without an error.
             self.ending = Some(Ending::Close);
             return;
         }
@@ -124,21 +124,21 @@ impl WatchBody {
             .push_back(Event::Change(event.0, event.1, entry.version));
     }
 
-    /// Moves on to a version with nothing in it for this watch.
+    /// Advances to a version without an event for this watch.
     pub(super) fn pass(&mut self, version: u64) {
-        // One that ends takes no more events, so it does not pass them either.
+        // A watch that is ending takes no more events, so it must not advance past them.
         if self.ending.is_none() {
             self.is_ahead &= version < self.seen;
             self.seen = self.seen.max(version);
         }
     }
 
-    /// Lets it end once what it has is sent.
+    /// Ends the watch after its pending events.
     pub(super) const fn finish(&mut self) {
         self.ending = Some(Ending::Close);
     }
 
-    /// Returns when to ask again where it has nothing to send.
+    /// Returns when to poll again, if there is nothing to send.
     pub(super) fn idle_until(&self, now: Instant) -> Option<Option<Instant>> {
         let busy =
             !self.initial.as_slice().is_empty() || self.initial_end || !self.queue.is_empty();
@@ -194,7 +194,8 @@ impl WatchBody {
 
     fn write_change(&self, out: &mut Vec<u8>, kind: &str, object: &Object, version: u64) {
         out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
-        // What is deleted, or leaves the selector, has its last content and the version of the event.
+        // An object that is deleted or no longer matches the selector is sent with its last content and the version of
+        // the event.
         object.write_at(out, &self.kind, self.view, version);
         out.extend_from_slice(b"}\n");
     }
@@ -222,7 +223,7 @@ impl WatchBody {
         out.extend_from_slice(b"}}\n");
     }
 
-    /// Returns the version up to which everything was sent.
+    /// Returns the version up to which all events have been sent.
     fn seen_before_queue(&self) -> u64 {
         match self.queue.front() {
             Some(Event::Change(_, _, version)) => version - 1,
@@ -231,7 +232,7 @@ impl WatchBody {
     }
 }
 
-/// Every so often, and 2 s before the deadline; as the API server does it.
+/// Bookmarks are sent periodically, and 2 s before the deadline, as by the API server.
 fn next_bookmark(now: Instant, deadline: Instant, every: Duration) -> Option<Instant> {
     let before_end = deadline
         .saturating_duration_since(now)

@@ -1,4 +1,4 @@
-//! Writes as clients send them: create, replace, patch and delete by the paths of the API.
+//! Writes by clients: create, replace, patch and delete by the paths of the API.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,28 +12,28 @@ use crate::log::{RequestRecord, Verb};
 use crate::query::{ApiPath, split_target};
 use crate::status::Status;
 
-/// A write: a request that is no GET.
+/// A write: a request with another method than GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write<'a> {
     /// The method: POST, PUT, PATCH or DELETE.
     pub method: &'a str,
-    /// Path and query.
+    /// The path and query.
     pub target: &'a str,
-    /// The `Content-Type` header; it says what kind of patch it is.
+    /// The `Content-Type` header, which determines the kind of patch.
     pub content_type: &'a str,
     /// The body.
     pub body: &'a [u8],
 }
 
 impl FakeServer {
-    /// Answers a write: the status and the body of the answer.
+    /// Handles a write and returns the status and body of the response.
     ///
-    /// There are POST to a collection, and PUT, PATCH and DELETE of one object, each with `/status` as well, which writes
-    /// the status alone. A patch of the types `merge-patch`, `strategic-merge-patch` (lists are replaced) and
-    /// `apply-patch` (in JSON; fields that are left out stay, and no conflict is found) is merged; others are refused.
-    /// An object whose metadata has members of the wrong types is refused with 400, as it cannot be decoded. Nothing else
-    /// is validated, nothing is defaulted, there is no garbage collection, finalizers and grace periods are not waited
-    /// for, and no fault meets a write. [`Config::deletes`](crate::Config::deletes) says what answers a DELETE.
+    /// It supports POST to a collection, and PUT, PATCH and DELETE of one object. Each path also exists with `/status`,
+    /// which writes the status alone. Patches of the types `merge-patch`, `strategic-merge-patch` (lists are replaced)
+    /// and `apply-patch` (in JSON; omitted fields stay, and there are no conflicts) are merged; other patches are
+    /// rejected. An object whose metadata has members of the wrong type is rejected with 400. There is no other
+    /// validation, no defaulting and no garbage collection. Finalizers and grace periods are ignored, and faults do not
+    /// affect writes. [`Config::deletes`](crate::Config::deletes) determines the response to a DELETE.
     ///
     /// ```
     /// use informer_core::Instant;
@@ -75,12 +75,12 @@ impl FakeServer {
             "" => path.version.to_string(),
             group => [group, path.version].join("/"),
         };
-        // As `FakeServer::find` takes it, with the version.
+        // The name that `FakeServer::find` accepts, with the version.
         let resource = [api_version.as_str(), path.plural].join("/");
         let index = self.find(&resource).map_err(|_| Status::no_such_path())?;
         let is_namespaced = self.store.kind(index).namespaced;
         if is_namespaced && path.namespace.is_none() && path.name.is_none() {
-            // All namespaces together can only be read.
+            // Requests to all namespaces can only read.
             return Err(Status::not_allowed());
         }
         if path.namespace.is_some() != is_namespaced {
@@ -105,7 +105,7 @@ impl FakeServer {
         let before = self.store.version;
         self.create(target.resource, object)
             .map_err(|error| target.refused(error, "…"))?;
-        // The name may have been generated: it is the object with the newest version.
+        // The name may have been generated, so the object is found by its version.
         let created = self
             .objects_at(target.resource, before + 1)
             .find(|object| object.version() == before + 1)
@@ -153,7 +153,7 @@ impl FakeServer {
             None if applies && !target.is_status => json!({}),
             None => return Err(target.refused(MutationError::NotFound, name)),
         };
-        // A patch says by a version that it is for this state; it need not say one.
+        // The version in a patch is optional. If present, it must be the object's current one.
         let expected = patch.pointer("/metadata/resourceVersion").cloned();
         let mut merged = existing;
         merge(&mut merged, patch);
@@ -212,7 +212,7 @@ impl FakeServer {
         Ok((200, answer))
     }
 
-    /// What is written to `/status` changes the status and nothing else.
+    /// Returns the object to store: a write to `/status` changes only the status.
     fn with_status_of(&self, target: Target<'_>, name: &str, new: Value) -> Result<Value, Status> {
         if !target.is_status {
             return Ok(new);
@@ -238,10 +238,10 @@ impl FakeServer {
     }
 }
 
-/// What is written.
+/// The target of a write.
 #[derive(Clone, Copy)]
 struct Target<'a> {
-    /// As `FakeServer` finds it.
+    /// The name that `FakeServer::find` accepts.
     resource: &'a str,
     path: ApiPath<'a>,
     is_status: bool,
@@ -252,7 +252,7 @@ impl<'a> Target<'a> {
         self.path.namespace.unwrap_or_default()
     }
 
-    /// Gives an object the namespace and the name of the path, which it must not contradict.
+    /// Sets the namespace and name from the path. The object must not contradict them.
     fn place(&self, object: Value, name: Option<&str>) -> Result<Value, Status> {
         let Value::Object(mut object) = object else {
             return Err(mistyped("the body", "object"));
@@ -307,7 +307,7 @@ fn parse(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body).map_err(|error| Status::bad_request(error.to_string()))
 }
 
-/// Checks the types of the members of `metadata`. As in Go, null stands for a member that is left out.
+/// Checks the types of the members of `metadata`. As in Go, null counts as absent.
 fn check_types(metadata: &Map<String, Value>) -> Result<(), Status> {
     for (member, value) in metadata {
         let of_text = |value: &Value| value.is_string() || value.is_null();
@@ -339,7 +339,7 @@ fn check_types(metadata: &Map<String, Value>) -> Result<(), Status> {
     Ok(())
 }
 
-/// The object cannot be decoded.
+/// The response for an object that cannot be decoded.
 fn mistyped(what: &str, wanted: &str) -> Status {
     Status::bad_request(
         [
@@ -352,7 +352,7 @@ fn mistyped(what: &str, wanted: &str) -> Status {
     )
 }
 
-/// Merges as RFC 7386 says: objects member by member, null removes, and everything else replaces.
+/// Merges as defined by RFC 7386: objects member by member; null removes, and other values replace.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
