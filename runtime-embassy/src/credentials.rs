@@ -1,18 +1,18 @@
-//! Who asks.
+//! Bearer tokens of requests.
 
 use core::fmt::{self, Write};
 
-/// Gives the bearer token of each request.
+/// Provides the bearer token of each request.
 ///
-/// It is asked for every request, so that a token that was renewed meanwhile is used; a projected token of a service
-/// account expires after an hour or so. A text is a token that stays the same, and an empty one none at all.
+/// It is called for every request, so that a renewed token is used: a projected service account token expires after
+/// about an hour. A `&str` is a constant token, and an empty one means no token.
 ///
 /// ```
 /// use core::cell::RefCell;
 /// use core::fmt::{self, Write};
 /// use informer_embassy::Credentials;
 ///
-/// /// Another task puts a new token here in time.
+/// /// Another task stores a new token here before the old one expires.
 /// struct Renewed<'a>(&'a RefCell<String>);
 ///
 /// impl Credentials for Renewed<'_> {
@@ -22,10 +22,10 @@ use core::fmt::{self, Write};
 /// }
 /// ```
 pub trait Credentials {
-    /// Writes the token, without the word `Bearer`; nothing where the request is to have none.
+    /// Writes the token, without the word `Bearer`. Writing nothing sends the request without a token.
     ///
     /// # Errors
-    /// Fails where `out` does, or where there is no token to be had; the request fails with it.
+    /// Fails if `out` does, or if there is no token. The request then fails as well.
     fn write_token(&mut self, out: &mut dyn Write) -> fmt::Result;
 }
 
@@ -35,13 +35,7 @@ impl Credentials for &str {
     }
 }
 
-/// No token: for a server behind a proxy, or one that knows the client by its certificate.
-///
-/// ```
-/// use informer_embassy::{Anonymous, Credentials};
-/// let mut token = String::new();
-/// assert!(Anonymous.write_token(&mut token).is_ok() && token.is_empty());
-/// ```
+/// Sends requests without a token, to a server behind a proxy or one that identifies the client by its certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Anonymous;
 

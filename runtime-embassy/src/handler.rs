@@ -1,11 +1,11 @@
-//! Who hears of changes.
+//! Handlers for changes and reports.
 
 use informer_core::{Report, cache::ObjectNotification};
 
-/// Hears what a [`Runner`](crate::Runner) tells: of objects, and of trouble. A closure over [`ObjectNotification`] is one.
+/// Receives the events and reports of a [`Runner`](crate::Runner). A closure over [`ObjectNotification`] is a handler.
 ///
-/// It is called on the runner's task and must not take long; what it is lent is the cache's own, so a [`Lister`] cannot be
-/// asked from within it.
+/// It is called on the runner's task and must return quickly. The cache is borrowed during the call, so every method of
+/// a [`Lister`] that reads it fails.
 ///
 /// ```
 /// use informer_embassy::{Handler, Notification, Report, Storage, ObjectNotification};
@@ -14,8 +14,8 @@ use informer_core::{Report, cache::ObjectNotification};
 /// struct Count { objects: u32, problems: u32 }
 ///
 /// impl<V, X> Handler<V, X> for Count {
-///     fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
-///         self.objects += u32::from(matches!(told, Notification::Added { .. }));
+///     fn notify(&mut self, notification: ObjectNotification<'_, V, X>) {
+///         self.objects += u32::from(matches!(notification, Notification::Added { .. }));
 ///     }
 ///     fn report(&mut self, _report: Report<'_>) {
 ///         self.problems += 1;
@@ -25,10 +25,10 @@ use informer_core::{Report, cache::ObjectNotification};
 ///
 /// [`Lister`]: crate::Lister
 pub trait Handler<V, X> {
-    /// Hears of an object, or that the cache is synced.
+    /// Handles a change of an object, or that the cache is synced.
     fn notify(&mut self, told: ObjectNotification<'_, V, X>);
 
-    /// Hears of trouble: of a failed request, of an object that does not fit.
+    /// Handles a report, such as a failed request or an object that does not fit into the cache.
     fn report(&mut self, report: Report<'_>) {
         let _ = report;
     }
@@ -40,7 +40,7 @@ impl<V, X, F: FnMut(ObjectNotification<'_, V, X>)> Handler<V, X> for F {
     }
 }
 
-/// A handler, and one for reports.
+/// A closure for events, and one for reports.
 impl<V, X, F: FnMut(ObjectNotification<'_, V, X>), G: FnMut(Report<'_>)> Handler<V, X> for (F, G) {
     fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
         self.0(told);

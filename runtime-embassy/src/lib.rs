@@ -1,36 +1,35 @@
-//! The Kubernetes informer on embassy: a cached, indexed copy of a resource in memory of a fixed size, without an
-//! allocator.
+//! A Kubernetes informer for embassy: a cached, indexed copy of a resource in fixed memory, without an allocator.
 //!
-//! As in embassy-net there are three parts: [`Resources`] is the memory, a [`Runner`] is the future that does the work,
-//! and a [`Lister`] asks the cache and commands the runner. A [`Connection`] speaks HTTP/1.1 over a [`Link`], which is
-//! whatever can be opened, read and written; several informers take turns on it.
+//! As in embassy-net there are three parts. [`Resources`] is the memory, a [`Runner`] is the future that does the work,
+//! and a [`Lister`] reads the cache and controls the runner. A [`Connection`] implements HTTP/1.1 over a [`Link`], a
+//! byte stream that can be opened and closed; several informers take turns on it.
 //!
 //! ```
 //! use informer_embassy::{
 //!     Connection, Inline, Link, Notification, RawObject, Resource, Resources, Storage, ObjectNotification, config, json,
 //! };
 //!
-//! /// At most 32 objects, keys of 80 bytes, objects of 2 KiB as they come. Nothing grows, ever.
+//! /// At most 32 objects, with keys of 80 bytes and objects of 2 KiB as received. It never grows.
 //! type Memory = Inline<32, 80, 2048>;
 //!
-//! /// One bit of each Pod is kept.
+//! /// Stores one bit of each Pod.
 //! fn is_running(raw: &RawObject<'_>) -> Result<bool, &'static str> {
 //!     let phase = json::value_at(raw.json(), &["status", "phase"]).and_then(json::as_str);
 //!     Ok(phase.ok_or("there is no phase")?.eq_str("Running"))
 //! }
 //!
 //! async fn watch<L: Link>(link: L) {
-//!     // In a program these are in statics, and their futures are tasks.
+//!     // In a real program these are in statics, and the futures are tasks.
 //!     let mut resources = Resources::<bool, Memory>::new(1);
 //!     let server: Connection<_, _, 1024> = Connection::new(link, "10.0.2.2:8001", "a token");
 //!     let Some(transport) = server.transport() else { return };
 //!
 //!     let pods = Resource::new("", "v1", "pods").fields("spec.nodeName=gateway-7");
 //!     let (lister, runner) = informer_embassy::new(&mut resources, pods, is_running, config(), 1);
-//!     let _ask = lister; // It is `Copy`: any task of the same executor may have one.
-//!     runner.run(transport, |told: ObjectNotification<'_, bool, <Memory as Storage>::Text>| {
-//!         if let Notification::Added { key, object, .. } = told {
-//!             let _to_show = (key.as_ref(), *object.value());
+//!     let _reader = lister; // It is `Copy`: any task of the same executor may have one.
+//!     runner.run(transport, |notification: ObjectNotification<'_, bool, <Memory as Storage>::Text>| {
+//!         if let Notification::Added { key, object, .. } = notification {
+//!             let _display = (key.as_ref(), *object.value());
 //!         }
 //!     }).await;
 //! }
@@ -43,15 +42,15 @@
 //! ```
 //!
 //! # Time
-//! [`Runner::run`] takes embassy-time; [`Runner::run_on`] any other [`Timer`], so tests need no embassy at all.
+//! [`Runner::run`] uses embassy-time. [`Runner::run_on`] uses any other [`Timer`], so tests do not need embassy.
 //!
 //! # Several informers on one connection
-//! A device often has memory for one socket. Each informer takes its own [`HttpTransport`] from the same
-//! [`Connection`], and asks for watches of 30 s, as [`config`] does: when one ends, the next informer in the queue has the
-//! connection. What an informer waits for its turn counts for none of its deadlines.
+//! A device often has memory for one socket only. Each informer gets its own [`HttpTransport`] from the same
+//! [`Connection`] and requests watches of 30 s, as [`config`] does. When a watch ends, the next informer in the queue
+//! gets the connection. The time in the queue does not count towards an informer's deadlines.
 //!
 //! # Features
-//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net; `serde-json-core` adds `JsonCore`, which
+//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net. `serde-json-core` adds `JsonCore`, which
 //! decodes small closed structs.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -101,8 +100,8 @@ pub use waiters::{MAX_WAITERS, TooManyWaiters};
 
 use core::time::Duration;
 
-/// What a device asks for: a list in pages of 32 objects, and watches of 30 s, so that several informers can take turns
-/// on one connection.
+/// Returns the configuration for a device: lists in pages of 32 objects, and watches of 30 s, so that several informers
+/// can take turns on one connection.
 ///
 /// ```
 /// assert_eq!(informer_embassy::config().page_size, Some(32));

@@ -1,24 +1,24 @@
-//! What is between the device and the server.
+//! The byte stream between the device and the server.
 
 use embedded_io_async::{ErrorKind, Read, Write};
 
-/// A way to the API server that can be opened again and again: a TCP socket, TLS over one, a modem, a serial line with
-/// framing.
+/// A byte stream to the API server that can be opened repeatedly: a TCP socket, TLS over one, a modem, or a serial line
+/// with framing.
 ///
-/// `read` has to be cancel-safe: where its future is dropped before it is ready, no byte is lost. It returns 0 where the
-/// other end has closed, and an error where the connection was cut.
+/// `read` must be cancel-safe: dropping its future before it is ready must not lose data. It returns 0 after the other
+/// end has closed the connection, and an error if the connection was cut.
 pub trait Link: Read + Write {
-    /// Opens a new connection. Whatever was open before is gone, with all that came of it.
+    /// Opens a new connection. A connection that was open before is closed and its data discarded.
     ///
     /// # Errors
-    /// Fails where there is no connection; `ConnectionRefused` and `TimedOut` are told apart from the rest.
+    /// Fails if there is no connection. `ConnectionRefused` and `TimedOut` are distinguished from other errors.
     #[expect(
         async_fn_in_trait,
         reason = "embassy runs futures on the thread that made them"
     )]
     async fn open(&mut self) -> Result<(), ErrorKind>;
 
-    /// Closes the connection at once, without waiting for the other end. Where there is none, it does nothing.
+    /// Closes the connection at once, without waiting for the other end. Without a connection it does nothing.
     fn close(&mut self);
 }
 

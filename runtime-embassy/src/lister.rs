@@ -1,4 +1,4 @@
-//! Asks the cache.
+//! Read access to the cache.
 
 use core::cell::Ref;
 use core::fmt;
@@ -10,10 +10,10 @@ use informer_core::{Object, ResourceVersion, Storage};
 use crate::resources::{Objects, Resources};
 use crate::waiters::TooManyWaiters;
 
-/// Asks the cache of an informer, and gives its [`Runner`](crate::Runner) orders. It is `Copy`, and for one executor.
+/// Reads the cache of an informer, and controls its [`Runner`](crate::Runner). It is `Copy`, and bound to one executor.
 ///
-/// Objects are lent to closures, since without an allocator there is nothing to copy them to. From within a
-/// [`Handler`](crate::Handler) or one of those closures everything that would touch the cache is an error.
+/// Objects are passed to closures, since they cannot be copied without an allocator. Within a
+/// [`Handler`](crate::Handler) or such a closure, every method that accesses the cache fails.
 ///
 /// ```
 /// use informer_embassy::{InHandler, Inline, Lister};
@@ -32,13 +32,13 @@ pub struct Lister<'a, V, S: Storage> {
     resources: &'a Resources<V, S>,
 }
 
-/// The cache is lent: the question comes from within a handler or a closure of the lister.
+/// The error of a call from within a handler or a closure of the lister, while the cache is borrowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InHandler;
 
 impl fmt::Display for InHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the cache is lent: it cannot be asked from within a handler")
+        f.write_str("the cache cannot be read from within a handler")
     }
 }
 
@@ -54,7 +54,7 @@ where
         Self { resources }
     }
 
-    /// Lends the object with this key, `namespace/name`; `None` where there is none.
+    /// Calls `f` with the object that has this key, `namespace/name`. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -66,7 +66,7 @@ where
         Ok(self.cache()?.get(key).map(f))
     }
 
-    /// Lends all objects, with their keys, in no particular order.
+    /// Calls `f` with each object and its key, in no particular order.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -80,7 +80,7 @@ where
         Ok(())
     }
 
-    /// Lends the objects that have `value` in an index; `false` where there is no such index.
+    /// Calls `f` with each object that has `value` in an index. Returns `false` if the index does not exist.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -98,7 +98,7 @@ where
         Ok(true)
     }
 
-    /// Adds an index; `false` where its name is taken or there is no room for it.
+    /// Adds an index. Returns `false` if its name is in use or there is no room for it.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -111,7 +111,7 @@ where
         Ok(cache.map_err(|_| InHandler)?.add_index(name, f).is_ok())
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -119,7 +119,7 @@ where
         Ok(self.cache()?.len())
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no objects.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -127,19 +127,19 @@ where
         Ok(self.len()? == 0)
     }
 
-    /// Tells whether a complete list was told, and there was room for all of it. It is false from within a handler.
+    /// Returns whether a complete list has been delivered, and all of it fitted. It is `false` within a handler.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.cache().is_ok_and(|cache| cache.is_synced())
     }
 
-    /// Tells whether objects are missing that did not fit. It is false from within a handler.
+    /// Returns whether objects are missing because they did not fit. It is `false` within a handler.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.cache().is_ok_and(|cache| cache.is_incomplete())
     }
 
-    /// Returns the version that the cache shows.
+    /// Returns the resourceVersion that the cache has reached.
     ///
     /// # Errors
     /// Fails from within a handler.
@@ -147,7 +147,7 @@ where
         Ok(self.cache()?.version(0).cloned().unwrap_or_default())
     }
 
-    /// Waits until [`Lister::is_synced`].
+    /// Waits until [`Lister::is_synced`] is true.
     ///
     /// # Errors
     /// Fails as [`Lister::changed`] does.
@@ -158,13 +158,13 @@ where
         Ok(())
     }
 
-    /// Waits until something has changed: an object, the version, whether the cache is synced.
+    /// Waits until an object, the version or the sync state changes.
     ///
-    /// A task is woken by a change only, so a device can sleep until then.
+    /// A task is woken only by a change, so a device can sleep until then.
     ///
     /// # Errors
-    /// Fails at once if [`MAX_WAITERS`](crate::MAX_WAITERS) futures of this informer wait already: there is no memory for
-    /// another waker.
+    /// Fails at once if [`MAX_WAITERS`](crate::MAX_WAITERS) futures of this informer are already waiting, since there
+    /// is no memory for another waker.
     pub async fn changed(&self) -> Result<(), TooManyWaiters> {
         let seen = self.resources.changes.get();
         let place = self.resources.waiters.join()?;
@@ -179,17 +179,17 @@ where
         Ok(())
     }
 
-    /// Replays every object to the handler, without asking the API server.
+    /// Replays every object to the handler, without a request to the API server.
     pub fn resync(&self) {
         self.resources.order(|orders| orders.resync = true);
     }
 
-    /// Has everything listed again, after the delay for runs.
+    /// Requests a relist, after the delay between runs.
     pub fn relist(&self) {
         self.resources.order(|orders| orders.relist = true);
     }
 
-    /// Ends the runner. The cache stays as it is.
+    /// Stops the runner. The cache stays as it is.
     pub fn stop(&self) {
         self.resources.order(|orders| orders.stop = true);
     }

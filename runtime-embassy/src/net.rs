@@ -1,4 +1,4 @@
-//! A connection over a socket of embassy-net.
+//! A link over a socket of embassy-net.
 
 use core::fmt;
 
@@ -10,10 +10,10 @@ use crate::link::Link;
 
 /// A socket of embassy-net as a [`Link`]: plain TCP to one address.
 ///
-/// The socket's own timeouts and keep-alive are worth setting. `set_timeout` bounds how long a connection may take to
-/// open. With `set_keep_alive` beside it a connection that is no more, whose reset was lost on the way, is noticed after
-/// these two; by itself the informer sees that a server is silent, but only after 75 s, and once after the time that it asked
-/// of a watch where the server sends no bookmarks.
+/// Set the socket's timeout and keep-alive. `set_timeout` limits the time to open a connection. Together with
+/// `set_keep_alive`, it also detects a dead connection whose reset was lost. Without them, the informer detects a
+/// silent server only after 75 s. If the server sends no bookmarks, the first detection takes the whole timeout of the
+/// watch.
 ///
 /// ```no_run
 /// use embassy_net::{IpEndpoint, Stack, tcp::TcpSocket};
@@ -32,7 +32,7 @@ pub struct TcpLink<'a> {
 }
 
 impl<'a> TcpLink<'a> {
-    /// Makes a link over a socket that is not connected.
+    /// Creates a link over a socket that is not connected.
     #[must_use]
     pub const fn new(socket: TcpSocket<'a>, server: IpEndpoint) -> Self {
         Self { socket, server }
@@ -42,7 +42,7 @@ impl<'a> TcpLink<'a> {
 impl Link for TcpLink<'_> {
     async fn open(&mut self) -> Result<(), ErrorKind> {
         self.socket.abort();
-        // The reset of what was open before has to leave first.
+        // The reset of the previous connection must be sent first.
         let _ = self.socket.flush().await;
         self.socket
             .connect(self.server)
@@ -76,7 +76,7 @@ impl Write for TcpLink<'_> {
     }
 
     async fn flush(&mut self) -> Result<(), Self::Error> {
-        // What is written leaves by itself; waiting for its acknowledgement would cost a round trip.
+        // Written bytes are sent without a flush, and waiting for their acknowledgement would cost a round trip.
         Ok(())
     }
 }

@@ -12,30 +12,30 @@ use crate::lister::Lister;
 use crate::runner::Runner;
 use crate::waiters::Waiters;
 
-/// The objects of an informer: its cache.
+/// The objects of an informer.
 pub(crate) type Objects<V, S> = Cache<Object<V, <S as Storage>::Text>, S>;
 
-/// The memory of one informer: its cache, and what its parts say to each other. On a device it is in a static.
+/// The memory of one informer: its cache, and the state that its parts share. On a device it is in a static.
 ///
 /// ```
 /// use informer_embassy::{Inline, Resources};
 ///
 /// type Memory = Inline<32, 80, 2048>;
 /// let resources = Resources::<bool, Memory>::new(1);
-/// // With pointers of 64 bits; it is less on a microcontroller.
+/// // With 64-bit pointers. It is smaller on a microcontroller.
 /// assert!(core::mem::size_of_val(&resources) < 32 * 1024);
 /// ```
 pub struct Resources<V, S: Storage> {
     pub(crate) cache: RefCell<Objects<V, S>>,
     pub(crate) orders: Cell<Orders>,
-    /// The runner.
+    /// The waker of the runner.
     pub(crate) runner: Cell<Option<Waker>>,
     pub(crate) waiters: Waiters,
-    /// Counts changes, so that no waiter misses one.
+    /// The number of changes, so that no waiter misses one.
     pub(crate) changes: Cell<u32>,
 }
 
-/// What the runner is to do.
+/// The pending commands for the runner.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Orders {
     pub(crate) stop: bool,
@@ -48,7 +48,7 @@ impl<V, S: Storage> Resources<V, S>
 where
     S::Text: PartialEq,
 {
-    /// Makes empty memory. The seed goes into the hashes of the cache.
+    /// Creates empty memory. The seed is used for the hashes of the cache.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -60,7 +60,7 @@ where
         }
     }
 
-    /// Gives the runner an order.
+    /// Changes the commands for the runner, and wakes it.
     pub(crate) fn order(&self, change: impl FnOnce(&mut Orders)) {
         let mut orders = self.orders.get();
         change(&mut orders);
@@ -70,7 +70,7 @@ where
         }
     }
 
-    /// Says that something changed.
+    /// Wakes all waiters after a change.
     pub(crate) fn changed(&self) {
         self.changes.set(self.changes.get().wrapping_add(1));
         self.waiters.wake();
@@ -83,11 +83,11 @@ impl<V, S: Storage> fmt::Debug for Resources<V, S> {
     }
 }
 
-/// Makes an informer in memory that is given: the part that asks, and the part that runs. The same seed gives the same
-/// jitter; devices should have different ones, or all of them come back at the same moment.
+/// Creates an informer in existing memory: a lister and a runner. The same seed gives the same jitter. Devices should
+/// use different seeds, or they all reconnect at the same moment.
 ///
-/// The bounds are those of the storage `S`. What does not fit is reported and refused, and [`Lister::is_synced`] is false
-/// until there is room again and a list fits.
+/// The storage `S` sets the bounds. An object that does not fit is rejected and reported. [`Lister::is_synced`] is then
+/// `false` until there is room and a relist fits.
 pub fn new<R: Target, D: Decode, S: Storage>(
     resources: &mut Resources<D::Value, S>,
     target: R,

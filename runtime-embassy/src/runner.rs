@@ -1,4 +1,4 @@
-//! The future that does the work.
+//! The future that lists and watches.
 
 use core::fmt;
 use core::future::Future;
@@ -15,8 +15,9 @@ use crate::handler::Handler;
 use crate::resources::Resources;
 use crate::timer::EmbassyTimer;
 
-/// Lists, watches, keeps the cache and calls the handler. [`new`](crate::new) gives it; its future is a task's.
-#[must_use = "nothing happens before it runs"]
+/// Lists, watches, updates the cache and calls the handler. [`new`](crate::new) creates it; its future belongs into a
+/// task.
+#[must_use = "a runner does nothing until it is run"]
 pub struct Runner<'a, R, D: Decode, S: Storage> {
     resources: &'a Resources<D::Value, S>,
     decode: D,
@@ -43,13 +44,13 @@ where
         }
     }
 
-    /// Replays every object to the handler this often, without asking the API server. It is off where nothing is said.
+    /// Replays every object to the handler at this interval, without a request to the API server. It is off by default.
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = (period > Duration::ZERO).then_some(period);
         self
     }
 
-    /// Does the work, on embassy's time, until [`Lister::stop`](crate::Lister::stop).
+    /// Runs on embassy's time until [`Lister::stop`](crate::Lister::stop).
     pub fn run<T: Transport, H: Handler<D::Value, S::Text>>(
         self,
         transport: T,
@@ -58,9 +59,9 @@ where
         self.run_on(EmbassyTimer, transport, handler)
     }
 
-    /// Does the work on another clock.
-    // Written so that the future has one copy of each: an `async fn` has its arguments twice, and the frame of the
-    // reflector is most of what a device has.
+    /// Runs on another clock, until [`Lister::stop`](crate::Lister::stop).
+    // Not an `async fn`, whose future would hold each argument twice: the frame of the reflector is most of a device's
+    // memory.
     pub fn run_on<C: Timer, T: Transport, H: Handler<D::Value, S::Text>>(
         self,
         timer: C,
@@ -70,10 +71,12 @@ where
         self.run_recorded(timer, transport, handler, ())
     }
 
-    /// As [`Runner::run_on`] (on embassy's time with [`EmbassyTimer`]), and keeps the cache in a journal: what that has is in the
-    /// cache before this returns, and the watch goes on from there. See `docs/JOURNAL.md`.
+    /// Runs like [`Runner::run_on`] and stores the cache in a journal. Pass [`EmbassyTimer`] for embassy's time.
     ///
-    /// `cluster` is what the user calls the cluster. A journal blocks while the flash is busy.
+    /// The journal's content is in the cache before this returns, and the watch resumes from its version. See
+    /// `docs/JOURNAL.md`.
+    ///
+    /// `cluster` is the user's name of the cluster. A journal blocks while the flash is busy.
     ///
     /// ```
     /// use informer_embassy::{
@@ -86,7 +89,7 @@ where
     ///     runner: Runner<'_, R, D, Memory>,
     ///     transport: impl Transport,
     ///     handler: impl Handler<D::Value, <Memory as Storage>::Text>,
-    ///     journal: J, // A `FlashJournal`, say.
+    ///     journal: J, // For example a `FlashJournal`.
     /// ) {
     ///     runner.run_with_journal(EmbassyTimer, transport, handler, journal, "edge-7").await;
     /// }
@@ -108,7 +111,7 @@ where
         let resource = self.reflector.resource();
         let identity = Identity::new(cluster, &resource, self.decode.fingerprint());
         let mut recorder = Recorder::new(journal);
-        // Nobody else has the cache yet, and it has no other source that could tell anything.
+        // Nothing else uses the cache yet, and it has no other source with pending events.
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut()
             && let Some(restored) = recorder.restore(
                 &identity,
@@ -145,7 +148,7 @@ where
             next_resync: self.resync.map(|period| timer.now() + period),
         };
         async move {
-            // What was restored is told before anything is asked.
+            // The restored objects are delivered before the first request.
             sink.tell();
             drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
         }
@@ -158,7 +161,7 @@ impl<R, D: Decode, S: Storage> fmt::Debug for Runner<'_, R, D, S> {
     }
 }
 
-/// Applies what the reflector brings, and tells the handler.
+/// Applies the reflector's frames, and notifies the handler.
 struct CacheSink<'a, D: Decode, S: Storage, H, J> {
     recorder: J,
     resources: &'a Resources<D::Value, S>,
@@ -172,9 +175,9 @@ impl<D: Decode, S: Storage, H: Handler<D::Value, S::Text>, J> CacheSink<'_, D, S
 where
     S::Text: PartialEq,
 {
-    /// Applies what is queued, and tells of it.
+    /// Delivers the pending notifications.
     fn tell(&mut self) {
-        // Nobody else has the cache across an await, nor lends it to what would call this.
+        // The cache is never borrowed across an await, nor while this is called.
         let Ok(mut cache) = self.resources.cache.try_borrow_mut() else {
             return;
         };
@@ -207,7 +210,7 @@ where
                 report,
             );
         }
-        // One at a time: each state is told, and the queue needs room for one.
+        // Notifying after each frame delivers every state, and the queue needs room for one delta only.
         self.tell();
     }
 
@@ -215,7 +218,7 @@ where
         self.tell();
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             let reached = Step::Reached(version.clone());
-            // The cache has this source.
+            // The source exists, so this cannot fail.
             let _ = cache.apply(0, reached, &mut self.recorder);
             let handler = &mut self.handler;
             self.recorder.report(&mut |report| handler.report(report));
@@ -233,7 +236,7 @@ where
     }
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        // Each frame is applied at once.
+        // Frames are applied immediately.
         Poll::Ready(())
     }
 
@@ -246,7 +249,7 @@ where
         } else if core::mem::take(&mut orders.refill) {
             Command::Refill
         } else if core::mem::take(&mut orders.resync) {
-            // The driver asks for the deadline again, and finds it due.
+            // The driver reads the deadline again, and finds it due.
             self.next_resync = Some(Instant::from_micros(0));
             Command::Wake
         } else {

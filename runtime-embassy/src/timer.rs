@@ -2,13 +2,7 @@
 
 use informer_core::{Instant, Timer};
 
-/// embassy's clock.
-///
-/// ```no_run
-/// use informer_embassy::{EmbassyTimer, Timer};
-/// let started = EmbassyTimer.now();
-/// # let _ = started;
-/// ```
+/// embassy's clock as a [`Timer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EmbassyTimer;
 
@@ -18,7 +12,7 @@ impl Timer for EmbassyTimer {
     }
 
     async fn sleep_until(&mut self, deadline: Instant) {
-        // Ticks are rounded down, and a sleep that ends before its deadline would only be begun again, in a loop.
+        // Ticks are rounded down. A sleep that ends before its deadline would begin again, in a loop.
         let micros = deadline.as_micros();
         let tick = embassy_time::Duration::from_ticks(1);
         match embassy_time::Instant::try_from_micros(micros) {

@@ -1,4 +1,4 @@
-//! Who has the connection, and who waits for it.
+//! A fair lock for a fixed number of members.
 
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
@@ -6,7 +6,7 @@ use core::task::{Poll, Waker};
 
 use heapless::Deque;
 
-/// A thing that at most one of `M` members has at a time. Those who wait get it in the order in which they came.
+/// A lock for at most `M` members. They get it in the order in which they asked for it.
 #[derive(Debug)]
 pub(crate) struct Turns<const M: usize>(RefCell<State<M>>);
 
@@ -28,7 +28,7 @@ impl<const M: usize> Turns<M> {
         }))
     }
 
-    /// Makes a member, where there is room for one.
+    /// Adds a member; `None` if there are `M` already.
     pub(crate) fn join(&self) -> Option<Member<'_, M>> {
         let mut state = self.0.borrow_mut();
         let number = state.is_member.iter().position(|is_member| !is_member)?;
@@ -40,7 +40,7 @@ impl<const M: usize> Turns<M> {
     }
 }
 
-/// Somebody who may wait for a turn.
+/// A member, which may wait for its turn.
 #[derive(Debug)]
 pub(crate) struct Member<'a, const M: usize> {
     turns: &'a Turns<M>,
@@ -48,18 +48,18 @@ pub(crate) struct Member<'a, const M: usize> {
 }
 
 impl<'a, const M: usize> Member<'a, M> {
-    /// Waits for the turn. Where the future is dropped, the place in the queue is given up.
+    /// Waits for the turn. Dropping the future leaves the queue.
     pub(crate) fn wait(&self) -> impl Future<Output = Turn<'a, M>> + use<'a, M> {
         let place = Place {
             turns: self.turns,
             number: self.number,
         };
         poll_fn(move |cx| {
-            // As a whole: a closure that names its fields alone would copy them, and leave the queue at once.
+            // Captures `place` as a whole. Capturing its fields would copy them, and drop `place` at once.
             let place = &place;
             let mut state = place.turns.0.borrow_mut();
             if !state.queue.iter().any(|number| *number == place.number) {
-                // Each member is in the queue once at most, so that there is room.
+                // Each member is in the queue at most once, so there is room.
                 let _ = state.queue.push_back(place.number);
             }
             if !state.is_taken && state.queue.front() == Some(&place.number) {
@@ -83,7 +83,7 @@ impl<const M: usize> Drop for Member<'_, M> {
     }
 }
 
-/// A place in the queue, which is left when it is dropped.
+/// A place in the queue. Dropping it leaves the queue.
 struct Place<'a, const M: usize> {
     turns: &'a Turns<M>,
     number: usize,
@@ -100,7 +100,7 @@ impl<const M: usize> Drop for Place<'_, M> {
     }
 }
 
-/// The turn, which ends when it is dropped.
+/// The turn. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn<'a, const M: usize>(&'a Turns<M>);
 
@@ -115,8 +115,8 @@ impl<const M: usize> Drop for Turn<'_, M> {
 }
 
 impl<const M: usize> State<M> {
-    /// Takes the waker of the first in the queue, if it is its turn. It is woken after the state is no longer borrowed: an
-    /// executor may poll in `wake`.
+    /// Takes the waker of the first member in the queue, if it is its turn. It is woken after the state is no longer
+    /// borrowed, since an executor may poll in `wake`.
     fn take_first(&mut self) -> Option<Waker> {
         let number = self.queue.front().filter(|_| !self.is_taken)?;
         self.wakers.get_mut(*number)?.take()
@@ -162,7 +162,7 @@ mod tests {
         let (mut wait_b, mut wait_c) = (pin!(b.wait()), pin!(c.wait()));
         assert!(wait_b.as_mut().poll(&mut cx_b).is_pending());
         assert!(wait_c.as_mut().poll(&mut cx_c).is_pending());
-        // Who had it last is behind those who wait.
+        // The member that had the turn last is behind those that wait.
         drop(turn);
         let mut again = pin!(a.wait());
         assert!(again.as_mut().poll(&mut noop).is_pending());
@@ -205,7 +205,7 @@ mod tests {
             let mut first = pin!(b.wait());
             assert!(first.as_mut().poll(&mut noop).is_pending());
             assert!(last.as_mut().poll(&mut cx).is_pending());
-            // It is the first one's turn, and it does not take it.
+            // It is the first member's turn, and it does not take it.
             drop(turn);
             assert!(last.as_mut().poll(&mut cx).is_pending());
         }

@@ -1,15 +1,15 @@
-//! The wakers of those who wait for a change.
+//! The wakers of futures that wait for a change.
 
 use core::cell::RefCell;
 use core::fmt;
 use core::task::Waker;
 
-/// How many futures can wait for changes of one informer at the same time.
+/// The most futures that can wait for changes of one informer at the same time.
 pub const MAX_WAITERS: usize = 8;
 
-/// [`MAX_WAITERS`] futures wait for changes of the informer already.
+/// The error of a future beyond the [`MAX_WAITERS`] that can wait for changes of an informer.
 ///
-/// Share one waiter between tasks, with a signal of embassy-sync for example.
+/// Several tasks can share one waiter, for example with a signal of embassy-sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TooManyWaiters;
 
@@ -17,7 +17,7 @@ impl fmt::Display for TooManyWaiters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{MAX_WAITERS} tasks wait for this informer already: let some of them share a waiter"
+            "{MAX_WAITERS} tasks are already waiting for this informer; let some of them share a waiter"
         )
     }
 }
@@ -26,8 +26,8 @@ impl core::error::Error for TooManyWaiters {}
 
 informer_core::readable_errors!(TooManyWaiters);
 
-/// A place for each waiter. Nobody takes the place of another, which would have to be woken to take its own again: with one
-/// waiter too many they would wake each other forever.
+/// A fixed place for each waiter. A waiter that took another's place would have to wake it, and with one waiter too
+/// many they would wake each other for ever.
 pub(crate) struct Waiters(RefCell<[Place; MAX_WAITERS]>);
 
 enum Place {
@@ -40,7 +40,7 @@ impl Waiters {
         Self(RefCell::new([const { Place::Free }; MAX_WAITERS]))
     }
 
-    /// Takes a place, which is given back when the waiter is dropped.
+    /// Takes a place, which becomes free when the waiter is dropped.
     pub(crate) fn join(&self) -> Result<Waiter<'_>, TooManyWaiters> {
         let mut places = self.0.borrow_mut();
         let free = |place: &Place| matches!(place, Place::Free);
@@ -54,7 +54,7 @@ impl Waiters {
         })
     }
 
-    /// Wakes all of them.
+    /// Wakes all waiters.
     pub(crate) fn wake(&self) {
         for number in 0..MAX_WAITERS {
             let waker = match self.0.borrow_mut().get_mut(number) {
@@ -69,7 +69,7 @@ impl Waiters {
     }
 }
 
-/// Somebody who waits.
+/// A waiting future.
 pub(crate) struct Waiter<'a> {
     waiters: &'a Waiters,
     number: usize,

@@ -1,46 +1,46 @@
-//! Where a body begins and ends in the bytes after its head.
+//! The framing of a response body.
 
 use super::error::HttpProblem;
 
-/// How many bytes of extensions a chunk may have, and how many of trailers a body.
+/// The most bytes of extensions per chunk, and of trailers per body.
 const MAX_EXTRA: u16 = 4096;
 
-/// How a body is framed, and where in it the reader is.
+/// The framing of a body, and the position of the reader in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Framing {
-    /// There is nothing more.
+    /// The body has ended.
     Empty,
-    /// So many bytes are to come.
+    /// This many bytes are left.
     Length(u64),
-    /// It ends with the connection.
+    /// The body ends with the connection.
     UntilClose,
-    /// It comes in chunks.
+    /// The body is chunked.
     Chunked(Chunk),
 }
 
-/// Where in a chunked body the reader is.
+/// The position in a chunked body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Chunk {
-    /// In the digits of a size.
+    /// Within the digits of a size.
     Size { size: u64, digits: u8 },
-    /// Behind the digits, in an extension.
+    /// After the digits, in an extension.
     Extension { size: u64, extra: u16 },
-    /// In the data; so many bytes are to come.
+    /// In the data, of which this many bytes are left.
     Data { left: u64 },
-    /// Behind the data: a line end.
+    /// After the data, at the end of the line.
     AfterData,
-    /// In the trailers; `line` counts what the current line has.
+    /// In the trailers. `line` counts the bytes of the current line.
     Trailer { line: u16, extra: u16 },
 }
 
-/// What is next in a body.
+/// The next part of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Piece {
-    /// So many bytes of content.
+    /// This many bytes of content.
     Data(usize),
-    /// Everything was read, and there is more to come.
+    /// All input has been read, and the body continues.
     More,
-    /// It is complete.
+    /// The body is complete.
     End,
 }
 
@@ -49,7 +49,7 @@ impl Framing {
         Self::Chunked(Chunk::Size { size: 0, digits: 0 })
     }
 
-    /// Reads on; returns how many bytes are to be skipped, and what follows them.
+    /// Reads on. Returns how many bytes to skip, and what follows them.
     pub(super) fn next(&mut self, input: &[u8]) -> Result<(usize, Piece), HttpProblem> {
         match self {
             Self::Empty | Self::Length(0) => Ok((0, Piece::End)),
@@ -60,7 +60,7 @@ impl Framing {
         }
     }
 
-    /// Takes note that the connection has ended. Where the body had not, it was cut.
+    /// Handles the end of the connection. Unless the body has ended with it, the body was cut.
     pub(super) fn ended(&mut self) -> Result<(), HttpProblem> {
         if *self != Self::UntilClose {
             return Err(HttpProblem::Closed);
@@ -118,7 +118,7 @@ impl Chunk {
                     }
                     match byte {
                         b'\n' => *line = 0,
-                        // Before the line feed; anywhere else it makes no line of an empty one either.
+                        // It precedes the line feed. Elsewhere it does not make an empty line non-empty.
                         b'\r' => {}
                         _ => *line = 1,
                     }
@@ -137,7 +137,7 @@ impl Chunk {
     }
 }
 
-/// Takes as much of the input as belongs to the body.
+/// Takes the bytes of the input that belong to the body.
 fn take(left: &mut u64, input: &[u8]) -> usize {
     let length = usize::try_from(*left)
         .unwrap_or(usize::MAX)
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body in pieces of a size; what is left behind it too.
+    /// Reads a body in pieces of a size, and the bytes after it too.
     fn read(
         mut framing: Framing,
         bytes: &[u8],

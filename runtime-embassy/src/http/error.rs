@@ -1,18 +1,18 @@
-//! Why a request failed.
+//! Errors of requests.
 
 use core::fmt;
 
 use embedded_io_async::ErrorKind;
 use informer_core::transport::{FailureKind, TransportError};
 
-/// Why a request failed below HTTP's own status.
+/// The error of a request that failed before or during the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HttpError {
     problem: HttpProblem,
     connection_was_used: bool,
 }
 
-/// What went wrong with a request.
+/// The cause of an [`HttpError`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HttpProblem {
@@ -20,27 +20,27 @@ pub enum HttpProblem {
     Open(ErrorKind),
     /// The link failed.
     Link(ErrorKind),
-    /// The server closed the connection before the answer was complete.
+    /// The server closed the connection before the response was complete.
     Closed,
-    /// The head of the answer has more than 16 KiB, or there were too many interim answers.
+    /// The head of the response is larger than 16 KiB, or there were too many interim responses.
     HeadTooLong,
-    /// The line of a header that matters has more than 512 bytes.
+    /// A header that the client needs is longer than 512 bytes.
     HeaderTooLong,
-    /// What came is no answer of HTTP/1.
+    /// The response is not HTTP/1.
     NotHttp,
-    /// A header contradicts itself or another one.
+    /// A header is invalid, or contradicts another one.
     BadHeader,
-    /// The body has a coding that this client does not have, such as gzip.
+    /// The body has a content coding that is not supported, such as gzip.
     UnknownCoding,
-    /// The chunks of the body are not framed as they should be.
+    /// The chunks of the body are malformed.
     BadChunk,
-    /// The request, with its token, is longer than the buffer.
+    /// The request, including its token, is longer than the buffer.
     RequestTooLong,
-    /// There is no token to be had.
+    /// There is no token.
     NoToken,
-    /// The token has a byte that no token may have.
+    /// The token contains an invalid byte.
     BadToken,
-    /// The connection is in use, which is a mistake of this crate.
+    /// The connection is in use. This is a bug of this crate.
     InUse,
 }
 
@@ -59,7 +59,7 @@ impl HttpError {
         }
     }
 
-    /// Returns what went wrong.
+    /// Returns the cause of the error.
     #[must_use]
     pub const fn problem(&self) -> HttpProblem {
         self.problem
@@ -69,7 +69,7 @@ impl HttpError {
 impl TransportError for HttpError {
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "the kinds of embedded-io may grow, and what is not known is something else"
+        reason = "embedded-io may add kinds, and an unknown kind counts as other"
     )]
     fn kind(&self) -> FailureKind {
         match self.problem {
@@ -107,18 +107,22 @@ impl fmt::Display for HttpError {
         f.write_str(match self.problem {
             HttpProblem::Open(kind) => return write!(f, "the link cannot be opened: {kind:?}"),
             HttpProblem::Link(kind) => return write!(f, "the link failed: {kind:?}"),
-            HttpProblem::Closed => "the server closed the connection before the end of its answer",
-            HttpProblem::HeadTooLong => "the head of the answer is too long",
-            HttpProblem::HeaderTooLong => "a header of the answer is too long",
-            HttpProblem::NotHttp => "the answer is not HTTP/1",
-            HttpProblem::BadHeader => "the headers of the answer contradict each other",
-            HttpProblem::UnknownCoding => "the body has a coding that this client does not have",
+            HttpProblem::Closed => {
+                "the server closed the connection before the end of its response"
+            }
+            HttpProblem::HeadTooLong => "the head of the response is too long",
+            HttpProblem::HeaderTooLong => "a header of the response is too long",
+            HttpProblem::NotHttp => "the response is not HTTP/1",
+            HttpProblem::BadHeader => {
+                "the headers of the response are invalid or contradict each other"
+            }
+            HttpProblem::UnknownCoding => "the content coding of the body is not supported",
             HttpProblem::BadChunk => "the chunks of the body are malformed",
             HttpProblem::RequestTooLong => {
                 "the request is longer than the buffer of the connection"
             }
             HttpProblem::NoToken => "there is no token",
-            HttpProblem::BadToken => "the token has a byte that no token may have",
+            HttpProblem::BadToken => "the token contains an invalid byte",
             HttpProblem::InUse => "the connection is in use",
         })
     }

@@ -1,4 +1,4 @@
-//! The head of an answer, byte by byte.
+//! An incremental parser for the head of a response.
 
 use core::str::from_utf8;
 
@@ -8,12 +8,12 @@ use informer_core::Head;
 use super::body::Framing;
 use super::error::HttpProblem;
 
-/// How many bytes the head of an answer may have.
+/// The most bytes of a head.
 const MAX_HEAD: usize = 16 * 1024;
-/// How much of a line is kept: enough for the headers that matter.
+/// The most bytes of a line that are stored. The headers that matter are shorter.
 const MAX_LINE: usize = 512;
 
-/// What the head of an answer says.
+/// The parsed head of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parsed {
     pub(super) head: Head,
@@ -22,23 +22,23 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
-    /// Tells whether it only says that the answer will come.
+    /// Returns whether this is an interim response (1xx).
     pub(super) const fn is_interim(&self) -> bool {
         self.head.status / 100 == 1 && self.head.status != 101
     }
 }
 
-/// Reads the head of an answer in pieces of any size.
+/// Parses the head of a response in parts of any size.
 pub(super) struct HeadReader {
     line: Vec<u8, MAX_LINE>,
-    /// The line is longer than what is kept of it.
+    /// Whether the line is longer than the stored part.
     cut: bool,
     total: usize,
     status: Option<u16>,
     is_http_1_0: bool,
     length: Option<u64>,
     chunked: bool,
-    /// There is a `Transfer-Encoding`, or a coding of the content.
+    /// Whether there is an unsupported `Transfer-Encoding` or content coding.
     other_coding: bool,
     close: bool,
     head: Head,
@@ -60,7 +60,7 @@ impl HeadReader {
         }
     }
 
-    /// Reads on; returns how many bytes it took, and the head where it is complete.
+    /// Parses more input. Returns how many bytes were consumed, and the head if it is complete.
     pub(super) fn read(&mut self, input: &[u8]) -> Result<(usize, Option<Parsed>), HttpProblem> {
         for (at, &byte) in input.iter().enumerate() {
             self.total += 1;
@@ -96,7 +96,7 @@ impl HeadReader {
         Ok(None)
     }
 
-    /// `HTTP/1.1 200 OK`
+    /// Parses `HTTP/1.1 200 OK`.
     fn status_line(&mut self) -> Result<u16, HttpProblem> {
         let rest = self
             .line
@@ -120,14 +120,14 @@ impl HeadReader {
         let mut parts = self.line.splitn(2, |byte| *byte == b':');
         let name = parts.next().unwrap_or_default();
         let Some(value) = parts.next() else {
-            // A line that is all name is either cut, and then of no interest, or none.
+            // A line without a colon is either a truncated one, which does not matter, or invalid.
             return if self.cut {
                 Ok(())
             } else {
                 Err(HttpProblem::BadHeader)
             };
         };
-        // A line that goes on with the one before it (which RFC 9112 forbids), or a blank in a name.
+        // This is a folded line, which RFC 9112 forbids, or white space in a name.
         if name.is_empty() || !name.iter().all(u8::is_ascii_graphic) {
             return Err(HttpProblem::BadHeader);
         }
@@ -152,7 +152,7 @@ impl HeadReader {
             }
             self.length = Some(length);
         } else if is("transfer-encoding") {
-            // Only the chunks alone; after them there can be no coding (RFC 9112, 6.1).
+            // Only `chunked` alone is supported, and no coding can follow it (RFC 9112, 6.1).
             self.other_coding |= self.chunked || !value.eq_ignore_ascii_case("chunked");
             self.chunked = true;
         } else if is("content-encoding") {
@@ -180,7 +180,7 @@ impl HeadReader {
             (_, _, Some(length)) => Framing::Length(length),
             (_, _, None) => Framing::UntilClose,
         };
-        // Length and chunks together are how somebody in between is fooled (RFC 9112, 6.3).
+        // A length together with chunks may be an attempt at request smuggling (RFC 9112, 6.3).
         let is_dubious = self.chunked && self.length.is_some();
         let mut head = self.head;
         head.status = status;
@@ -195,7 +195,7 @@ impl HeadReader {
     }
 }
 
-/// A length, or several times the same one.
+/// Parses a length. Several equal lengths are allowed.
 fn content_length(value: &str) -> Result<u64, HttpProblem> {
     let mut lengths = value.split(',').map(str::trim).map(|length| {
         let digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a head whole, and split at each byte; both come to the same.
+    /// Reads a head as a whole, and split at each byte. Both results must be equal.
     fn read(text: &str) -> Result<Parsed, HttpProblem> {
         let whole = HeadReader::new()
             .read(text.as_bytes())

@@ -1,9 +1,9 @@
-//! HTTP/1.1: GET requests over one connection, for several informers in turns.
+//! HTTP/1.1: GET requests over one connection, which several informers use in turns.
 //!
-//! It takes what RFC 9112 says of a client: any split of the answer, `Content-Length`, chunked bodies with extensions and
-//! trailers, bodies that end with the connection, `Connection: close`, interim answers. What it does not take is an error
-//! with a reason, and everything has a limit: a head has at most 16 KiB, the line of a header that matters 512 bytes, and
-//! a request, with its token, is no longer than the buffer `B`. Compressed answers are not asked for, and refused.
+//! The client implements what RFC 9112 requires: responses split at any byte, `Content-Length`, chunked bodies with
+//! extensions and trailers, bodies that end with the connection, `Connection: close`, and interim responses. Anything
+//! else is an error with a reason. A head is limited to 16 KiB, the headers that matter to 512 bytes each, and a
+//! request with its token to the buffer `B`. Compressed responses are neither requested nor supported.
 
 mod body;
 mod error;
@@ -23,14 +23,15 @@ use crate::credentials::Credentials;
 use crate::link::Link;
 use crate::turns::{Member, Turn, Turns};
 
-/// How many interim answers (1xx) may come before the answer.
+/// The most interim responses (1xx) before the final one.
 const MAX_INTERIM: u8 = 8;
 
-/// One connection to an API server, and the buffer of `B` bytes through which requests and answers go; up to `M`
-/// informers take turns on it.
+/// A connection to an API server, with a buffer of `B` bytes for requests and responses. Up to `M` informers take turns
+/// on it.
 ///
-/// A request, with its token, has to fit into the buffer; 512 bytes do without a token, and 2 KiB with one. The connection is
-/// opened when it is needed, kept while the server keeps it, and closed when a body is dropped before its end.
+/// A request, including its token, must fit into the buffer: 512 bytes are enough without a token, and 2 KiB with one.
+/// The connection is opened on demand and reused while the server keeps it open. It is closed when a body is dropped
+/// before its end.
 ///
 /// ```
 /// use informer_embassy::{Anonymous, Connection, Link};
@@ -47,8 +48,8 @@ pub struct Connection<L, C, const B: usize, const M: usize = 4> {
 }
 
 impl<L: Link, C: Credentials, const B: usize, const M: usize> Connection<L, C, B, M> {
-    /// Makes a connection that is not open yet. `host` is the `Host` header: name or address, and the port where it is not
-    /// that of the scheme.
+    /// Creates a connection without opening it. `host` is the `Host` header: a name or address, and the port unless it
+    /// is the default of the scheme.
     #[must_use]
     pub const fn new(link: L, host: &'static str, credentials: C) -> Self {
         Self {
@@ -64,7 +65,7 @@ impl<L: Link, C: Credentials, const B: usize, const M: usize> Connection<L, C, B
         }
     }
 
-    /// Returns a transport for one informer; `None` where `M` have one already.
+    /// Returns a transport for one informer; `None` if there are `M` already.
     pub fn transport(&self) -> Option<HttpTransport<'_, L, C, B, M>> {
         Some(HttpTransport {
             connection: self,
@@ -104,7 +105,7 @@ impl<'a, L: Link, C: Credentials, const B: usize, const M: usize> Transport
             Some(turn) => turn,
             None => self.member.wait().await,
         };
-        // Nobody else looks at it without the turn.
+        // Only the member that has the turn borrows the connection.
         let Ok(wire) = self.connection.wire.try_borrow_mut() else {
             return Err(HttpError::of(HttpProblem::InUse));
         };
@@ -127,9 +128,9 @@ impl<L, C, const B: usize, const M: usize> fmt::Debug for HttpTransport<'_, L, C
     }
 }
 
-/// The body of an answer. It has the connection until it is dropped.
+/// The body of a response. It occupies the connection until it is dropped.
 pub struct HttpBody<'a, L: Link, C, const B: usize, const M: usize> {
-    // Before the turn, so that it is given back before the next one has the turn.
+    // Declared before the turn, so that the connection is released before the next member's turn.
     wire: RefMut<'a, Wire<L, C, B>>,
     _turn: Turn<'a, M>,
     framing: Framing,
@@ -150,7 +151,7 @@ impl<L: Link, C, const B: usize, const M: usize> Body for HttpBody<'_, L, C, B, 
                 Piece::Data(length) => break self.wire.take(length),
                 Piece::End => {
                     self.framing = Framing::Empty;
-                    // What comes unasked belongs to no answer.
+                    // Unrequested bytes belong to no response, so the connection is not reused after them.
                     self.wire.is_idle = self.keep_alive && self.wire.unread.is_empty();
                     return Ok(None);
                 }
@@ -182,12 +183,12 @@ impl<L: Link, C, const B: usize, const M: usize> fmt::Debug for HttpBody<'_, L, 
     }
 }
 
-/// The link, and what was read from it.
+/// The link, and the bytes that were read from it.
 struct Wire<L, C, const B: usize> {
     link: L,
     credentials: C,
     host: &'static str,
-    /// It is open, and nothing is under way on it.
+    /// Whether the link is open without a response in progress.
     is_idle: bool,
     buffer: [u8; B],
     unread: Range<usize>,
@@ -198,14 +199,14 @@ impl<L: Link, C, const B: usize> Wire<L, C, B> {
         self.buffer.get(self.unread.clone()).unwrap_or_default()
     }
 
-    /// Takes so many of the bytes that are there; returns where they are.
+    /// Takes this many of the available bytes. Returns their range.
     fn take(&mut self, length: usize) -> Range<usize> {
         let start = self.unread.start;
         self.unread.start = (start + length).min(self.unread.end);
         start..self.unread.start
     }
 
-    /// Reads more, after all that was there is taken. It is cancel-safe as the link is.
+    /// Reads more bytes after all available ones were taken. It is cancel-safe if the link is.
     async fn fill(&mut self) -> Result<usize, HttpError> {
         self.unread = 0..0;
         let read = self.link.read(&mut self.buffer).await;
@@ -216,10 +217,10 @@ impl<L: Link, C, const B: usize> Wire<L, C, B> {
 }
 
 impl<L: Link, C: Credentials, const B: usize> Wire<L, C, B> {
-    /// Sends a request and reads the head of its answer.
+    /// Sends a request and reads the head of its response.
     async fn exchange(&mut self, get: Get<'_>) -> Result<Parsed, HttpError> {
         let length = self.compose(get)?;
-        // Whatever ends early from here on leaves a connection that is of no use.
+        // If this is interrupted from here on, the connection cannot be reused.
         let was_used = core::mem::take(&mut self.is_idle);
         if !was_used {
             self.link.close();
@@ -259,7 +260,7 @@ impl<L: Link, C: Credentials, const B: usize> Wire<L, C, B> {
         }
     }
 
-    /// Writes a request into the buffer, which is empty between answers; returns its length.
+    /// Writes a request into the buffer, which is empty between responses. Returns its length.
     fn compose(&mut self, get: Get<'_>) -> Result<usize, HttpError> {
         let too_long = |_| HttpError::of(HttpProblem::RequestTooLong);
         self.unread = 0..0;
@@ -284,7 +285,7 @@ impl<L: Link, C: Credentials, const B: usize> Wire<L, C, B> {
         }
         let length = out.length;
         let token = self.buffer.get(before..length).unwrap_or_default();
-        // Whatever else it has would begin another header.
+        // Other bytes could begin another header.
         if !token.iter().all(u8::is_ascii_graphic) {
             return Err(HttpError::of(HttpProblem::BadToken));
         }
@@ -302,7 +303,7 @@ impl<L: Link, C: Credentials, const B: usize> Wire<L, C, B> {
     }
 }
 
-/// Writes text into a buffer. Where it does not fit, the buffer counts as full.
+/// Writes text into a buffer. If the text does not fit, the buffer counts as full.
 struct Out<'a> {
     buffer: &'a mut [u8],
     length: usize,
