@@ -1,9 +1,9 @@
-//! The Kubernetes informer on tokio: a cached, indexed copy of a resource that stays true, and handlers that hear of
+//! A Kubernetes informer for tokio: a cached, indexed copy of a resource that stays in sync, with handlers for its
 //! changes.
 //!
-//! A [`Builder`](informer::Builder) gives two things: an [`Informer`], which is a handle to ask and to register with, and a
-//! [`Driver`](informer::Driver),
-//! which is the future that does the work. The driver is spawned by the user; it ends when it is stopped or dropped.
+//! A [`Builder`](informer::Builder) creates an [`Informer`], which is a handle, and a [`Driver`](informer::Driver),
+//! which is the future that does the work. The user spawns the driver. It ends when the informer is stopped or the
+//! driver is dropped.
 //!
 //! ```no_run
 //! use informer_tokio::{Informer, Raw, Resource};
@@ -20,7 +20,7 @@
 //! # }
 //! ```
 //!
-//! The same with a type of one's own:
+//! The same with a custom type:
 //!
 //! ```
 //! use informer_tokio::{Informer, kind};
@@ -44,11 +44,11 @@
 //! ```
 //!
 //! # Features
-//! `zstd` is on by default. Each feature only adds.
-//! - `k8s-openapi`: every type of k8s-openapi is a [`Kind`] by itself.
-//! - `kube`: every type that `kube::CustomResource` derives is one too, and so is every type of k8s-openapi.
-//! - `metrics`: figures go to the `metrics` facade.
-//! - `page`: `Page`, a page over HTTP that shows how informers are, for people and for Prometheus.
+//! `zstd` is on by default. Features are additive.
+//! - `k8s-openapi`: all types of k8s-openapi implement [`Kind`].
+//! - `kube`: all types derived with `kube::CustomResource` and all types of k8s-openapi implement [`Kind`].
+//! - `metrics`: metrics for the `metrics` facade.
+//! - `page`: `Page`, an HTTP page with the health of informers, for people and for Prometheus.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
 //! - `zstd`: [`Packed`], which stores objects compressed. It needs a C compiler.
 
@@ -80,7 +80,7 @@ pub use {
     informer::{handle::Informer, kind::Kind, lister::Lister},
 };
 
-/// What is stored of an object: decoders, and what entries can be asked for.
+/// Decoders, which determine how objects are stored, and the accessors of entries.
 pub mod decode {
     #[doc(no_inline)]
     pub use informer_core::{
@@ -108,7 +108,7 @@ pub mod queue {
     pub use crate::controller::queue::{Work, WorkQueue};
 }
 
-/// Selectors of labels and fields.
+/// Label and field selectors.
 pub mod selector {
     #[doc(no_inline)]
     pub use informer_core::selector::{
@@ -116,11 +116,11 @@ pub mod selector {
     };
 }
 
-/// Transports: what sends an informer's requests, and the clock that it waits by.
+/// Transports, which send an informer's requests, and the informer's clock.
 pub mod transport {
     #[doc(no_inline)]
     pub use {
-        // It makes `async fn` possible in a `DynTransport`.
+        // It is needed for `async fn` in implementations of `DynTransport`.
         async_trait::async_trait,
         informer_core::{
             Body, Head, Instant, Timer, Transport,
@@ -134,6 +134,6 @@ pub mod transport {
     };
 }
 
-// What `boxed!` expands to.
+// The expansion of `boxed!`.
 #[doc(hidden)]
 pub use factory::transport::erase::erase as __erase;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use informer_core::{Instant, Timer};
 
-/// tokio's clock, which under test can be paused.
+/// tokio's clock as a [`Timer`]. In tests it can be paused.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -25,7 +25,7 @@ pub struct TokioTimer {
 }
 
 impl TokioTimer {
-    /// Makes a clock whose epoch is now.
+    /// Creates a clock whose epoch is now.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -47,7 +47,8 @@ impl Timer for TokioTimer {
     }
 
     async fn sleep_until(&mut self, deadline: Instant) {
-        // A microsecond more, so that the clock, which is cut to whole ones, is not behind the deadline on waking.
+        // One microsecond is added because the clock truncates to microseconds, and must not be before the deadline
+        // after waking.
         let after = Duration::from_micros(deadline.as_micros().saturating_add(1));
         match self.epoch.checked_add(after) {
             Some(at) => tokio::time::sleep_until(at).await,

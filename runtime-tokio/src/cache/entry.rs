@@ -1,4 +1,4 @@
-//! What a user gets of an object in the cache.
+//! Entries: objects of the cache as users get them.
 
 use core::fmt;
 use core::ops::Deref;
@@ -14,7 +14,7 @@ use informer_core::{
     selector::Labels,
 };
 
-/// The storage of a cache on tokio: keys are shared with the entries that users hold.
+/// The storage of a cache on tokio. Keys are shared with the entries that users hold.
 pub(crate) type Store = Heap<Key>;
 
 /// The key of an object: `namespace/name`, or `name`. It is cheap to clone.
@@ -28,7 +28,7 @@ pub(crate) type Store = Heap<Key>;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// Makes a key of its text.
+    /// Creates a key from its text.
     #[must_use]
     pub fn new(key: &str) -> Self {
         Self(key.into())
@@ -40,7 +40,7 @@ impl Key {
         &self.0
     }
 
-    /// Returns the namespace; empty where there is none.
+    /// Returns the namespace, or an empty string for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         split_key(&self.0).0
@@ -77,12 +77,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A shared object, as the cache holds it.
+/// A shared object in the cache.
 pub(crate) struct Shared<V>(Arc<Counted<V>>);
 
 struct Counted<V> {
     object: Object<V, Key>,
-    /// How long its JSON was.
+    /// The length of its JSON, in bytes.
     bytes: u32,
 }
 
@@ -139,15 +139,15 @@ impl<V> Cached for Shared<V> {
     }
 }
 
-/// An object of the cache, with its identity. It is cheap to clone, does not change, and dereferences to the value
-/// that the decoder kept.
+/// An object of the cache with its identity. It is immutable, cheap to clone, and dereferences to the value that the
+/// decoder stored.
 ///
-/// Holding one keeps the object in memory, also when the cache has a newer state of it.
+/// Holding an entry keeps its object in memory, even after the cache has a newer state.
 ///
 /// ```
 /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
 /// println!("{pod} at {}", pod.resource_version());
-/// let kept: &informer_tokio::RawJson = &pod; // What the decoder kept.
+/// let json: &informer_tokio::RawJson = &pod; // The value that the decoder stored.
 /// # }
 /// ```
 pub struct Entry<V> {
@@ -166,7 +166,7 @@ impl<V> Entry<V> {
         &self.key
     }
 
-    /// Returns the namespace; empty where there is none.
+    /// Returns the namespace, or an empty string for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.key.namespace()
@@ -190,14 +190,13 @@ impl<V> Entry<V> {
         self.object.object().uid()
     }
 
-    /// Returns what the decoder kept.
+    /// Returns the value that the decoder stored.
     #[must_use]
     pub fn value(&self) -> &V {
         self.object.value()
     }
 
-    /// Tells whether both are the same state of one object. An update between two such entries is a replay and no
-    /// news.
+    /// Returns whether both entries are the same state of one object. An update between two such entries is a replay.
     ///
     /// ```
     /// # fn example(old: informer_tokio::Entry<informer_tokio::RawJson>, new: informer_tokio::Entry<informer_tokio::RawJson>) {
@@ -214,7 +213,7 @@ impl<V> Entry<V> {
 }
 
 impl<V: View> Entry<V> {
-    /// Returns the value of a label, where labels are kept.
+    /// Returns the value of a label, if the form stores labels.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
         let mut found = None;
@@ -224,7 +223,8 @@ impl<V: View> Entry<V> {
         found
     }
 
-    /// Returns the text at a path, where the object is kept as JSON, packed or not, and there is a text.
+    /// Returns the string at a path. `None` if the object is not stored as JSON (packed or not), or if there is no
+    /// string.
     #[must_use]
     pub fn string_at(&self, path: &[&str]) -> Option<String> {
         let mut found = None;
@@ -235,7 +235,7 @@ impl<V: View> Entry<V> {
         found
     }
 
-    /// Returns the JSON of the value at a path, where the object is kept as JSON; a number in the path is a place in
+    /// Returns the JSON of the value at a path, if the object is stored as JSON. A number in the path is an index into
     /// an array.
     ///
     /// ```
@@ -248,7 +248,8 @@ impl<V: View> Entry<V> {
         json::value_at(self.value().json()?, path)
     }
 
-    /// Returns the text at a path, where the object is kept as JSON and there is a text.
+    /// Returns the string at a path without allocating. `None` if the object is not stored as JSON, or if there is no
+    /// string.
     ///
     /// ```
     /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
@@ -273,7 +274,7 @@ impl Entry<RawJson> {
     /// Decodes the object as a type.
     ///
     /// # Errors
-    /// Fails where the object is not of the type.
+    /// Fails if the object is not of the type.
     pub fn get<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         self.value().decode()
     }
@@ -285,9 +286,9 @@ impl<V: View> Labels for Entry<V> {
     }
 }
 
-/// Calls `f` with the value of a label, without allocating where the text is plain.
+/// Calls `f` with the value of a label, without allocating if the text has no escapes.
 pub(crate) fn labels_of(value: &impl View, key: &str, f: &mut dyn FnMut(Option<&str>)) {
-    // Called once, whatever is found.
+    // `f` is called exactly once, even without labels.
     let mut asked = false;
     value.with_labels(&mut |labels| {
         asked = true;

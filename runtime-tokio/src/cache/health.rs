@@ -1,4 +1,4 @@
-//! Puts together how an informer is.
+//! Computes the health of an informer.
 
 use core::time::Duration;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use crate::cache::shared::Inner;
 use crate::health::error::Ended;
 use crate::health::{HandlerHealth, Health, State, Trouble};
 
-/// How many stale keys are named.
+/// The most stale keys that are named.
 const STALE_KEYS: usize = 100;
 
 impl<V> Inner<V> {
@@ -52,7 +52,7 @@ impl<V> Inner<V> {
             calls: listener.calls(),
             panics: listener.panics(),
         });
-        // The worst off, and of those the one that has been so for longest.
+        // The source in the worst state, and of several the one that has been in it for longest.
         let worst = sources
             .iter()
             .map(|source| (source.state, source.state_age))
@@ -100,7 +100,7 @@ impl<V> Inner<V> {
         }
     }
 
-    /// The last thing that was reported; where it is about a source's requests the source knows whether it is over.
+    /// The last report. If it is about the requests of a source, the source knows whether it is resolved.
     fn last_error(&self, now: Instant) -> Option<Trouble> {
         if let Some(failure) = self.failure() {
             return Some(failure.trouble(&self.resource, now));
@@ -116,7 +116,7 @@ impl<V> Inner<V> {
         of_a_source.or_else(|| Some(last.trouble(&self.resource, now)))
     }
 
-    /// Why it is not synced: what each source that is not has to say.
+    /// The reason why the informer is not synced, from each source that is not synced.
     pub(crate) fn why(&self) -> (String, Vec<Trouble>) {
         let now = Instant::now();
         let status = *self.status.borrow();
@@ -154,14 +154,14 @@ impl<V> Inner<V> {
         (reasons.join("; "), troubles)
     }
 
-    /// Returns the version that the cache shows; of several sources the oldest.
+    /// Returns the resourceVersion that the cache has reached; the oldest of several sources.
     ///
-    /// It is read from the cache: a listener can be notified of a change before `reached` is updated.
+    /// It is read from the cache, since a listener can be notified of a change before `reached` is updated.
     pub(crate) fn resource_version(&self) -> String {
         oldest(&versions(&self.cache()))
     }
 
-    /// Returns whether the cache has shown a complete list, as listeners are notified of it.
+    /// Returns whether the cache has been synced, as listeners are notified of it.
     pub(crate) fn is_synced(&self) -> bool {
         self.cache().is_synced()
     }
@@ -179,7 +179,7 @@ fn oldest(versions: &[ResourceVersion<Key>]) -> String {
         .iter()
         .reduce(|oldest, other| match other.compare(oldest) {
             Some(order) if order.is_ge() => oldest,
-            // One that is unknown or not comparable counts as the oldest.
+            // A version that is unknown or not comparable counts as the oldest.
             _ => other,
         });
     oldest.map(ToString::to_string).unwrap_or_default()

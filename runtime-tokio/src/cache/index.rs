@@ -1,4 +1,4 @@
-//! Index functions: they run before the cache is locked, so one that panics or is slow concerns nobody else.
+//! Index functions. They run before the cache is locked, so a function that panics or is slow affects nothing else.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -9,7 +9,7 @@ use informer_core::{
     report::{Phase, Problem},
 };
 
-/// Gives an object's values in an index.
+/// Computes an object's values in an index.
 pub(crate) type IndexFn<V> = Arc<dyn Fn(&V, &mut dyn FnMut(&str)) + Send + Sync>;
 
 /// The indexes of one cache, in the order of their numbers.
@@ -42,7 +42,7 @@ impl<V> Indexes<V> {
         self.0.len()
     }
 
-    /// The same indexes and one more.
+    /// Returns the same indexes and another one.
     pub(crate) fn with(&self, index: Index<V>) -> Self {
         Self(self.0.iter().cloned().chain([index]).collect())
     }
@@ -75,7 +75,7 @@ impl<V> Index<V> {
         emit: &mut dyn FnMut(&str),
         report: &mut dyn FnMut(Report<'_>),
     ) {
-        // What a panic may leave half done is thrown away: the value is only read.
+        // A partial result of a panic is discarded; the value itself is only read.
         if catch_unwind(AssertUnwindSafe(|| (self.function)(value, emit))).is_err() {
             report(Report::about(
                 Phase::Cache,

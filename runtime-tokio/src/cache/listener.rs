@@ -11,14 +11,14 @@ pub(crate) struct ListenerState {
     pub(crate) name: String,
     left: AtomicBool,
     synced: AtomicBool,
-    /// What was taken from the log and not told yet.
+    /// The number of notifications taken from the log and not delivered yet.
     taken: AtomicUsize,
     calls: AtomicU64,
     panics: AtomicU64,
     call_since: Mutex<Option<Instant>>,
 }
 
-// Nothing else depends on these figures, so no order between them is needed.
+// Nothing else depends on these numbers, so their order does not matter.
 const ORDER: Ordering = Ordering::Relaxed;
 
 impl ListenerState {
@@ -34,7 +34,7 @@ impl ListenerState {
         }
     }
 
-    /// The listener is removed: what was taken for it is not told any more.
+    /// Removes the listener. Notifications that were taken for it are not delivered any more.
     pub(crate) fn leave(&self) {
         self.left.store(true, Ordering::Release);
     }
@@ -51,9 +51,9 @@ impl ListenerState {
         self.taken.load(ORDER)
     }
 
-    /// One of those that were taken is told now.
+    /// Counts one of the taken notifications as being delivered.
     pub(crate) fn begin_call(&self, is_call: bool) {
-        // The one who takes is the one who tells, so that nothing is lost between.
+        // The same task takes and delivers, so no update is lost between load and store.
         self.taken.store(self.taken().saturating_sub(1), ORDER);
         self.calls.fetch_add(u64::from(is_call), ORDER);
         *self.call_since() = Some(Instant::now());

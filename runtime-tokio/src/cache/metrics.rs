@@ -1,10 +1,10 @@
-//! Figures for the `metrics` facade. Without the feature nothing is kept.
+//! Metrics of an informer for the `metrics` facade. Without that feature they do nothing.
 
-/// What the cache of an informer has at a moment.
+/// The state of an informer's cache at one moment.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(feature = "metrics"),
-    expect(dead_code, reason = "nobody reads it")
+    expect(dead_code, reason = "only the `metrics` feature reads it")
 )]
 pub(crate) struct Levels {
     pub(crate) objects: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Levels {
     pub(crate) incomplete: bool,
 }
 
-/// The figures of one informer.
+/// The metrics of one informer.
 #[derive(Debug)]
 pub(crate) struct Figures {
     #[cfg(feature = "metrics")]
@@ -23,7 +23,7 @@ pub(crate) struct Figures {
     gauges: std::sync::OnceLock<Gauges>,
 }
 
-/// The gauges are looked up once, when the driver begins, so that a recorder has to be there by then.
+/// The gauges are looked up once, when the driver starts, so the recorder must be installed by then.
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
 struct Gauges {
@@ -50,56 +50,47 @@ impl Figures {
         gauge!(
             "informer_object_bytes",
             Unit::Bytes,
-            "Bytes of these objects as they came, as JSON"
+            "Bytes of JSON of the objects in the cache, as received"
         );
-        gauge!(
-            "informer_synced",
-            "1 where the cache has shown a complete list"
-        );
+        gauge!("informer_synced", "1 if the cache is synced");
         gauge!(
             "informer_stale_objects",
-            "Objects that are shown in an older state, since their latest one could not be used"
+            "Objects in an older state because the latest one could not be used"
         );
         gauge!(
             "informer_incomplete",
-            "1 where something had no room, so that the cache is not complete"
+            "1 if the cache is incomplete because an object did not fit"
         );
         gauge!(
             "informer_watch_opened_timestamp_seconds",
             Unit::Seconds,
-            "When a watch was opened last, since 1970"
+            "Time of the last opened watch, in seconds since 1970"
         );
         gauge!(
             "informer_handler_pending",
-            "Notifications that wait for a handler"
+            "Notifications that are pending for a handler"
         );
         counter!(
             "informer_deltas_total",
-            "Objects that lists and watches brought"
+            "Objects received by lists and watches"
         );
-        counter!("informer_lists_total", "Lists that were completed");
-        counter!("informer_watches_total", "Watches that were opened");
-        counter!(
-            "informer_reports_total",
-            "Reports of what went wrong, by class"
-        );
-        counter!(
-            "informer_audits_total",
-            "Audits that have come to their end"
-        );
+        counter!("informer_lists_total", "Completed lists");
+        counter!("informer_watches_total", "Opened watches");
+        counter!("informer_reports_total", "Reports of problems, by class");
+        counter!("informer_audits_total", "Completed audits");
         gauge!(
             "informer_audit_timestamp_seconds",
             Unit::Seconds,
-            "When an audit came to its end last, since 1970"
+            "Time of the last completed audit, in seconds since 1970"
         );
         gauge!(
             "informer_drifted_objects",
-            "Objects that differed from the server for good when the last audit ended"
+            "Objects that differed permanently from the server in the last audit"
         );
-        counter!("informer_handler_calls_total", "Calls of a handler");
+        counter!("informer_handler_calls_total", "Calls to a handler");
         counter!(
             "informer_handler_panics_total",
-            "Calls of a handler that panicked"
+            "Calls to a handler that panicked"
         );
         let informer = self.name.to_string();
         self.gauges.get_or_init(|| Gauges {
@@ -112,7 +103,7 @@ impl Figures {
         });
     }
 
-    /// A batch was applied.
+    /// Records that a batch was applied.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn applied(&self, deltas: usize, levels: Levels) {
         if let Some(gauges) = self.gauges.get() {
@@ -139,7 +130,7 @@ impl Figures {
             .set(seconds_since_1970());
     }
 
-    /// An audit has come to its end, and so many objects of all sources differed.
+    /// Records a completed audit, with the number of objects of all sources that differed.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn audited(&self, drifted: usize) {
         let name = || self.name.to_string();
@@ -155,7 +146,7 @@ impl Figures {
             .increment(1);
     }
 
-    /// A handler was called so often, and so much waits for it.
+    /// Records calls to a handler, and the number of its pending notifications.
     pub(crate) fn handled(&self, handler: &str, calls: u64, panics: u64, pending: usize) {
         let labels = [
             ("informer", self.name.to_string()),
@@ -179,7 +170,7 @@ fn seconds_since_1970() -> f64 {
 #[cfg(not(feature = "metrics"))]
 #[expect(
     clippy::unused_self,
-    reason = "with the feature there is something to do"
+    reason = "the methods do something with the feature"
 )]
 impl Figures {
     pub(crate) const fn new(_name: &str) -> Self {

@@ -1,4 +1,4 @@
-//! The cache that the informer's handles share: entries, indexes, listeners, and how it is.
+//! The cache that the informer's handles share: entries, indexes, listeners and health.
 
 pub(crate) mod entry;
 mod health;

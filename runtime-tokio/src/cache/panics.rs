@@ -1,9 +1,10 @@
-//! User-defined code, called so that a panic in it ends nothing else.
+//! Calls of user-defined code whose panics affect nothing else.
 //!
-//! Every place of this crate that runs such code goes through here, or catches the panic itself where it has to know the
-//! object: [`Index::values`](crate::cache::index::Index::values), the loops of handlers, the controller's functions.
-//! `AssertUnwindSafe` is right in all of them: the informer lends shared references only, so that what a panic leaves half
-//! done belongs to the user, who gets the report. With `panic = "abort"` nothing is caught and the process ends.
+//! All user-defined code of this crate is called through here. Some places catch the panic themselves to know the
+//! object: [`Index::values`](crate::cache::index::Index::values), the loops of handlers, and the controller's
+//! functions. `AssertUnwindSafe` is sound in all of them: user code gets shared references only, so a panic can leave
+//! only the user's own state inconsistent, and the user gets the report. With `panic = "abort"` nothing is caught, and
+//! the process ends.
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
@@ -11,15 +12,15 @@ use core::pin::pin;
 use core::task::Poll;
 use std::panic::catch_unwind;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Calls a function; an error is the panic.
+/// Calls a function. The error is the panic.
 pub(crate) fn catch<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// Awaits a future, which is not polled again after a panic; an error is the panic.
+/// Awaits a future. The error is the panic, after which the future is not polled again.
 pub(crate) async fn catch_async<F: Future>(future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
     core::future::poll_fn(|cx| match catch(|| future.as_mut().poll(cx)) {
@@ -36,5 +37,5 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a value that is no text")
+        .unwrap_or("a payload that is not text")
 }

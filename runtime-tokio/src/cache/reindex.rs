@@ -1,4 +1,4 @@
-//! Adding an index to a cache that has objects.
+//! Adding an index to a cache that already contains objects.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::entry::{Key, Shared as Object};
 use super::index::{Index, IndexFn};
 use super::shared::Inner;
 
-/// How many objects are indexed before others get the lock and the thread.
+/// The number of objects that are indexed before the lock and the thread are released.
 const PIECE: usize = 256;
 
-/// An index of objects that are in the cache already.
+/// An index under construction.
 pub(crate) struct Building<V> {
     inner: Arc<Inner<V>>,
     index: Index<V>,
 }
 
 impl<V> Building<V> {
-    /// Begins to build an index. From here on the driver computes the values of what arrives.
+    /// Begins to build an index. From then on, the driver computes the values of arriving objects.
     pub(crate) fn begin(
         inner: &Arc<Inner<V>>,
         name: &str,
@@ -32,7 +32,7 @@ impl<V> Building<V> {
         };
         let replaced = inner.set_indexes(inner.indexes().with(index.clone()));
         drop(cache);
-        // It may hold the last reference to a user's function.
+        // It may hold the last reference to a user-defined function.
         drop(replaced);
         Ok(Self {
             inner: Arc::clone(inner),
@@ -40,7 +40,7 @@ impl<V> Building<V> {
         })
     }
 
-    /// Indexes the objects that are there.
+    /// Indexes the existing objects.
     pub(crate) async fn run(self) {
         while self.index_piece() {
             tokio::task::yield_now().await;
@@ -48,7 +48,7 @@ impl<V> Building<V> {
         self.inner.cache_mut().finish_index(self.index.number);
     }
 
-    /// Indexes the next objects; returns whether there were any. The function runs outside of the lock.
+    /// Indexes the next objects. Returns whether there were any. The index function runs outside of the lock.
     fn index_piece(&self) -> bool {
         let Self { inner, index } = self;
         let mut piece: Vec<(Key, Object<V>)> = Vec::new();
@@ -73,12 +73,12 @@ impl<V> Building<V> {
             .collect();
         let mut cache = inner.cache_mut();
         for ((key, object), values) in piece.iter().zip(&values) {
-            // If the object was replaced since, the driver has indexed the new one.
+            // If the object has been replaced in the meantime, the driver has indexed the new one.
             let values = values.iter().map(String::as_str);
             cache.add_values(key.as_str(), index.number, values, |other| object.is(other));
         }
         drop(cache);
-        // An object may be the last of its state, and dropping it runs code of the user.
+        // This may be the last reference to an object, and dropping it can run user code.
         drop(piece);
         found
     }

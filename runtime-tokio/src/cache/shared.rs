@@ -1,4 +1,4 @@
-//! What driver, handles, handlers and subscriptions of one informer share.
+//! The state that the driver, handles, handlers and subscriptions of one informer share.
 
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
@@ -22,45 +22,45 @@ use crate::cache::panics::{Panic, catch};
 use crate::health::Lag;
 use crate::health::source::{Noted, Source};
 
-/// Hears of every report.
+/// Called with every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
 
-/// Hears of every resourceVersion.
+/// Called with every resourceVersion that the cache reaches.
 pub(crate) type OnVersion = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How many events are handed to a listener at a time.
+/// The most events that are passed to a listener at a time.
 pub(crate) const TAKE: usize = 64;
 
 pub(crate) struct Inner<V> {
     pub(crate) name: String,
     pub(crate) resource: OwnedResource,
     cache: RwLock<Cache<Object<V>, Store>>,
-    /// Taken after the cache, never before it.
+    /// Locked after the cache, never before it.
     told: Mutex<Told<V>>,
-    /// Changes only under the cache's write lock.
+    /// Changed only under the cache's write lock.
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
-    /// The version that the cache shows of each source.
+    /// The version that the cache has reached, for each source.
     pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
     sources: Vec<Mutex<Source>>,
-    /// The last thing that went wrong, and when the state changed last.
+    /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
 }
 
-/// What is waited for.
+/// The states that futures wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) synced: bool,
-    /// There is something to serve: it was synced once, or what a journal had is there.
+    /// Whether there is data to serve: it was synced once, or a journal was restored.
     pub(crate) served: bool,
-    /// A stop was asked for.
+    /// Whether a stop was requested.
     pub(crate) stopping: bool,
-    /// Nothing more will come. Handlers get what is pending.
+    /// Whether no further events will arrive. Handlers still get the pending ones.
     pub(crate) closed: bool,
-    /// The driver has ended, and so have the handlers.
+    /// Whether the driver and the handlers have ended.
     pub(crate) ended: bool,
 }
 
@@ -69,9 +69,9 @@ struct Last {
     report: Option<Noted>,
     ended: Option<Instant>,
     stopping: Option<Instant>,
-    /// Why the driver ended, where nobody asked for a stop.
+    /// The reason why the driver ended without a stop request.
     failure: Option<Noted>,
-    /// How many calls of each user-defined function panicked, by its name.
+    /// The number of panics in each user-defined function, by its name.
     hook_panics: BTreeMap<&'static str, u64>,
 }
 
@@ -85,16 +85,16 @@ pub(crate) struct Told<V> {
     pub(crate) listeners: Listeners<Key, Object<V>>,
     waiting: BTreeMap<ListenerId, Waiting>,
     ended: bool,
-    /// Something that the driver's deadline depends on has changed.
+    /// The waker of the driver, for changes that affect its deadline.
     driver: Option<Waker>,
     pub(crate) resyncs_changed: bool,
 }
 
-/// What belongs to a listener here.
+/// The state of one listener.
 struct Waiting {
     listener: Arc<ListenerState>,
     waker: Option<Waker>,
-    /// Since when it has not been without work.
+    /// The time since which it has always had pending notifications.
     behind_since: Option<Instant>,
 }
 
@@ -144,7 +144,8 @@ impl<V> Inner<V> {
         }
     }
 
-    // No code of a user runs under these locks, not even the `Drop` of an object, so a poisoned one is as good as another.
+    // No user code runs under these locks, not even the `Drop` of an object, so the data behind a poisoned lock is
+    // consistent.
 
     pub(crate) fn cache(&self) -> RwLockReadGuard<'_, Cache<Object<V>, Store>> {
         self.cache.read().unwrap_or_else(PoisonError::into_inner)
@@ -162,15 +163,15 @@ impl<V> Inner<V> {
         Arc::clone(&self.indexes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns those that were replaced, which are to be dropped outside of all locks.
+    /// Replaces the indexes. Returns the previous ones, which must be dropped outside of all locks.
     pub(crate) fn set_indexes(&self, indexes: Indexes<V>) -> Arc<Indexes<V>> {
         let indexes = Arc::new(indexes);
         let mut shown = self.indexes.write().unwrap_or_else(PoisonError::into_inner);
         core::mem::replace(&mut *shown, indexes)
     }
 
-    /// Works on the cache and the log. Objects that neither needs any more are dropped after both are released, since that
-    /// runs code of their type, which may ask this cache.
+    /// Calls `work` with the cache and the log. Objects that are no longer needed are dropped after both locks are
+    /// released: that runs user code, which may read this cache.
     pub(crate) fn locked<R>(
         &self,
         work: impl FnOnce(&mut Cache<Object<V>, Store>, &mut Told<V>) -> R,
@@ -185,7 +186,7 @@ impl<V> Inner<V> {
         result
     }
 
-    /// Works on the log alone, and drops what it no longer needs after it is released.
+    /// Calls `work` with the log only, and drops what it no longer needs after the lock is released.
     fn with_told<R>(&self, work: impl FnOnce(&mut Told<V>) -> R) -> R {
         let mut told = self.told();
         let result = work(&mut told);
@@ -195,7 +196,7 @@ impl<V> Inner<V> {
         result
     }
 
-    /// Looks at what one source is about.
+    /// Calls `look` with the state of one source.
     pub(crate) fn source<R>(&self, source: u16, look: impl FnOnce(&mut Source) -> R) -> Option<R> {
         let source = self.sources.get(usize::from(source))?;
         Some(look(
@@ -203,7 +204,7 @@ impl<V> Inner<V> {
         ))
     }
 
-    /// Looks at what each source is about.
+    /// Calls `look` with the state of each source.
     pub(crate) fn each_source<R>(&self, mut look: impl FnMut(u16, &Source) -> R) -> Vec<R> {
         let sources = self.sources.iter().zip(0..);
         sources
@@ -216,28 +217,29 @@ impl<V> Inner<V> {
             .collect()
     }
 
-    /// Takes note of what a source's driver is about.
+    /// Records the activity of a source's driver.
     pub(crate) fn activity(&self, source: u16, activity: Activity) {
         if self.source(source, |source| source.activity(activity)) == Some(true) {
             self.hook(METRICS, || self.figures.watch_opened());
         }
     }
 
-    /// Since when the cache may be stale: where what a source shows comes from a journal, when that was written last.
+    /// Returns the time since which the cache may be stale. If the data of a source comes from a journal, that is the
+    /// time of the journal's last write.
     pub(crate) fn stale_since(&self) -> Option<std::time::SystemTime> {
         let since = self.each_source(|_, source| source.stale_since);
         since.into_iter().flatten().min()
     }
 
-    /// Takes note of a list that a source completed.
+    /// Records that a source completed a list.
     pub(crate) fn listed(&self, source: u16) {
         self.source(source, Source::listed);
         self.hook(METRICS, || self.figures.listed());
     }
 
-    /// Adds a listener, which begins with what the cache has told so far.
+    /// Adds a listener, which begins with a snapshot of the cache.
     pub(crate) fn join(&self, config: ListenerConfig, listener: Arc<ListenerState>) -> ListenerId {
-        // With the cache held still, nothing is told between the snapshot and the place in the log.
+        // With the cache locked, nothing is appended to the log between the snapshot and the listener's position.
         let cache = self.cache();
         let mut told = self.told();
         let initial = cache
@@ -260,7 +262,7 @@ impl<V> Inner<V> {
         id
     }
 
-    /// Removes a listener; returns how many notifications waited for it.
+    /// Removes a listener. Returns the number of its pending notifications.
     pub(crate) fn leave(&self, id: ListenerId) -> usize {
         let (waiting, pending) =
             self.with_told(|told| (told.waiting.remove(&id), told.listeners.leave(id)));
@@ -276,7 +278,8 @@ impl<V> Inner<V> {
         self.told().lag(id, Instant::now())
     }
 
-    /// Waits for events for a listener and moves some of them into `out`; `Ready(false)` when there will be no more.
+    /// Waits for events for a listener and moves some of them into `out`. `Ready(false)` means that there will be no
+    /// more.
     pub(crate) fn poll_take(
         &self,
         cx: &mut Context<'_>,
@@ -294,14 +297,14 @@ impl<V> Inner<V> {
             }
             if let Some(waiting) = told.waiting.get_mut(&id) {
                 waiting.behind_since = None;
-                // The older one is dropped outside of the lock: it may hold a task, and with it objects.
+                // The previous waker is dropped outside of the lock: it may hold a task, and that may hold objects.
                 core::mem::swap(&mut waiting.waker, &mut waker);
             }
             Poll::Pending
         })
     }
 
-    /// Wakes every listener, and has what slow ones have not read coalesced.
+    /// Wakes all listeners, and coalesces the pending notifications of slow ones.
     pub(crate) fn wake(&self) {
         let wakers: Vec<Waker> = self.with_told(|told| {
             told.listeners.coalesce();
@@ -318,7 +321,7 @@ impl<V> Inner<V> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Has the driver woken when its deadline may have changed.
+    /// Wakes the driver when its deadline may have changed.
     pub(crate) fn poll_resyncs_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut told = self.told();
         if core::mem::take(&mut told.resyncs_changed) {
@@ -330,27 +333,27 @@ impl<V> Inner<V> {
         Poll::Pending
     }
 
-    /// Asks for a stop.
+    /// Requests a stop.
     pub(crate) fn stop(&self) {
         self.last().stopping.get_or_insert_with(Instant::now);
         self.status.send_modify(|status| status.stopping = true);
     }
 
-    /// Notes that nothing more will come: listeners end when they have what is pending.
+    /// Records that no further events will arrive. Listeners end after their pending notifications.
     pub(crate) fn close(&self) {
         self.told().ended = true;
         self.status.send_modify(|status| status.closed = true);
         self.wake();
     }
 
-    /// Notes that the driver and its handlers have ended.
+    /// Records that the driver and its handlers have ended.
     pub(crate) fn end(&self) {
         self.close();
         self.last().ended.get_or_insert_with(Instant::now);
         self.status.send_modify(|status| status.ended = true);
     }
 
-    /// Reports a driver that ends although nobody asked for a stop.
+    /// Reports that the driver ended without a stop request.
     pub(crate) fn driver_failed(&self, reason: &str, level: Level) {
         let mut report = Report::about(Phase::Driver, Problem::DriverEnded { reason });
         report.level = level;
@@ -364,19 +367,19 @@ impl<V> Inner<V> {
         self.report(&report);
     }
 
-    /// Returns why the driver ended, where nobody asked for a stop.
+    /// Returns the reason why the driver ended without a stop request.
     pub(crate) fn failure(&self) -> Option<Noted> {
         self.last().failure.clone()
     }
 
-    /// Calls a user-defined function. The first panic of each is reported, and all are counted.
+    /// Calls a user-defined function. Its first panic is reported, and all panics are counted.
     pub(crate) fn hook(&self, name: &'static str, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             self.hook_panicked(name, &panic);
         }
     }
 
-    /// Reports the first panic of a user-defined function, and counts all.
+    /// Counts a panic of a user-defined function, and reports the first one.
     pub(crate) fn hook_panicked(&self, name: &'static str, panic: &Panic) {
         let count = {
             let mut last = self.last();
@@ -384,7 +387,7 @@ impl<V> Inner<V> {
             *count += 1;
             *count
         };
-        // A report of `on_report` goes through `on_report` as well, so this ends a recursion, too.
+        // A report of `on_report` is also passed to `on_report`, so this condition ends a recursion too.
         if count == 1 {
             let message = crate::cache::panics::message(&**panic);
             let problem = Problem::HookPanicked {
@@ -395,17 +398,17 @@ impl<V> Inner<V> {
         }
     }
 
-    /// Returns how many calls of user-defined functions panicked.
+    /// Returns the number of panics in user-defined functions.
     pub(crate) fn hook_panics(&self) -> u64 {
         self.last().hook_panics.values().sum()
     }
 
-    /// Tells the user of something that is not about a source.
+    /// Reports a problem that does not belong to a source.
     pub(crate) fn report(&self, report: &Report<'_>) {
         self.report_of(None, report);
     }
 
-    /// Tells the user of something that a source met.
+    /// Reports a problem of a source.
     pub(crate) fn report_of(&self, source: Option<u16>, report: &Report<'_>) {
         let (name, class) = (self.name.as_str(), report.class());
         self.hook(TRACING, || match report.level {
@@ -433,12 +436,12 @@ impl<V> Inner<V> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last thing that was reported.
+    /// The last report.
     pub(crate) fn last_report(&self) -> Option<Noted> {
         self.last().report.clone()
     }
 
-    /// When a stop was asked for, and when it ended.
+    /// The time of the stop request, and the time at which the informer ended.
     pub(crate) fn stopped(&self) -> (Option<Instant>, Option<Instant>) {
         let last = self.last();
         (last.stopping, last.ended)
@@ -466,7 +469,7 @@ impl<V> Told<V> {
         }
     }
 
-    /// Every listener and how far it is behind.
+    /// Returns every listener and how far it is behind.
     pub(crate) fn listeners(&self) -> Vec<(Arc<ListenerState>, Lag)> {
         let now = Instant::now();
         let listeners = self.waiting.iter();

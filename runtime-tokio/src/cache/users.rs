@@ -1,6 +1,6 @@
-//! Who uses an informer that a factory shares.
+//! The users of an informer that a factory shares.
 
-/// Counts the users of a shared informer, by the references to it; ends the informer with the last of them.
+/// Stops a shared informer when the last reference to this is dropped.
 pub(crate) struct Users(Box<dyn Fn() + Send + Sync>);
 
 impl Users {

@@ -1,4 +1,4 @@
-//! What a controller is made of: its informers, its queue and its settings.
+//! The builder of a controller.
 
 use core::fmt;
 use core::time::Duration;
@@ -22,12 +22,13 @@ use crate::informer::HasSynced;
 use crate::informer::Informer;
 use crate::informer::Lister;
 
-/// Calls a reconcile function with the keys of what changed.
+/// Calls a reconcile function with the keys of changed objects.
 ///
-/// Each change of an object of its informer, and of what [`owns`](Self::owns) and [`watches`](Self::watches) add, puts a
-/// key into a [`WorkQueue`]. [`run`](Self::run) waits until all informers are synced, and calls the function with the
-/// keys: several at a time, but never twice at a time with the same key, as often as it takes. The function gets no more
-/// than the key, and looks up what there is: that is "level-triggered" in the words of Kubernetes.
+/// Each change of an object of its informer puts the object's key into a [`WorkQueue`]. Changes of other informers that
+/// are added with [`owns`](Self::owns) and [`watches`](Self::watches) do the same with related keys. [`run`](Self::run)
+/// waits until all informers are synced, and then calls the function with the keys. Several keys are reconciled
+/// concurrently, but never the same key twice at a time. The function gets only the key and reads the current state
+/// from the cache, which Kubernetes calls level-triggered.
 ///
 /// ```
 /// use informer_tokio::{Informer, RawJson};
@@ -39,7 +40,7 @@ use crate::informer::Lister;
 ///     .run(move |task| {
 ///         let set = lister.get_by_key(task.as_str());
 ///         async move {
-///             println!("{} is to be as {set:?} says", task.key());
+///             println!("reconciling {} to {set:?}", task.key());
 ///             Ok::<_, std::io::Error>(Next::done())
 ///         }
 ///     })
@@ -47,12 +48,12 @@ use crate::informer::Lister;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing happens before it runs"]
+#[must_use = "a controller does nothing until it is run"]
 pub struct Controller {
     pub(super) name: String,
     pub(super) owner: OwnerKind,
     pub(super) sources: Vec<Source>,
-    /// Gives all keys of the informer.
+    /// Returns all keys of the informer.
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
@@ -67,12 +68,12 @@ pub struct Controller {
     pub(super) counts: Arc<Counts>,
 }
 
-/// Registers with an informer, when the controller runs.
+/// Registers with an informer when the controller runs.
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl Controller {
-    /// Makes a controller of the objects of an informer: each change of one is a reason to reconcile its key.
+    /// Creates a controller for the objects of an informer. Each change of an object reconciles its key.
     pub fn new<V: Send + Sync + 'static>(informer: &Informer<V>) -> Self {
         let lister = informer.lister();
         Self {
@@ -95,17 +96,17 @@ impl Controller {
         .watches(informer, |entry| [entry.key().clone()])
     }
 
-    /// Reconciles the owner of an object that changes, where the owner is of the controller's kind: the entry of
+    /// Reconciles the owner of a changed object, if the owner is of the controller's kind. The owner is the entry of
     /// `ownerReferences` with `controller: true`.
     ///
-    /// The group and the kind have to be those of the controller's informer. Where its resource was named without a kind
-    /// every kind of the group will do: name it ([`kind`](Self::kind)).
+    /// The group and the kind must be those of the controller's informer. If its resource was named without a kind,
+    /// every kind of the group matches; set it with [`kind`](Self::kind).
     pub fn owns<V: Owned + Send + Sync + 'static>(self, informer: &Informer<V>) -> Self {
         let owner = self.owner.clone();
         self.watches(informer, move |entry| owner.key(entry))
     }
 
-    /// Reconciles those keys that `map` gives for an object that changes: for its old state and for its new one.
+    /// Reconciles the keys that `map` returns for a changed object. It is called with the old and with the new state.
     ///
     /// ```
     /// # use informer_tokio::{Informer, Key, RawJson};
@@ -132,16 +133,16 @@ impl Controller {
         self
     }
 
-    /// Names it in logs, in figures and in the health of its informers. It has to come before [`handle`](Self::handle).
-    /// Left out, it has the name of its informer.
+    /// Sets the name for logs, metrics and the health of its informers. It must be set before [`handle`](Self::handle).
+    /// The default is the name of the informer.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Names the kind of the controller's objects and whether they live in a namespace, for [`owns`](Self::owns). It
-    /// has to come before that. Left out, it is what the informer's resource says, and a namespace where that says
-    /// nothing.
+    /// Sets the kind of the controller's objects for [`owns`](Self::owns), and whether they are namespaced. It must be
+    /// set before `owns`. The default is taken from the informer's resource; a resource that does not say so counts as
+    /// namespaced.
     ///
     /// ```
     /// # use informer_tokio::{Informer, RawJson};
@@ -156,18 +157,18 @@ impl Controller {
         self
     }
 
-    /// Sets how many keys are reconciled at a time. The default is 1, as it is in client-go's world.
+    /// Sets how many keys are reconciled concurrently. The default is 1, as in client-go.
     ///
     /// # Panics
-    /// Where it is 0.
+    /// Panics if it is 0.
     pub fn workers(mut self, workers: usize) -> Self {
-        assert!(workers > 0, "somebody has to do the work");
+        assert!(workers > 0, "a controller needs at least one worker");
         self.workers = workers;
         self
     }
 
-    /// Sets how long a key waits after a failure. The default is client-go's: from 5 ms to 1000 s, doubled each time, and
-    /// all keys together at most 10 a second after the first 100.
+    /// Sets the rate limit for failed keys. The default is that of client-go: a delay from 5 ms to 1000 s, doubled
+    /// after each failure, and for all keys together at most 10 per second after a burst of 100.
     ///
     /// ```
     /// # use core::time::Duration;
@@ -180,16 +181,17 @@ impl Controller {
         self
     }
 
-    /// Reconciles every key again in this period, without asking the API server. Left out, it is the resync period of
-    /// the informers, which is none where they have none. It repairs what was changed behind the controller's back.
+    /// Reconciles all keys periodically, without a request to the API server. The default is the resync period of the
+    /// informers, if they have one. It repairs external changes that the informers do not see.
     pub const fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Reconciles no other keys than these: for replicas that share the work. It is asked when a key comes and again
-    /// before it is reconciled. Where the answer changes, [`ControllerHandle::enqueue_all`] brings in what is new. Where it
-    /// panics that is a [`Failure`], and the key is tried again.
+    /// Restricts the controller to keys for which `keep` returns `true`, so that replicas can share the work.
+    ///
+    /// `keep` is called when a key is added and again before the key is reconciled. When its result changes, call
+    /// [`ControllerHandle::enqueue_all`] to add the new keys. A panic in it is a [`Failure`], and the key is retried.
     ///
     /// ```
     /// # fn example(controller: informer_tokio::controller::Controller) {
@@ -201,34 +203,33 @@ impl Controller {
         self
     }
 
-    /// Sets how long [`run`](Self::run) waits for the informers to be synced before it gives up. Left out, it waits as
-    /// long as it takes.
+    /// Sets how long [`run`](Self::run) waits for the informers to sync before it fails. There is no limit by default.
     pub const fn sync_within(mut self, limit: Duration) -> Self {
         self.sync_within = Some(limit);
         self
     }
 
-    /// Sets how long a key waits for the cache to show what it [wrote](super::Task::wrote). After it the key is reconciled all
-    /// the same, and a [`Failure`] says so. The default is 30 seconds.
+    /// Sets how long a key waits until the cache shows a write that was [recorded](super::Task::wrote). After that, the
+    /// key is reconciled anyway, and a [`Failure`] is reported. The default is 30 seconds.
     pub const fn write_deadline(mut self, limit: Duration) -> Self {
         self.write_deadline = limit;
         self
     }
 
-    /// Sets how long a stop waits for what is under way before it is cut. The default is 30 seconds.
+    /// Sets how long a stop waits for running reconciliations before they are cut. The default is 30 seconds.
     pub const fn drain(mut self, limit: Duration) -> Self {
         self.drain = limit;
         self
     }
 
-    /// Has `hear` called with every failure. They are logged in any case. Where it panics that is logged, and the
-    /// controller goes on.
+    /// Calls `hear` with every failure. Failures are also logged. A panic in `hear` is logged, and the controller
+    /// continues.
     pub fn on_failure(mut self, hear: impl Fn(&Key, &Failure<'_>) + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Arc::new(hear));
         self
     }
 
-    /// Returns a handle that stops it, adds keys, and has figures.
+    /// Returns a handle that stops the controller, adds keys and returns metrics.
     ///
     /// ```
     /// # async fn example(controller: informer_tokio::controller::Controller) {
@@ -264,7 +265,7 @@ fn keys<V>(lister: &Lister<V>) -> Vec<Key> {
     entries.iter().map(|entry| entry.key().clone()).collect()
 }
 
-/// Where keys go.
+/// The destination of keys.
 pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
@@ -290,7 +291,7 @@ impl Intake {
         Handlers::new()
             .on_add(move |entry, _| add(entry))
             .on_update(move |old, new| {
-                // It may belong to another one now; a replay is told with one state.
+                // The owner may have changed. A replay has the same state twice.
                 if !old.is_same_state(new) {
                     put(old);
                 }
@@ -300,7 +301,7 @@ impl Intake {
     }
 }
 
-/// A place among the handlers of an informer of any type.
+/// A registration with an informer of any type.
 pub(super) trait Registered: Send + Sync {
     fn synced(&self) -> &dyn HasSynced;
     fn ended(&self) -> core::pin::Pin<Box<dyn Future<Output = Ended> + Send + '_>>;

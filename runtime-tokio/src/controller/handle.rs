@@ -1,4 +1,4 @@
-//! What is outside of a controller that runs.
+//! Handles of running controllers.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use super::only::Only;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
 
-/// Stops a controller, adds keys to it, and has its figures. It is cheap to clone.
+/// Stops a controller, adds keys to it and returns its metrics. It is cheap to clone.
 #[derive(Clone)]
 pub struct ControllerHandle {
     pub(super) name: Arc<str>,
@@ -23,17 +23,17 @@ pub struct ControllerHandle {
     pub(super) counts: Arc<Counts>,
 }
 
-/// How a controller is to stop; a later one is stronger.
+/// How a controller is to stop. A later variant takes precedence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     No,
-    /// When all is done that waits.
+    /// After all waiting keys have been reconciled.
     Drain,
-    /// When all is done that is under way.
+    /// After the running reconciliations.
     Now,
 }
 
-/// Figures of a controller that more than one task looks at.
+/// Metrics of a controller that several tasks access.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) running: AtomicUsize,
@@ -45,32 +45,32 @@ pub(super) struct Counts {
     pub(super) unseen: AtomicU64,
 }
 
-// Nothing else depends on these figures, so no order between them is needed.
+// Nothing else depends on these numbers, so their order does not matter.
 pub(super) const ORDER: Ordering = Ordering::Relaxed;
 
-/// Figures of a controller.
+/// Metrics of a controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ControllerMetrics {
-    /// How many keys are reconciled now.
+    /// The number of running reconciliations.
     pub running: usize,
-    /// How many keys wait for the cache to show what they wrote.
+    /// The number of keys that wait until the cache shows their writes.
     pub waiting_for_writes: usize,
-    /// How many runs went well.
+    /// The number of successful runs.
     pub succeeded: u64,
-    /// How many runs gave an error.
+    /// The number of runs that returned an error.
     pub failed: u64,
-    /// How many runs panicked, and how often [`Controller::only`](super::Controller::only) did in place of one.
+    /// The number of panics in runs, and in [`Controller::only`](super::Controller::only).
     pub panicked: u64,
-    /// How many runs were cut: by a stop, or since the key was another's.
+    /// The number of runs that were cut by a stop, or because the key moved to another controller.
     pub cut: u64,
-    /// How many writes the cache did not show in time.
+    /// The number of writes that the cache did not show in time.
     pub writes_not_seen: u64,
-    /// Figures of the queue, for which a key that waits for a write is worked on.
+    /// Metrics of the queue. It counts a key that waits for a write as being processed.
     pub queue: QueueMetrics,
 }
 
-/// How a controller ended.
+/// The state in which a controller ended.
 ///
 /// ```
 /// # fn example(stopped: informer_tokio::controller::Stopped) {
@@ -82,11 +82,11 @@ pub struct ControllerMetrics {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// How many keys were left that waited for a worker.
+    /// The number of keys that were waiting for a worker.
     pub waiting: usize,
-    /// How many keys were left that waited for their time: retries, and what is looked at again after a time.
+    /// The number of delayed keys: retries, and keys that were requeued after a time.
     pub delayed: usize,
-    /// How many runs were cut, since the time for the stop was over.
+    /// The number of runs that were cut because the time to stop was over.
     pub cut: usize,
 }
 
@@ -112,41 +112,42 @@ impl ControllerHandle {
         &self.name
     }
 
-    /// Stops: no key is begun any more, and what is under way comes to its end. [`Controller::run`](super::Controller::run)
-    /// returns then.
+    /// Stops the controller. No further key is started, and running reconciliations may finish. Then
+    /// [`Controller::run`](super::Controller::run) returns.
     pub fn stop(&self) {
         self.raise(Stop::Now);
     }
 
-    /// Stops after all that waits was done; delayed keys do not wait, they are left.
+    /// Stops the controller after all waiting keys have been reconciled. Delayed keys are discarded.
     pub fn drain(&self) {
         self.raise(Stop::Drain);
     }
 
-    /// Adds a key, whatever its objects do.
+    /// Adds a key without a change of its object.
     pub fn enqueue(&self, key: Key) {
         if self.keep.lets_in(&key) {
             self.queue.add(key);
         }
     }
 
-    /// Adds the keys of all objects that there are: where [`Controller::only`](super::Controller::only) keeps others than
-    /// it did.
+    /// Adds the keys of all existing objects, for example after the result of
+    /// [`Controller::only`](super::Controller::only) has changed.
     pub fn enqueue_all(&self) {
         for key in (self.keys)() {
             self.enqueue(key);
         }
     }
 
-    /// Looks at all keys anew: runs whose key [`Controller::only`](super::Controller::only) keeps no more are cut, which is a
-    /// [`Failure::Cut`](super::Failure::Cut), and the keys of all objects that it keeps are added.
+    /// Evaluates [`Controller::only`](super::Controller::only) again for all keys. Runs of keys that no longer belong
+    /// to the controller are cut, with a [`Failure::Cut`](super::Failure::Cut). The keys of all objects that belong to
+    /// it are added.
     pub fn recheck(&self) {
         self.rechecks
             .send_modify(|count| *count = count.wrapping_add(1));
         self.enqueue_all();
     }
 
-    /// Returns figures.
+    /// Returns the metrics.
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
         self.counts.metrics(self.queue.metrics())

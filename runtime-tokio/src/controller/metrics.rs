@@ -1,11 +1,11 @@
-//! Figures of a controller for the `metrics` facade. Without the feature nothing is kept.
+//! Metrics of a controller for the `metrics` facade. Without that feature they do nothing.
 
 #[cfg(feature = "metrics")]
 use informer_core::queue::QueueMetrics;
 
 use super::handle::ControllerMetrics;
 
-/// The figures of one controller.
+/// The metrics of one controller.
 #[derive(Debug)]
 pub(crate) struct Figures {
     #[cfg(feature = "metrics")]
@@ -14,7 +14,7 @@ pub(crate) struct Figures {
     cells: std::sync::OnceLock<Cells>,
 }
 
-/// They are looked up once, when the controller begins, so that a recorder has to be there by then.
+/// They are looked up once, when the controller starts, so the recorder must be installed by then.
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
 struct Cells {
@@ -45,13 +45,10 @@ impl Figures {
             "informer_controller_queue_depth",
             "Keys that wait for a worker"
         );
-        gauge!(
-            "informer_controller_delayed",
-            "Keys that wait for their time"
-        );
+        gauge!("informer_controller_delayed", "Keys that are delayed");
         gauge!(
             "informer_controller_running",
-            "Keys that are reconciled now"
+            "Keys that are being reconciled"
         );
         gauge!(
             "informer_controller_waiting_for_writes",
@@ -63,7 +60,7 @@ impl Figures {
         );
         counter!(
             "informer_controller_retries_total",
-            "Keys that were tried again after a failure"
+            "Keys that were retried after a failure"
         );
         counter!(
             "informer_controller_writes_not_seen_total",
@@ -92,7 +89,7 @@ impl Figures {
         });
     }
 
-    /// Something has happened to the controller.
+    /// Updates all metrics after an event of the controller.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn show(&self, metrics: impl FnOnce() -> ControllerMetrics) {
         let Some(cells) = self.cells.get() else {
@@ -111,7 +108,7 @@ impl Figures {
         cells.writes_not_seen.absolute(metrics.writes_not_seen);
     }
 
-    /// A key came, which the controller itself does not notice while all its workers are busy.
+    /// Updates the depth of the queue. The controller's loop does not do so while all its workers are busy.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn queue(&self, metrics: impl FnOnce() -> QueueMetrics) {
         if let Some(cells) = self.cells.get() {
@@ -126,7 +123,7 @@ impl Figures {
 #[cfg(not(feature = "metrics"))]
 #[expect(
     clippy::unused_self,
-    reason = "with the feature there is something to do"
+    reason = "the methods do something with the feature"
 )]
 impl Figures {
     pub(crate) const fn new(_name: &str) -> Self {

@@ -1,4 +1,4 @@
-//! Which keys are the controller's.
+//! The predicate that selects a controller's keys.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cache::entry::Key;
 
-/// What [`Controller::only`](super::Controller::only) was given, which may panic: that must not end the controller, nor
+/// The predicate of [`Controller::only`](super::Controller::only). A panic in it must neither end the controller nor
 /// lose a key.
 #[derive(Clone)]
 pub(super) struct Only(Arc<dyn Fn(&Key) -> bool + Send + Sync>);
@@ -16,17 +16,17 @@ impl Only {
         Self(Arc::new(keep))
     }
 
-    /// Tells whether the key is the controller's, or what the function panicked with.
+    /// Returns whether the key belongs to the controller. The error is the message of a panic.
     pub(super) fn ask(&self, key: &Key) -> Result<bool, String> {
-        // It is given nothing that it could leave half done.
+        // The predicate gets only a shared reference, so a panic leaves nothing inconsistent.
         catch_unwind(AssertUnwindSafe(|| (self.0)(key))).map_err(|panic| {
             let message = crate::cache::panics::message(&*panic);
             format!("in `only`: {message}")
         })
     }
 
-    /// Tells whether the key may wait in the queue. One with which the function panics may: it is asked again before it
-    /// is reconciled, and tried again then.
+    /// Returns whether the key may enter the queue. A key for which the predicate panics may: the predicate is called
+    /// again before the key is reconciled, and the key is retried then.
     pub(super) fn lets_in(&self, key: &Key) -> bool {
         self.ask(key).unwrap_or(true)
     }

@@ -1,4 +1,4 @@
-//! Who owns an object: the reference that says which controller made it.
+//! Owner references of objects.
 
 use informer_core::json::{Elements, as_str, value_at};
 use informer_core::{
@@ -8,25 +8,24 @@ use informer_core::{
 
 use crate::cache::entry::{Entry, Key};
 
-/// The owner of an object that manages it: the entry of `metadata.ownerReferences` with `controller: true`.
+/// The owner that manages an object: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
-/// Kubernetes documentation: "Owners and Dependents".
+/// See [Owners and Dependents](https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The group and version of the owner, such as `apps/v1`.
     pub api_version: String,
     /// The kind of the owner, such as `ReplicaSet`.
     pub kind: String,
-    /// The name of the owner. Its namespace is that of the object, or it has none.
+    /// The name of the owner. The owner is in the object's namespace, or cluster-scoped.
     pub name: String,
     /// The uid of the owner.
     pub uid: String,
 }
 
-/// What is kept of an object and knows the object's owner, for [`Controller::owns`](crate::controller::Controller::owns).
+/// A stored object whose owner can be read, for [`Controller::owns`](crate::controller::Controller::owns).
 ///
-/// It is there for all forms of JSON and for metadata. A [`Typed`] object knows it where its type is an
-/// [`OwnedObject`].
+/// All forms of JSON and metadata implement it. A [`Typed`] object implements it if its type is an [`OwnedObject`].
 ///
 /// ```
 /// use informer_tokio::RawJson;
@@ -36,21 +35,13 @@ pub struct Owner {
 /// assert_eq!(pod.controller().unwrap().name, "web");
 /// ```
 pub trait Owned {
-    /// Returns the owner that manages the object; `None` where there is none.
-    ///
-    /// ```
-    /// use informer_tokio::{Entry, RawJson};
-    /// use informer_tokio::controller::Owned;
-    /// fn show(pod: &Entry<RawJson>) {
-    ///     println!("{pod} belongs to {:?}", pod.value().controller());
-    /// }
-    /// ```
+    /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;
 }
 
-/// A type of objects that knows the object's owner. With the feature `k8s-openapi` or `kube` theirs are.
+/// An object type whose owner can be read. With the feature `k8s-openapi` or `kube`, their types implement it.
 pub trait OwnedObject {
-    /// Returns the owner that manages the object; `None` where there is none.
+    /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;
 }
 
@@ -141,11 +132,11 @@ fn of_references(references: &[u8]) -> Option<Owner> {
     })
 }
 
-/// What an owner has to be: of which group and kind, and whether it lives in a namespace.
+/// The group and kind that an owner must have, and whether it is namespaced.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerKind {
     pub(crate) group: String,
-    /// Where it is not known every kind of the group will do.
+    /// If unknown, every kind of the group matches.
     pub(crate) kind: Option<String>,
     pub(crate) namespaced: bool,
 }
@@ -159,8 +150,8 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the key of the owner of an object, where it is of this kind. The version may be another one: the same
-    /// object can be read in each.
+    /// Returns the key of an object's owner, if the owner is of this kind. The version may differ, since the same
+    /// object can be read in every version.
     pub(crate) fn key<V: Owned>(&self, owned: &Entry<V>) -> Option<Key> {
         let owner = owned.value().controller()?;
         let group = owner

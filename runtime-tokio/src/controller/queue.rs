@@ -1,4 +1,4 @@
-//! The work queue with workers that wait.
+//! An asynchronous work queue.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::timer::TokioTimer;
 
-/// What has to be done, for any number of workers: [`informer_core::queue::WorkQueue`] on tokio's time. Clones are the same
+/// A work queue for any number of workers: [`informer_core::queue::WorkQueue`] on tokio's time. Clones share the same
 /// queue.
 ///
 /// ```
@@ -34,7 +34,7 @@ use crate::timer::TokioTimer;
 ///         let mut tries = 0;
 ///         while let Some(work) = queue.next().await {
 ///             tries += 1;
-///             if tries < 3 {
+/// // It failed: retry with an increasing delay.
 ///                 // It went wrong: again, a little later each time.
 ///                 work.retry();
 ///             } else {
@@ -55,7 +55,7 @@ pub struct WorkQueue<K> {
 
 struct Shared<K> {
     state: Mutex<State<K>>,
-    /// For those who wait for the end.
+    /// Wakes the futures that wait for the queue to become empty.
     over: Notify,
     timer: TokioTimer,
 }
@@ -63,7 +63,7 @@ struct Shared<K> {
 struct State<K> {
     queue: informer_core::queue::WorkQueue<K, Limit<K>>,
     waiters: Waiters,
-    /// Of the waiters that sleep.
+    /// The wakers of sleeping waiters.
     wakers: BTreeMap<Waiter, Waker>,
 }
 
@@ -85,7 +85,7 @@ impl<K> RateLimit<K> for Limit<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
-    /// Makes a queue with client-go's rate limit for controllers, see [`informer_core::queue::WorkQueue::new`].
+    /// Creates a queue with client-go's rate limit for controllers; see [`informer_core::queue::WorkQueue::new`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -94,7 +94,7 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
         ))
     }
 
-    /// Makes a queue with another rate limit.
+    /// Creates a queue with a custom rate limit.
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
         let queue = informer_core::queue::WorkQueue::with_limit(Limit(Box::new(limit)));
@@ -119,7 +119,7 @@ impl<K: Ord + Clone + Send + 'static> Default for WorkQueue<K> {
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
-    /// Adds a key. One that waits already is not added again.
+    /// Adds a key, unless it is already waiting.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -135,7 +135,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.add_with_priority(key, 0);
     }
 
-    /// Adds a key that goes before all of lower priority, which do not starve: see [`informer_core::queue::WorkQueue`].
+    /// Adds a key that precedes all keys of lower priority. Those do not starve: see
+    /// [`informer_core::queue::WorkQueue`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -152,7 +153,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.change(|queue| queue.add_with_priority(now, key, priority));
     }
 
-    /// Adds a key after a delay; of several delays of a key the earliest counts.
+    /// Adds a key after a delay. Of several delays for a key, the earliest applies.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -169,26 +170,28 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.change(|queue| queue.add_after(now, key, delay));
     }
 
-    /// Adds a key after the time that the rate limit says.
+    /// Adds a key after the delay that the rate limit returns.
     pub fn add_rate_limited(&self, key: K) {
         let now = self.shared.timer.now();
         self.change(|queue| queue.add_rate_limited(now, key));
     }
 
-    /// Has the rate limit forget a key, for which all went well.
+    /// Resets the rate limit for a key, after a success.
     pub fn forget(&self, key: &K) {
         self.lock().queue.forget(key);
     }
 
-    /// Returns how often a key was added by the rate limit since it was forgotten.
+    /// Returns how often the rate limit has delayed a key since it was reset.
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
         self.lock().queue.requeues(key)
     }
 
-    /// Waits for the next key to work on; `None` after a shutdown. It is worked on until the returned value is finished or
-    /// dropped. A future that is dropped loses nothing: another waiter gets its key, and takes over the timer of a delayed
-    /// one. With no other waiter, a key that has become due is handed out to the next one at once.
+    /// Waits for the next key; `None` after a shutdown. The key counts as being processed until the returned value is
+    /// finished or dropped.
+    ///
+    /// Dropping the future loses nothing: another waiter gets its key, and takes over the timer of a delayed key.
+    /// Without another waiter, the next call returns a key that has become due at once.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -229,7 +232,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Takes nothing more in: what is queued is still given out, what is delayed is dropped, and its number returned.
+    /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -247,8 +250,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
         dropped
     }
 
-    /// Takes nothing more in, and waits until everything is done. What is added while it is worked on before that is done,
-    /// too. A [`shut_down`](Self::shut_down) ends the waiting.
+    /// Stops accepting keys, and waits until all keys have been processed. This includes keys that are being processed
+    /// and were added again before. A call of [`shut_down`](Self::shut_down) ends the wait.
     pub async fn shut_down_with_drain(&self) -> usize {
         let dropped = {
             let mut state = self.lock();
@@ -258,7 +261,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         };
         loop {
             let mut over = pin!(self.shared.over.notified());
-            // From here on nothing is missed.
+            // Notifications are recorded from here on.
             over.as_mut().enable();
             if self.lock().queue.is_shut_down() {
                 return dropped;
@@ -267,25 +270,25 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Tells whether nothing is taken in any more.
+    /// Returns whether the queue has stopped accepting keys.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.lock().queue.is_shutting_down()
     }
 
-    /// Returns figures.
+    /// Returns the metrics of the queue.
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {
         self.lock().queue.metrics(self.shared.timer.now())
     }
 
-    /// Returns how many keys wait for a worker, delayed ones aside.
+    /// Returns the number of keys that wait for a worker, without delayed ones.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().queue.waiting()
     }
 
-    /// Tells whether no key waits, is delayed or worked on.
+    /// Returns whether no key is waiting, delayed or being processed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -294,7 +297,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// # let queue = informer_tokio::queue::WorkQueue::new();
     /// queue.add("web");
     /// let work = queue.next().await;
-    /// assert!(!queue.is_empty(), "it is worked on");
+    /// assert!(!queue.is_empty(), "it is being processed");
     /// drop(work);
     /// assert!(queue.is_empty());
     /// # }
@@ -310,7 +313,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.wake(state);
     }
 
-    /// Wakes those whom a change concerns, after the lock is released: a waker may be any code.
+    /// Wakes the waiters that a change affects, after the lock is released, since a waker can run any code.
     fn wake(&self, mut state: MutexGuard<'_, State<K>>) {
         let now = self.shared.timer.now();
         let State {
@@ -320,7 +323,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         } = &mut *state;
         let mut woken = Vec::new();
         while let Some(waiter) = waiters.wake(now, queue) {
-            // One that is not asleep yet sees that it is woken.
+            // A waiter that is not asleep yet checks whether it was woken.
             woken.extend(wakers.remove(&waiter));
         }
         let is_over = queue.is_shut_down();
@@ -340,7 +343,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 }
 
-/// One call of [`WorkQueue::next`], which may be dropped at any moment.
+/// One call of [`WorkQueue::next`]. It may be dropped at any time.
 struct Wait<'a, K: Ord + Clone> {
     waiter: Waiter,
     queue: &'a WorkQueue<K>,
@@ -363,7 +366,7 @@ impl<K: Ord + Clone> Wait<'_, K> {
     }
 }
 
-/// Passes on what it leaves: a wake-up that it has not followed, and the timer of a delayed key.
+/// Passes on an unused wake-up and the timer of a delayed key.
 impl<K: Ord + Clone> Drop for Wait<'_, K> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
@@ -388,16 +391,8 @@ impl<K> fmt::Debug for WorkQueue<K> {
     }
 }
 
-/// A key that is worked on. Where it is dropped it is done, be it well or not, and the rate limit keeps what it knows.
-///
-/// ```
-/// # async fn example(queue: informer_tokio::queue::WorkQueue<String>) {
-/// while let Some(work) = queue.next().await {
-///     println!("{}", *work);
-/// }
-/// # }
-/// ```
-#[must_use = "what is dropped is done"]
+/// A key that is being processed. Dropping it ends the processing without a change of the rate limit.
+#[must_use = "dropping it ends the processing of the key"]
 pub struct Work<K: Ord + Clone> {
     key: K,
     queue: WorkQueue<K>,
@@ -408,17 +403,17 @@ impl<K: Ord + Clone> Work<K> {
         &self.key
     }
 
-    /// All went well: the rate limit forgets the key.
+    /// Ends the processing after a success: resets the rate limit for the key.
     pub fn finish(self) {
         self.queue.forget(&self.key);
     }
 
-    /// It went wrong: the key is added again after the time that the rate limit says.
+    /// Ends the processing after a failure: adds the key again after the delay that the rate limit returns.
     pub fn retry(self) {
         self.queue.add_rate_limited(self.key.clone());
     }
 
-    /// All went well, and the key is to be looked at again after a time.
+    /// Ends the processing after a success, and adds the key again after a delay.
     pub fn requeue_after(self, delay: Duration) {
         self.queue.forget(&self.key);
         self.queue.add_after(self.key.clone(), delay);

@@ -1,4 +1,4 @@
-//! The loop of a controller.
+//! The main loop of a controller.
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -27,15 +27,15 @@ use crate::health::error::NotSynced;
 use crate::informer::{HasSynced, wait_until};
 
 impl Controller {
-    /// Runs: waits until all its informers are synced and then reconciles, until a
-    /// [handle](Self::handle) stops it or the driver of one of its informers ends.
+    /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
+    /// when the driver of one of its informers ends.
     ///
-    /// Each run of `reconcile` is a task of its own, of the runtime this is awaited in. Where it gives an error or
-    /// panics, the key comes again after the time that the [limit](Self::limit) says. Where the future that this
-    /// returns is dropped, all ends at once.
+    /// Each run of `reconcile` is a separate task on the current runtime. If it returns an error or panics, the key is
+    /// requeued after the delay of the [rate limit](Self::limit). Dropping the returned future stops everything at
+    /// once.
     ///
     /// # Errors
-    /// Where an informer ends before it is synced, or is not synced [in time](Self::sync_within).
+    /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
     ///
     /// ```
     /// # use informer_tokio::{Informer, RawJson};
@@ -44,7 +44,7 @@ impl Controller {
     /// # async fn example(certificates: Informer<RawJson>) {
     /// let controller = Controller::new(&certificates);
     /// let running = tokio::spawn(controller.run(|task| async move {
-    ///     println!("{} is looked at, now and each hour", task.key());
+    ///     println!("reconciling {}, and again in an hour", task.key());
     ///     Ok::<_, std::io::Error>(Next::after(Duration::from_secs(3600)))
     /// }));
     /// # }
@@ -96,14 +96,14 @@ impl Controller {
             loop {
                 tokio::select! {
                     biased;
-                    // An error would say that the sender is gone; it is in `self`.
+                    // An error would mean that the sender is dropped, but `self` holds it.
                     _ = stop.wait_for(|stop| *stop != Stop::No) => break,
                     Some(_) = ended.next() => break,
                     () = engine.step(true) => {}
                 }
             }
         }
-        // What happens from here on is not heard of any more.
+        // No further events are received.
         drop(registered);
         // A sleep saturates.
         let until = tokio::time::sleep(self.drain).deadline();
@@ -129,7 +129,11 @@ impl Controller {
         stopped.waiting = engine.queue.waiting();
         engine.finish(until, &mut stopped).await;
         if stopped != Stopped::default() {
-            tracing::info!(controller = engine.name, ?stopped, "keys are left");
+            tracing::info!(
+                controller = engine.name,
+                ?stopped,
+                "stopped with unprocessed keys"
+            );
         }
         Ok(stopped)
     }
@@ -146,7 +150,8 @@ impl Controller {
         }
         let mut registered = AllRegistered(Vec::new());
         for (number, source) in self.sources.drain(..).enumerate() {
-            // Only its own objects are replayed: all keys once, not once for each thing that they have.
+            // A resync replays only the controller's own objects, so each key is reconciled once rather than once per
+            // related object.
             let options = match number {
                 0 => &options,
                 _ => &HandlerOptions::default()
@@ -159,7 +164,7 @@ impl Controller {
     }
 }
 
-/// Leaves the informers where it is dropped, at the end or since the controller's future was.
+/// Removes the registrations when it is dropped, at the end or with the controller's future.
 struct AllRegistered(Vec<Box<dyn Registered>>);
 
 impl Drop for AllRegistered {
@@ -168,14 +173,14 @@ impl Drop for AllRegistered {
     }
 }
 
-/// One run of the function.
+/// One run of the reconcile function.
 struct Run {
     work: Work<Key>,
     writes: Writes,
     task: AbortHandle,
 }
 
-/// What runs, and what is waited for.
+/// The running tasks, and everything that the loop waits for.
 struct Engine<F> {
     name: String,
     queue: WorkQueue<Key>,
@@ -184,9 +189,9 @@ struct Engine<F> {
     workers: usize,
     rechecks: watch::Receiver<u64>,
     running: JoinSet<Result<Next, String>>,
-    /// The key of each task that runs. It is worked on until it is dropped here, however the task ends.
+    /// The key of each running task. It is processed until it is dropped here, however the task ends.
     of: HashMap<Id, Run>,
-    /// Keys that wait for the cache to show what they wrote: they are still worked on, and take no worker.
+    /// Keys that wait until the cache shows their writes. They still count as being processed, but occupy no worker.
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     write_deadline: Duration,
     on_failure: Option<OnFailure>,
@@ -199,12 +204,12 @@ where
     F: Fn(Task) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Next, String>> + Send + 'static,
 {
-    /// Waits for one thing to happen and does what follows. Giving up to wait loses nothing.
+    /// Waits for one event and handles it. Dropping the future loses nothing.
     async fn step(&mut self, begin: bool) {
         let room = begin && self.running.len() < self.workers;
         tokio::select! {
             biased;
-            // Where there is nobody left to ask for it nobody does.
+            // An error means that no handle is left, so no recheck can be requested.
             Ok(()) = self.rechecks.changed() => self.cut_others(),
             Some(ended) = self.running.join_next_with_id(), if !self.running.is_empty() => {
                 self.ended(ended);
@@ -232,7 +237,7 @@ where
         let attempt = self.queue.requeues(work.key());
         let (task, writes) = Task::new(work.key().clone(), attempt);
         let reconcile = Arc::clone(&self.reconcile);
-        // The function is called in the task as well, so that a panic of it is one of the task.
+        // The function itself is also called in the task, so that its panic is a panic of the task.
         let task = self.running.spawn(async move { reconcile(task).await });
         let run = Run {
             work,
@@ -242,13 +247,13 @@ where
         self.of.insert(task.id(), run);
     }
 
-    /// Cuts what is not kept any more.
+    /// Cuts the runs of keys that no longer belong to the controller.
     fn cut_others(&self) {
         for run in self.of.values() {
             match self.keep.ask(run.work.key()) {
                 Ok(true) => {}
                 Ok(false) => run.task.abort(),
-                // Nobody says that it is another's.
+                // A panic does not mean that the key belongs to another controller.
                 Err(message) => self.failed(run.work.key(), &Failure::Panicked(&message)),
             }
         }
@@ -281,7 +286,7 @@ where
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
-                    // Where it comes back it begins anew.
+                    // If the key comes back, its rate limit begins anew.
                     self.queue.forget(key);
                 }
             },
@@ -292,14 +297,14 @@ where
         }
     }
 
-    /// Works on the key until the cache shows its writes, or for so long as that may take.
+    /// Keeps the key in processing until the cache shows its writes, or until the deadline.
     fn settle(&self, work: Work<Key>, writes: Vec<Write>) {
         let (name, on_failure) = (self.name.clone(), self.on_failure.clone());
         let (counts, waited) = (Arc::clone(&self.counts), self.write_deadline);
         let until = tokio::time::sleep(waited).deadline();
         self.settling.push(Box::pin(async move {
             for write in writes {
-                // Where the informer has ended the controller ends as well.
+                // If the informer has ended, the controller ends as well.
                 if timeout_at(until, write.seen).await.is_ok() {
                     continue;
                 }
@@ -325,7 +330,7 @@ where
         tell(&self.name, self.on_failure.as_ref(), key, failure);
     }
 
-    /// Waits for what is under way, and cuts it when the time is over.
+    /// Waits for the running tasks, and cuts them when the time is over.
     async fn finish(&mut self, until: Instant, stopped: &mut Stopped) {
         while !self.running.is_empty() {
             if timeout_at(until, self.step(false)).await.is_err() {
@@ -349,8 +354,7 @@ fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure
     let Some(hear) = on_failure else {
         return;
     };
-    // Whoever only hears of failures must not be one that ends the controller. It is given nothing that it could leave
-    // half done.
+    // A panic in the failure hook must not end the controller. The hook gets only shared references.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(key, failure))) {
         let message = crate::cache::panics::message(&*panic);
         tracing::error!(controller = name, key = %line, "`on_failure` panicked: {}", OneLine(message));

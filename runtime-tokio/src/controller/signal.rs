@@ -1,4 +1,4 @@
-//! The signals that ask a program to stop.
+//! Signals that request a program to stop.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(not(unix))]
 use tokio::signal::windows::{CtrlC, ctrl_c};
 
-/// Waits for the signals that ask a program to stop: SIGINT (Ctrl-C) and SIGTERM, which is what a Pod gets first. Where
-/// there are no Unix signals, it waits for Ctrl-C alone.
+/// Waits for the signals that request a program to stop: SIGINT (Ctrl-C) and SIGTERM, which a Pod gets first. On
+/// systems without Unix signals, it waits for Ctrl-C only.
 ///
 /// Create it once, before any loop: it remembers a signal that arrives while nothing waits for it. From then on, these
-/// signals no longer end the process by themselves, also after it is dropped.
+/// signals no longer end the process by themselves, even after it is dropped.
 ///
 /// ```
 /// use informer_tokio::{Informer, RawJson};
@@ -68,7 +68,7 @@ impl StopSignal {
     /// pods.stop();
     /// tokio::select! {
     ///     () = pods.ended() => {} // All handlers have finished.
-    ///     () = signal.recv() => {} // Somebody is impatient.
+    ///     () = signal.recv() => {} // A second signal ends the wait.
     /// }
     /// # Ok(())
     /// # }

@@ -1,4 +1,4 @@
-//! What a reconcile function gets and gives.
+//! Arguments and results of reconcile functions.
 
 use core::fmt;
 use core::ops::Deref;
@@ -12,7 +12,7 @@ use crate::cache::entry::Key;
 use crate::health::error::Ended;
 use crate::informer::Informer;
 
-/// A key that is to be reconciled. It dereferences to the key.
+/// A key to reconcile. It dereferences to the key.
 ///
 /// ```
 /// # async fn set_up(name: &str) -> Result<u64, std::io::Error> { Ok(7) }
@@ -21,7 +21,7 @@ use crate::informer::Informer;
 ///
 /// async fn reconcile(task: Task, pods: Informer<RawJson>) -> Result<Next, std::io::Error> {
 ///     let Some(pod) = pods.lister().get_by_key(task.as_str()) else {
-///         return Ok(Next::done()); // It is gone.
+///         return Ok(Next::done()); // It was deleted.
 ///     };
 ///     let version = set_up(pod.name()).await?;
 ///     task.wrote(&pods, &task, &version.to_string());
@@ -35,10 +35,10 @@ pub struct Task {
     writes: Writes,
 }
 
-/// The writes that one run has told of.
+/// The writes that one run has recorded.
 pub(crate) type Writes = Arc<Mutex<Vec<Write>>>;
 
-/// A write that the cache is to show.
+/// A write that the cache should show.
 pub(crate) struct Write {
     pub(crate) informer: String,
     pub(crate) key: Key,
@@ -63,20 +63,21 @@ impl Task {
         &self.key
     }
 
-    /// Returns how often this key has failed since it last went well.
+    /// Returns how often this key has failed since its last success.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Records a write: which object of which informer's resource was written, and the resourceVersion that the server
-    /// answered with. After a DELETE it is [`ExpectedState::gone`] or [`ExpectedState::after_delete`], since the version
-    /// in that answer may be the one that the cache shows already.
+    /// Records a write: the object, its informer, and the resourceVersion in the server's response.
     ///
-    /// This key is not reconciled again before that informer's cache shows the write, so that no run sees a state from
-    /// before its own write and repeats it. Record it as soon as it is done: it counts even if the run fails after it.
+    /// The key is not reconciled again until that informer's cache shows the write, so that no run sees the state
+    /// before its own write and repeats it. Record the write as soon as it is done: it counts even if the run fails
+    /// afterwards. The wait is limited by
+    /// [`Controller::write_deadline`](crate::controller::Controller::write_deadline).
     ///
-    /// The wait has an end: [`Controller::write_deadline`](crate::controller::Controller::write_deadline).
+    /// After a DELETE, pass [`ExpectedState::gone`] or [`ExpectedState::after_delete`], since the version in that
+    /// response may be the one that the cache already shows.
     ///
     /// ```
     /// # fn example(task: informer_tokio::controller::Task, deployments: informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -124,7 +125,7 @@ impl fmt::Debug for Write {
     }
 }
 
-/// What is to become of a key that went well.
+/// The result of a successful reconciliation.
 ///
 /// ```
 /// use informer_tokio::controller::Next;
@@ -138,47 +139,47 @@ pub struct Next {
 }
 
 impl Next {
-    /// Nothing more, until something happens.
+    /// Does not requeue the key. It is reconciled again after the next change.
     #[must_use]
     pub const fn done() -> Self {
         Self { after: None }
     }
 
-    /// It is to be reconciled again after this time, also where nothing happens.
+    /// Requeues the key after this time, even without a change.
     #[must_use]
     pub const fn after(time: Duration) -> Self {
         Self { after: Some(time) }
     }
 }
 
-/// A reconcile function may give nothing where nothing more is to be done.
+/// A reconcile function can return `()` instead of [`Next::done`].
 impl From<()> for Next {
     fn from((): ()) -> Self {
         Self::done()
     }
 }
 
-/// Why a key is not as it should be.
+/// The reason why a reconciliation failed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {
-    /// The reconcile function gave an error, which says so. The key is tried again.
+    /// The reconcile function returned this error. The key is retried.
     Failed(&'a str),
-    /// The reconcile function panicked with this message, or what [`only`](super::Controller::only) asks did. The key is tried
-    /// again.
+    /// The reconcile function or the predicate of [`only`](super::Controller::only) panicked with this message. The key
+    /// is retried.
     Panicked(&'a str),
-    /// The cache did not show a write in time. The key may be run on a state from before it.
+    /// The cache did not show a write in time. The key may be reconciled with the state before the write.
     WriteNotSeen {
         /// The informer that should have shown it.
         informer: &'a str,
         /// The object that was written.
         written: &'a Key,
-        /// What the cache should have shown.
+        /// The expected state.
         expected: &'a ExpectedState<Key>,
-        /// How long it was waited for.
+        /// The length of the wait.
         waited: Duration,
     },
-    /// The run was cut: the time that a stop leaves was over, or the key is not this controller's any more.
+    /// The run was cut: the time to stop was over, or the key no longer belongs to this controller.
     Cut,
 }
 
@@ -186,7 +187,7 @@ impl fmt::Display for Failure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => f.write_str(error),
-            Self::Panicked(message) => write!(f, "it panicked: {message}"),
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::WriteNotSeen {
                 informer,
                 written,
@@ -194,9 +195,11 @@ impl fmt::Display for Failure<'_> {
                 waited,
             } => write!(
                 f,
-                "{informer} has not shown the write of {written} {expected} after {waited:?}"
+                "{informer} did not show the write of {written} {expected} within {waited:?}"
             ),
-            Self::Cut => f.write_str("it was cut, by the stop or since the key is another's"),
+            Self::Cut => {
+                f.write_str("cut by a stop, or because the key belongs to another controller")
+            }
         }
     }
 }

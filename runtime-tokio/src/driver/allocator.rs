@@ -1,49 +1,49 @@
-//! What glibc's heap needs to be told: room is taken in large pieces, and given back.
+//! Tuning of glibc's heap: memory is requested in large blocks, and returned after a list.
 //!
-//! glibc grows the heap of every thread but the first by as little as one page, each time by an `mprotect` that holds up the page
-//! faults of all threads: while a list is decoded into many small allocations that is a fifth of the work. A block that is
-//! taken and given back at once grows it by as much, in one call, and what follows is cut from there. To other allocators
-//! it is one cheap pair of calls.
+//! glibc grows the heap of every thread but the first by as little as one page at a time. Each step is an `mprotect`
+//! call that blocks the page faults of all threads. While a list is decoded into many small allocations, that takes a
+//! fifth of the time. Allocating and freeing one large block grows the heap by its size in one call, and the following
+//! allocations are cut from it. For other allocators this is a cheap pair of calls.
 //!
-//! What a list needed on its way lies between the objects that stay, so most of it remains with the process, free, unless
-//! glibc is asked to look for whole pages.
+//! Temporary memory of a list lies between the objects that stay. Most of it therefore remains free in the process
+//! until glibc is asked to return whole pages.
 
-/// Just less than what glibc would map by itself, and would give back.
+/// Slightly less than the size from which glibc maps a block by itself, and returns it.
 const PIECE: usize = 120 << 10;
-/// After how much JSON the next piece is taken; objects take several times their JSON.
+/// The bytes of JSON per block. Objects take several times the size of their JSON.
 const EVERY: usize = 16 << 10;
 
-/// How much was decoded since room was made last.
+/// The bytes decoded since the last block.
 #[derive(Default)]
 pub(crate) struct Headroom {
     decoded: usize,
 }
 
 impl Headroom {
-    /// Makes room before so much JSON is decoded, where it is time.
+    /// Grows the heap before this much JSON is decoded, if it is due.
     pub(crate) fn before(&mut self, json: usize) {
         self.decoded += json;
         if self.decoded >= EVERY {
             self.decoded = 0;
-            // The compiler must not see that nothing is ever written there.
+            // Prevents the compiler from removing an allocation that is never written to.
             drop(core::hint::black_box(Vec::<u8>::with_capacity(PIECE)));
         }
     }
 }
 
-/// Gives whole pages that are free, in the heaps of all threads, back to the system.
+/// Returns free whole pages in the heaps of all threads to the operating system.
 ///
-/// With some hundred thousand objects that takes a fraction of a millisecond, but some milliseconds where much is free in
-/// small pieces, so it is done in a hundredth of the time at most: of many informers that list at once some give back what
-/// others have left.
+/// With several hundred thousand objects it takes a fraction of a millisecond, and several milliseconds if much memory
+/// is free in small pieces. It therefore runs for at most a hundredth of the time. If many informers list at once, one
+/// call serves several of them.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "a function of C")]
+#[expect(unsafe_code, reason = "calls a C function")]
 pub(crate) fn give_back() {
     use std::sync::Mutex;
     use std::time::Instant;
 
     static NOT_BEFORE: Mutex<Option<Instant>> = Mutex::new(None);
-    // Where another thread is at it that will do.
+    // Another thread is doing it.
     let Ok(mut not_before) = NOT_BEFORE.try_lock() else {
         return;
     };
@@ -58,6 +58,6 @@ pub(crate) fn give_back() {
     *not_before = Some(begun + begun.elapsed() * 100);
 }
 
-/// Other allocators do it by themselves.
+/// Other allocators return memory by themselves.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) const fn give_back() {}

@@ -1,4 +1,4 @@
-//! Audits of a source: lists of the metadata that are compared with the cache.
+//! Audits: lists of metadata that are compared with the cache.
 
 use core::task::{Context, Poll};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::cache::entry::{Key, Shared as Object, Store};
 use crate::cache::shared::{Inner, METRICS};
 use crate::timer::TokioTimer;
 
-/// So many differences are reported one by one.
+/// The most differences that are reported individually.
 const TOLD: usize = 100;
 
-/// A source that is audited.
+/// A source under audit.
 pub(crate) struct Audited<V> {
     pub(crate) inner: Arc<Inner<V>>,
     pub(crate) source: u16,
     pub(crate) config: ReflectorConfig,
     pub(crate) seed: u64,
     pub(crate) timer: TokioTimer,
-    /// Has the source list again.
+    /// Requests a relist of the source.
     pub(crate) repair: mpsc::Sender<()>,
 }
 
@@ -37,7 +37,7 @@ impl<V> Audited<V> {
         let mut status = self.inner.status.subscribe();
         tokio::select! {
             biased;
-            // An error would say that the sender is gone; it is in `inner`.
+            // An error would mean that the sender is dropped, but `inner` holds it.
             _ = status.wait_for(|status| status.stopping) => {}
             () = self.audit(transport, config) => {}
         }
@@ -72,7 +72,7 @@ impl<V> Audited<V> {
             .source(self.source, |source| source.resource.clone());
         let is_synced = self.inner.cache().is_source_synced(self.source);
         let (Some(resource), true) = (resource, is_synced) else {
-            // A cache that is not synced yet does not pretend to be right.
+            // A cache that is not synced cannot be audited yet.
             audit.failed(timer.now());
             return;
         };
@@ -93,14 +93,14 @@ impl<V> Audited<V> {
             tracing::warn!(
                 informer = self.inner.name,
                 in_time,
-                "an audit's list came to nothing"
+                "the list of an audit failed"
             );
             audit.failed(timer.now());
         }
     }
 
     fn compare(&self, audit: &mut Audit<Key>, reached: &ResourceVersion<Key>) {
-        // The comparison is done outside of the lock.
+        // The comparison runs outside of the lock.
         let entries: Vec<(Key, Object<V>, bool)> = {
             let cache = self.inner.cache();
             let entries = cache.entries_of(self.source);
@@ -113,7 +113,7 @@ impl<V> Audited<V> {
             .map(|(key, object, is_stale)| entry(key, object, *is_stale));
         match audit.compare(self.timer.now(), reached, entries) {
             Verdict::Clean => {
-                tracing::debug!(informer = self.inner.name, "an audit found nothing");
+                tracing::debug!(informer = self.inner.name, "an audit found no differences");
                 self.note(0);
             }
             Verdict::Doubt => {}
@@ -124,14 +124,14 @@ impl<V> Audited<V> {
                 }
                 self.report(Problem::Drifted { count, repair });
                 if repair {
-                    // An error is that one is wanted already, or that the source has ended.
+                    // An error means that a relist is already requested, or that the source has ended.
                     let _ = self.repair.try_send(());
                 }
             }
         }
     }
 
-    /// An audit has come to its end, and so many objects differed.
+    /// Records a completed audit, with the number of objects that differed.
     fn note(&self, drifted: usize) {
         self.inner
             .source(self.source, |source| source.audited(drifted));
@@ -155,19 +155,19 @@ fn entry<'a, V>(key: &'a Key, object: &'a Object<V>, is_stale: bool) -> AuditEnt
     }
 }
 
-/// Takes one list.
+/// The sink of one list.
 struct List<'a, V> {
     audited: &'a Audited<V>,
     audit: &'a mut Audit<Key>,
     is_complete: bool,
-    /// What the transport said of its last failure.
+    /// The text of the transport's last error.
     failure: String,
 }
 
 impl<V> List<'_, V> {
     fn object(&mut self, raw: &RawObject<'_>) {
         let mut key = String::new();
-        // Writing into a `String` does not fail.
+        // Writing into a `String` cannot fail.
         let _ = raw.write_key(&mut key);
         let cached = {
             let cache = self.audited.inner.cache();
@@ -217,7 +217,7 @@ impl<V> Sink<Key> for List<'_, V> {
     }
 
     fn poll_command(&mut self, _cx: &mut Context<'_>) -> Poll<Command> {
-        // A stop drops it.
+        // A stop drops the whole list.
         Poll::Pending
     }
 

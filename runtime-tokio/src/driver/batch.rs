@@ -1,4 +1,5 @@
-//! What came, on its way into the cache: gathered by the driver, decoded there or on a pool, applied in order.
+//! Received frames on their way into the cache: gathered by the driver, decoded there or on a pool, and applied in
+//! order.
 
 use informer_core::{
     Decode, RawObject, Report, Step,
@@ -13,48 +14,48 @@ use crate::cache::panics::catch;
 use crate::driver::allocator::Headroom;
 use crate::driver::guard::Guarded;
 
-/// Frames in the order in which they came.
+/// Frames in the order in which they arrived.
 pub(crate) struct Batch<V> {
     pub(crate) items: Vec<Item<V>>,
-    /// The keys of the objects, one after another.
+    /// The concatenated keys of the objects.
     pub(crate) keys: String,
-    /// The JSON of the objects that are to be decoded later, one after another.
+    /// The concatenated JSON of the objects that are decoded later.
     json: Vec<u8>,
-    /// What a journal keeps of the objects, where there is one.
+    /// The concatenated data of the objects for the journal, if there is one.
     pub(crate) persisted: Vec<u8>,
-    /// Whether there is one.
+    /// Whether there is a journal.
     pub(crate) persists: bool,
-    /// Whether a journal is read.
+    /// Whether a journal is being restored.
     pub(crate) restores: bool,
-    /// The versions that are reached with it, where somebody wants to hear of them.
+    /// The versions reached with this batch, if `on_version` is set.
     pub(crate) versions: Vec<String>,
 }
 
-/// A step on its way into the cache. The text and the bytes of an object are in its batch.
+/// A step on its way into the cache. The texts and bytes of its object are in the batch.
 pub(crate) type BatchStep<'a, V> = Step<'a, Object<V>, Store>;
 
-/// What was gathered.
+/// An item of a batch.
 pub(crate) enum Item<V> {
     Object(Gathered<V>),
     /// A step without an object.
     Step(BatchStep<'static, V>),
 }
 
-/// An object that was gathered.
+/// An object in a batch.
 pub(crate) struct Gathered<V> {
     pub(crate) change: Change,
-    /// Where its key ends, and where that of the next one begins.
+    /// The end of its key, and the start of the next one.
     pub(crate) key_end: usize,
     state: State<V>,
-    /// Where there is what a journal keeps of it.
+    /// The range of its data for the journal.
     pub(crate) persisted: (usize, usize),
     values: Vec<(u16, Box<str>)>,
-    /// How many indexes have been asked for their values.
+    /// The number of indexes whose values have been computed.
     indexed: usize,
 }
 
 enum State<V> {
-    /// As JSON, which ends there.
+    /// JSON that ends at this position.
     Json(usize),
     Decoded(Object<V>),
     /// It cannot be used, which has been reported.
@@ -62,7 +63,7 @@ enum State<V> {
 }
 
 impl<V> Gathered<V> {
-    /// Returns the step that it is.
+    /// Converts the object to a step.
     pub(crate) fn step(self, key: &str) -> BatchStep<'_, V> {
         Step::Object {
             change: self.change,
@@ -89,7 +90,7 @@ impl<V> Batch<V> {
         }
     }
 
-    /// Empties it, and keeps its memory for the next one.
+    /// Clears the batch and keeps its memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.keys.clear();
@@ -99,12 +100,12 @@ impl<V> Batch<V> {
         self.restores = false;
     }
 
-    /// How many bytes wait to be decoded.
+    /// The number of bytes that are not decoded yet.
     pub(crate) const fn pending(&self) -> usize {
         self.json.len()
     }
 
-    /// Takes an object, and decodes it at once.
+    /// Adds an object and decodes it immediately.
     pub(crate) fn decode_now<D: Decode<Value = V>>(
         &mut self,
         frame: &ObjectFrame<'_>,
@@ -129,7 +130,7 @@ impl<V> Batch<V> {
         );
     }
 
-    /// Takes what a journal has of an object, and decodes it at once or later.
+    /// Adds an object from a journal, and decodes it now or later.
     pub(crate) fn restore<D: Decode<Value = V>>(
         &mut self,
         key: &str,
@@ -152,19 +153,19 @@ impl<V> Batch<V> {
         self.push(Change::Listed, state, (0, 0));
     }
 
-    /// Takes note that there is a newer state of an object, which could not be used.
+    /// Records that an object has a newer state that could not be used.
     pub(crate) fn keep(&mut self, key: &str) {
         self.keys.push_str(key);
         self.push(Change::Modified, State::Refused, (0, 0));
     }
 
-    /// Takes note that an object is gone, of which nothing else is known.
+    /// Records that an object was deleted, of which only the key is known.
     pub(crate) fn gone(&mut self, key: &str) {
         self.keys.push_str(key);
         self.push(Change::Deleted, State::Refused, (0, 0));
     }
 
-    /// Takes a copy of an object, which is decoded later. There is nothing wrong with its frame.
+    /// Adds a copy of an object, which is decoded later. Its frame must be valid.
     pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
         self.push_key(&frame.raw);
         self.json.extend_from_slice(frame.raw.json());
@@ -173,7 +174,7 @@ impl<V> Batch<V> {
 
     fn push_key(&mut self, raw: &RawObject<'_>) -> usize {
         let start = self.keys.len();
-        // Writing into a `String` does not fail.
+        // Writing into a `String` cannot fail.
         let _ = raw.write_key(&mut self.keys);
         start
     }
@@ -189,7 +190,7 @@ impl<V> Batch<V> {
         }));
     }
 
-    /// Decodes what is still JSON.
+    /// Decodes all objects that are still JSON.
     pub(crate) fn decode<D: Decode<Value = V>>(
         &mut self,
         decode: &D,
@@ -224,7 +225,7 @@ impl<V> Batch<V> {
         self.json.clear();
     }
 
-    /// Asks the indexes that have not been asked yet.
+    /// Computes the values of the indexes that are missing.
     pub(crate) fn compute_values(
         &mut self,
         indexes: &Indexes<V>,
@@ -246,8 +247,8 @@ impl<V> From<Option<Object<V>>> for State<V> {
     }
 }
 
-/// Appends what a journal keeps of an object, and returns where it is. Where the decoder panics the object counts as one
-/// that cannot be decoded, so that cache and journal agree on it.
+/// Appends an object's data for the journal, and returns its range. If the decoder panics, the object counts as one
+/// that cannot be decoded, so that cache and journal agree.
 fn persist<D: Decode>(
     decode: &D,
     raw: &RawObject<'_>,
@@ -272,7 +273,7 @@ fn persist<D: Decode>(
     Some((start, into.len()))
 }
 
-/// The objects with their keys.
+/// Iterates over the objects with their keys.
 fn objects<'a, V>(
     keys: &'a str,
     items: &'a mut [Item<V>],

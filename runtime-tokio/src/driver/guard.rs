@@ -1,4 +1,4 @@
-//! Decoders and transports, called so that a panic in one is a failure of the one call.
+//! Decoders and transports whose panics fail a single call.
 
 use core::fmt;
 
@@ -10,11 +10,11 @@ use informer_core::{
 
 use crate::cache::panics::{Panic, catch, catch_async, message};
 
-/// A decoder or a transport whose panics are failures of the one call.
+/// Wraps a decoder or a transport. A panic fails only the current call.
 #[derive(Clone)]
 pub(crate) struct Guarded<T>(pub(crate) T);
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failed<E> {
     Error(E),
@@ -42,7 +42,7 @@ impl<E: fmt::Display> fmt::Display for Failed<E> {
     }
 }
 
-/// An object on which the decoder panics is one that it cannot decode.
+/// A panic of the decoder counts as a decoding error of the object.
 impl<D: Decode> Decode for Guarded<&D> {
     type Value = D::Value;
     type Error = Failed<D::Error>;
@@ -76,13 +76,13 @@ impl<D: Decode> Decode for Guarded<&D> {
     }
 }
 
-/// A request on which the transport panics is one that failed.
+/// A panic of the transport counts as a failed request.
 impl<T: Transport> Transport for Guarded<T> {
     type Body = Guarded<T::Body>;
     type Error = Failed<T::Error>;
 
     async fn ready(&mut self) {
-        // The request that follows fails by itself.
+        // The following request fails by itself.
         let _ = catch_async(self.0.ready()).await;
     }
 

@@ -1,4 +1,4 @@
-//! The persisted cache: what is kept in a file, and who writes it.
+//! The persisted cache: its files, and the thread that writes them.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll};
@@ -19,22 +19,24 @@ use tokio::time::Instant;
 
 use crate::timer::TokioTimer;
 
-/// How many bytes may wait to be written. Where there are more, nothing is read from the server before they are.
+/// The most bytes that may be pending. Above this, nothing is read from the server until they are written.
 const WAITING: usize = 8 << 20;
-/// How long it takes at most until a journal that failed is tried again.
+/// The longest delay before a failed journal is retried.
 const RETRY_LIMIT: Duration = Duration::from_secs(300);
 
-/// A cache that is kept in a file: it is served at once after a start, also where no API server can be reached.
+/// A cache that is stored in a file, so that it can be served immediately after a restart, even without a reachable API
+/// server.
 ///
-/// The files are `PATH.0` and `PATH.1`; with several namespaces or parts each has two of its own, `PATH-….0` and
-/// `PATH-….1`. The folder has to be there, and one informer at a time can have them. What is promised after a crash, and
-/// what it costs, is in `docs/JOURNAL.md`.
+/// The files are `PATH.0` and `PATH.1`. With several namespaces or shards, each has two files of its own, `PATH-….0`
+/// and `PATH-….1`. The folder must exist, and only one informer at a time can use the files. `docs/JOURNAL.md`
+/// describes the guarantees after a crash and the cost.
 ///
-/// The files hold the JSON of the objects, Secrets included, and are not encrypted. They are made with mode 0600, and wider
-/// modes are tightened.
+/// The files contain the JSON of the objects, including Secrets, without encryption. They are created with mode 0600,
+/// and wider modes are tightened.
 ///
-/// A journal that fails, on a full disk for example, is reported with the class `journal`. It is tried again after a
-/// second and then up to every five minutes; once it can be written, one list fills it, and `journal-recovered` is reported.
+/// A journal that fails, for example on a full disk, is reported with the class `journal`. It is retried after a second
+/// and then at intervals of up to five minutes. Once it can be written, one relist fills it, and `journal-recovered` is
+/// reported.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
@@ -45,15 +47,15 @@ const RETRY_LIMIT: Duration = Duration::from_secs(300);
 ///     .journal(journal)
 ///     .build();
 /// tokio::spawn(driver.run());
-/// pods.served().await?; // Within milliseconds, if there was a journal; else as soon as it is synced.
+/// pods.served().await?; // Within milliseconds with a journal, and otherwise once it is synced.
 /// if let Some(since) = pods.stale_since() {
-///     println!("these {} objects are of {since:?}", pods.lister().len());
+///     println!("{} objects, possibly stale since {since:?}", pods.lister().len());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it is for `Builder::journal`"]
+#[must_use = "pass it to `Builder::journal`"]
 pub struct Journal {
     path: PathBuf,
     cluster: String,
@@ -61,11 +63,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Keeps it in files of this path, with `.0` and `.1` behind it.
-    ///
-    /// ```
-    /// let journal = informer_tokio::journal::Journal::file("/var/lib/gateway/pods");
-    /// ```
+    /// Creates a journal in two files: this path with `.0` and `.1` appended.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -74,31 +72,25 @@ impl Journal {
         }
     }
 
-    /// Names the cluster: a journal of another one is refused. The uid of the namespace `kube-system` is best, and the
-    /// address of the server will do. Left out, journals of all clusters are taken for the same.
-    ///
-    /// ```
-    /// let journal = informer_tokio::journal::Journal::file("pods").cluster("https://10.0.2.2:6443");
-    /// ```
+    /// Sets the name of the cluster. A journal of another cluster is rejected. The uid of the namespace `kube-system`
+    /// is the best name, and the address of the server is sufficient. Without a name, journals of all clusters are
+    /// considered equal.
     pub fn cluster(mut self, name: impl Into<String>) -> Self {
         self.cluster = name.into();
         self
     }
 
-    /// Sets how long a change may wait until it would outlive a loss of power (`fdatasync`); the default is 10 seconds. A
-    /// crash of the program alone loses nothing that was written. What is lost costs no more than that the watch is resumed
-    /// at an older version: what is restored is a state that the server had in any case.
+    /// Sets how long a change may remain unsynced (`fdatasync`), and so be lost in a power failure. The default is 10
+    /// seconds.
     ///
-    /// ```
-    /// # use core::time::Duration;
-    /// let journal = informer_tokio::journal::Journal::file("pods").sync_every(Duration::from_secs(60));
-    /// ```
+    /// A crash of the program alone loses nothing that was written. A loss only means that the watch resumes at an
+    /// older version: the restored state is always one that the server had.
     pub const fn sync_every(mut self, period: Duration) -> Self {
         self.sync_every = period;
         self
     }
 
-    /// The journal of one source of an informer, which may have several.
+    /// The journal of one source of an informer.
     pub(crate) fn of_source(
         &self,
         resource: &Resource<'_>,
@@ -131,8 +123,7 @@ impl SourceJournal {
         FileJournal::open(&self.path)
     }
 
-    /// Makes the two ends between which records wait to be written. Without a log, or where it has failed already, it is
-    /// tried again.
+    /// Creates both ends of the queue of records. If there is no log, or if it has already failed, it is retried.
     pub(crate) fn queue(
         self,
         log: Option<FileJournal>,
@@ -169,22 +160,22 @@ impl SourceJournal {
     }
 }
 
-/// What the driver and the writer know of each other.
+/// The state that the driver and the writer share.
 struct State {
-    /// How many bytes wait to be written.
+    /// The number of pending bytes.
     waiting: watch::Sender<usize>,
-    /// Nothing is written before the next list, which begins the journal anew. The writer sets and clears it.
+    /// Whether nothing is written until the next list, which restarts the journal. Set and cleared by the writer.
     broken: AtomicBool,
 }
 
-/// What is to be written; texts are where they were gathered.
+/// A pending operation. Its texts are in the buffers of its step.
 enum Op {
-    /// Begin anew.
+    /// Restarts the journal.
     Restart,
-    /// The ranges of the key and of the object.
+    /// Stores an object, given by the ranges of its key and its data.
     Put(Range, Range),
     Delete(Range),
-    /// An object that a list did not name.
+    /// Deletes an object that a list did not contain.
     Gone(Box<str>),
     Stale(Range),
     Version {
@@ -196,7 +187,7 @@ enum Op {
     Panic,
 }
 
-/// Some of it, with the texts.
+/// Several operations, with their texts.
 struct Step {
     ops: Vec<Op>,
     keys: String,
@@ -209,31 +200,31 @@ impl Step {
     }
 }
 
-/// Waits for room.
+/// A future that resolves when there is room.
 type Room = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Gathers what is to be written. Nothing here waits for a disk.
+/// Gathers the operations for the writer. Nothing here waits for a disk.
 pub(crate) struct Outbox {
     steps: mpsc::UnboundedSender<Step>,
     state: Arc<State>,
     room: Option<Room>,
-    /// The writer wants a list.
+    /// Requests of the writer for a list.
     lists: mpsc::Receiver<()>,
     ops: Vec<Op>,
-    /// Where the texts of the next record are: its key, and what is kept of its object.
+    /// The ranges of the next record's key and data.
     place: Option<(Range, Range)>,
 }
 
-/// From where to where.
+/// Start and end.
 type Range = (usize, usize);
 
 impl Outbox {
-    /// Says where the texts of the next object are, which are handed on without a copy; `None` if no object is next.
+    /// Sets the ranges of the next object's texts, which are passed on without a copy. `None` if no object is next.
     pub(crate) const fn at(&mut self, place: Option<(Range, Range)>) {
         self.place = place;
     }
 
-    /// Hands on what was gathered, with its texts.
+    /// Passes on the gathered operations with their texts.
     pub(crate) fn send(&mut self, keys: &mut String, objects: &mut Vec<u8>) {
         if self.ops.is_empty() {
             objects.clear();
@@ -252,11 +243,11 @@ impl Outbox {
         objects.clear();
         let bytes = step.bytes();
         self.state.waiting.send_modify(|waiting| *waiting += bytes);
-        // Without a writer nobody waits for room any more.
+        // Without a writer, nothing waits for room any more.
         let _ = self.steps.send(step);
     }
 
-    /// Waits until there is room for more, or nobody writes any more.
+    /// Waits until there is room for more, or until the writer has ended.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (state, steps) = (&self.state, &self.steps);
         let room = match &mut self.room {
@@ -279,7 +270,7 @@ impl Outbox {
         waited
     }
 
-    /// Waits until the journal, which had failed, wants a list.
+    /// Waits until a journal that had failed requests a list.
     pub(crate) fn poll_list(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.lists.poll_recv(cx) {
             Poll::Ready(Some(())) => Poll::Ready(()),
@@ -288,7 +279,7 @@ impl Outbox {
     }
 }
 
-/// The far end writes: it has loaded the journal, syncs it, and reports its failures.
+/// The other end does the work: it loads the journal, syncs it and reports failures.
 impl informer_core::journal::Journal for Outbox {
     type Error = core::convert::Infallible;
 
@@ -312,7 +303,7 @@ impl informer_core::journal::Journal for Outbox {
                 at: reached.at,
                 complete: reached.complete,
             },
-            // Each object has a place.
+            // Every object has its ranges set.
             _ => return Ok(()),
         };
         self.ops.push(op);
@@ -337,34 +328,34 @@ impl informer_core::journal::Journal for Outbox {
     }
 }
 
-/// Writes what the driver gathers, on a thread of the runtime for blocking work, one step after another.
+/// Writes the operations of the driver, step by step, on a blocking thread of the runtime.
 pub(crate) struct Writer {
     inbox: mpsc::UnboundedReceiver<Step>,
     wants_list: mpsc::Sender<()>,
     disk: Disk,
-    /// A failure was reported, and no recovery from it.
+    /// Whether a failure was reported without a recovery since.
     has_failed: bool,
     sync_every: Duration,
 }
 
-/// What works on the other thread.
+/// The part that works on the blocking thread.
 struct Disk {
-    /// `None` where it could not be opened, or was lost with a panic.
+    /// `None` if it could not be opened, or if it was lost in a panic.
     log: Option<FileJournal>,
     journal: SourceJournal,
     state: Arc<State>,
 }
 
-/// What is to be done there.
+/// A job for the blocking thread.
 enum Work {
     Write(Step),
     Sync,
-    /// Find out whether it can be written again.
+    /// Checks whether the journal can be written again.
     Probe,
 }
 
 impl Writer {
-    /// Works until the other end is gone and all is written and synced.
+    /// Runs until the other end is dropped and everything is written and synced.
     pub(crate) async fn run(self, report: impl Fn(&Report<'_>)) {
         let Self {
             mut inbox,
@@ -406,7 +397,7 @@ impl Writer {
                 return;
             };
             if has_failed && matches!(done, Ok(Done::Committed)) {
-                // A disk may find out that it is full only when it is synced.
+                // A disk may report that it is full only on sync.
                 match disk.turn(Work::Sync).await {
                     Some(Ok(_)) => {
                         has_failed = false;
@@ -421,10 +412,10 @@ impl Writer {
                 *waiting = waiting.saturating_sub(bytes);
             });
             match done {
-                // There may be a request already.
+                // There may be a pending request already.
                 Ok(_) if is_probe => drop(wants_list.try_send(())),
                 Ok(_) => {}
-                // It was reported that it failed.
+                // The failure has been reported already.
                 Err(_) if is_probe => {}
                 Err(message) => {
                     has_failed = true;
@@ -454,16 +445,16 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// What was done.
+/// The result of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Done {
-    /// A version was written, with all that it covers.
+    /// A version was written, with all records that it covers.
     Committed,
     Nothing,
 }
 
 impl Disk {
-    /// Does something on another thread; the error says what failed. `None` where the runtime ends.
+    /// Does a job on a blocking thread. The error is its message. `None` if the runtime is shutting down.
     async fn turn(&mut self, work: Work) -> Option<Result<Done, String>> {
         let mut log = self.log.take();
         let (state, journal) = (Arc::clone(&self.state), self.journal.clone());
@@ -483,7 +474,7 @@ impl Disk {
                 self.log = log;
                 Some(done)
             }
-            // What is in the files is whole all the same. They are opened again when it is tried again.
+            // The files are consistent anyway. They are opened again with the next attempt.
             Err(error) if error.is_panic() => Some(Err(format!("its writer panicked: {error}"))),
             Err(_) => None,
         }
@@ -491,7 +482,7 @@ impl Disk {
 }
 
 impl SourceJournal {
-    /// Begins an area and syncs it. That leaves the state of the other area as it is, and shows whether the files can be
+    /// Starts an area and syncs it. This leaves the state of the other area intact, and shows whether the files can be
     /// written again.
     fn probe(&self, log: &mut Option<FileJournal>) -> Result<(), LogError<FileError>> {
         use informer_core::journal::Journal as _;
@@ -499,7 +490,7 @@ impl SourceJournal {
             Some(log) => log,
             None => {
                 let mut opened = self.open()?;
-                // It finds out which area is valid. The cache has newer objects than the journal by now.
+                // This determines which area is valid. The cache already has newer objects than the journal.
                 opened.load(&self.identity, &mut |_| (), &mut |_| ())?;
                 log.insert(opened)
             }
@@ -525,7 +516,7 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogE
             continue;
         }
         if state.broken.load(Ordering::Acquire) {
-            // Up to the next list: a part of what it brings is no state of the server.
+            // Skipped until the next list, since a part of a list is not a state of the server.
             continue;
         }
         let record = match op {
@@ -553,7 +544,7 @@ fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogE
     Ok(done)
 }
 
-/// The time, in milliseconds since 1970.
+/// The current time, in milliseconds since 1970.
 pub(crate) fn now() -> Option<u64> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_1970
@@ -561,7 +552,7 @@ pub(crate) fn now() -> Option<u64> {
         .and_then(|since| u64::try_from(since.as_millis()).ok())
 }
 
-/// A time in milliseconds since 1970; where it is not known, 1970 itself: nothing says that it was not then.
+/// Converts a time in milliseconds since 1970. An unknown time becomes 1970, the earliest possible one.
 pub(crate) fn moment(at: Option<u64>) -> SystemTime {
     let since_1970 = Duration::from_millis(at.unwrap_or(0));
     SystemTime::UNIX_EPOCH
@@ -581,7 +572,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a writer on files in a folder of its own; what it reports is in the list.
+    /// Runs a writer on files in a separate folder. The list collects its reports.
     fn start(folder: &std::path::Path) -> (Outbox, Arc<Mutex<Vec<String>>>) {
         use informer_core::journal::Journal as _;
         let pods = Resource::new("", "v1", "pods");
@@ -617,7 +608,7 @@ mod tests {
         let reported = reports.lock().unwrap().join("; ");
         assert!(reported.contains("its writer panicked"), "{reported}");
 
-        // The files are opened again, and the list makes the journal whole.
+        // The files are opened again, and the list makes the journal complete.
         outbox.begin();
         assert!(outbox.is_anew());
         put(&mut outbox, 100);

@@ -1,4 +1,4 @@
-//! The future that does the work.
+//! The future that lists, watches and updates the cache.
 
 mod allocator;
 mod audit;
@@ -33,19 +33,19 @@ use crate::driver::sink::{CacheSink, Restored};
 use crate::timer::TokioTimer;
 use guard::Guarded;
 
-/// A handler's loop, on its way to the driver.
+/// A handler's loop, sent to the driver.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The future that lists, watches, keeps the cache and calls the handlers.
+/// Lists, watches, updates the cache and calls the handlers.
 ///
-/// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Informer::stop`](crate::Informer::stop).
-/// Dropping it ends everything at once, which is reported unless a stop was asked for. Each handler runs in a task of its
-/// own, which belongs to the driver and never outlives it, so that one that blocks holds back no other.
+/// Spawn it with `tokio::spawn(driver.run())`. It ends after [`Informer::stop`](crate::Informer::stop). Dropping it
+/// stops everything at once, which is reported unless a stop was requested. Each handler runs in a separate task that
+/// belongs to the driver and never outlives it, so a slow handler does not block others.
 ///
-/// A panic in a user-defined function (`on_report`, `on_version`, an index, a decoder, a handler, a transport, a metrics
-/// recorder) is reported and does not end the driver. Any other panic, such as one in the `Drop` of an object, ends it: it
-/// is reported, health shows it, handlers get what is pending, and then the panic goes on to the task that runs the
-/// driver. With `panic = "abort"` the process ends at every panic.
+/// A panic in user-defined code (`on_report`, `on_version`, an index, a decoder, a handler, a transport, a metrics
+/// recorder) is reported and does not end the driver. Any other panic, such as one in the `Drop` of an object, ends it.
+/// It is then reported and shown by health, handlers receive the pending notifications, and the panic resumes in the
+/// task that runs the driver. With `panic = "abort"` every panic ends the process.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
@@ -57,18 +57,18 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing happens before the driver runs"]
+#[must_use = "an informer does nothing until its driver runs"]
 pub struct Driver<T, D: Decode> {
     inner: EndOnDrop<D::Value>,
     work: Work<T, D>,
     jobs: mpsc::UnboundedReceiver<Job>,
 }
 
-/// What is to be done, and how.
+/// The parts and settings of a driver.
 pub(crate) struct Work<T, D> {
     pub(crate) transports: Transports<T>,
     pub(crate) decode: D,
-    /// How many threads may decode, beside the one that drives.
+    /// The number of threads that may decode besides the driver's own.
     pub(crate) decoders: Option<usize>,
     pub(crate) config: ReflectorConfig,
     pub(crate) seed: u64,
@@ -76,13 +76,13 @@ pub(crate) struct Work<T, D> {
     pub(crate) journal: Option<Journal>,
 }
 
-/// One transport for each source, and one for the audits of it where there are any.
+/// One transport for each source, and one for each source's audits if there are any.
 pub(crate) struct Transports<T> {
     pub(crate) sources: Vec<T>,
     pub(crate) audits: Option<Audits<T>>,
 }
 
-/// What audits need: how they are, and a transport for each source.
+/// The settings of audits, and a transport for each source.
 pub(crate) struct Audits<T> {
     pub(crate) config: AuditConfig,
     pub(crate) transports: Vec<T>,
@@ -106,7 +106,7 @@ impl<T: Transport, D> Driver<T, D>
 where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    /// Does the work until the informer is stopped.
+    /// Runs until the informer is stopped.
     pub async fn run(self) {
         let Self {
             inner: end,
@@ -118,14 +118,15 @@ where
         let mut handlers = JoinSet::new();
         let driven = catch_async(run_sources(&inner, work, &mut jobs, &mut handlers)).await;
         match &driven {
-            Ok(()) => inner.driver_failed("all of its sources ended", Level::Error),
+            Ok(()) => inner.driver_failed("all its sources ended", Level::Error),
             Err(panic) => {
                 let reason = format!("it panicked: {}", message(&**panic));
                 inner.driver_failed(&reason, Level::Error);
             }
         }
         inner.close();
-        // Handlers deliver what is pending. What they cannot deliver in time they report as they are dropped.
+        // Handlers get the pending notifications. A handler that does not finish in time reports the rest when it is
+        // dropped.
         let _ = tokio::time::timeout(drain, async {
             loop {
                 tokio::select! {
@@ -150,14 +151,14 @@ where
     }
 }
 
-/// Reports a handler whose task panicked: its calls are caught, but not what its `Drop` does.
+/// Reports a handler whose task panicked. Its calls are caught, but not its `Drop`.
 fn note_handler<V>(inner: &Inner<V>, joined: Result<(), JoinError>) {
     if let Some(Ok(panic)) = joined.err().map(JoinError::try_into_panic) {
-        inner.hook_panicked("a handler that was dropped", &panic);
+        inner.hook_panicked("the `Drop` of a handler", &panic);
     }
 }
 
-/// Lists and watches for all sources, audits them, and runs handlers, until all sources have ended.
+/// Lists, watches and audits all sources, and runs handlers, until all sources have ended.
 async fn run_sources<T: Transport, D>(
     inner: &Arc<Inner<D::Value>>,
     work: Work<T, D>,
@@ -177,7 +178,7 @@ async fn run_sources<T: Transport, D>(
     } = work;
     inner.hook(METRICS, || inner.figures.begin());
     let decode = Arc::new(decode);
-    // One clock, since resyncs of all sources are seen to by the first one.
+    // All sources share one clock, since the first source handles the resyncs of all of them.
     let timer = TokioTimer::new();
     let mut audits = transports.audits.into_iter().flat_map(|audit| {
         let transports = audit.transports.into_iter();
@@ -226,7 +227,7 @@ async fn run_sources<T: Transport, D>(
         tokio::select! {
             biased;
             Some(job) = jobs.recv() => { handlers.spawn(job); }
-            // Every source ends at a stop, and at nothing else.
+            // A source ends only at a stop.
             ended = driving.next() => if ended.is_none() { break },
             Some(()) = auditing.next(), if !auditing.is_empty() => {}
             Some(joined) = handlers.join_next(), if !handlers.is_empty() => {
@@ -236,7 +237,7 @@ async fn run_sources<T: Transport, D>(
     }
 }
 
-/// Lists and watches for one source of the cache.
+/// Lists and watches one source of the cache.
 async fn run_source<T: Transport, D>(
     pool: Pool<D>,
     mut transport: T,
@@ -256,7 +257,7 @@ async fn run_source<T: Transport, D>(
     let source = *source;
     let mut status = inner.status.subscribe();
     let stop = Box::pin(async move {
-        // An error would say that the sender is gone; it is in `inner`.
+        // An error would mean that the sender is dropped, but `inner` holds it.
         let _ = status.wait_for(|status| status.stopping).await;
     });
     let Some(resource) = inner.source(source, |source| source.resource.clone()) else {
@@ -270,7 +271,7 @@ async fn run_source<T: Transport, D>(
     let mut writer = None;
     if let Some(journal) = journal {
         let Some(restoring) = restore(sink, journal, &report).await else {
-            // The runtime ends.
+            // The runtime is shutting down.
             return;
         };
         (sink, writer) = (restoring.sink, Some(restoring.writer));
@@ -281,7 +282,7 @@ async fn run_source<T: Transport, D>(
         };
     }
     let driving = async move {
-        // With the sink the writer's other end goes.
+        // Dropping the sink closes the writer's queue.
         let mut sink = sink;
         drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
     };
@@ -293,14 +294,14 @@ async fn run_source<T: Transport, D>(
     }
 }
 
-/// A source that was restored.
+/// A restored source.
 struct Restoring<D: Decode> {
     sink: CacheSink<D>,
     restored: Option<Restored>,
     writer: Writer,
 }
 
-/// Fills the cache from a journal, on a thread that may wait. `None` where the runtime ends.
+/// Fills the cache from a journal, on a blocking thread. `None` if the runtime is shutting down.
 async fn restore<D>(
     mut sink: CacheSink<D>,
     journal: SourceJournal,
@@ -323,7 +324,7 @@ where
             Ok(restored) => (restored, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        // An entry in the journal but not in the cache would never be swept by a list: the journal is begun anew.
+        // An entry in the journal but not in the cache would never be swept by a relist, so the journal is restarted.
         let lacks = restored.as_ref().is_some_and(|restored| !restored.complete);
         let (outbox, writer) = journal.queue(Some(log), lacks, trouble.is_some());
         sink.record(outbox);
@@ -349,12 +350,12 @@ where
     })
 }
 
-/// Marks the informer as ended, also where its driver is dropped.
+/// Marks the informer as ended, even if its driver is dropped.
 struct EndOnDrop<V>(Arc<Inner<V>>);
 
 impl<V> Drop for EndOnDrop<V> {
     fn drop(&mut self) {
-        // A program that ends may drop it on purpose.
+        // Dropping it may be intended when a program ends.
         self.0.driver_failed("its future was dropped", Level::Warn);
         self.0.end();
     }

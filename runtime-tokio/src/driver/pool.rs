@@ -1,4 +1,4 @@
-//! Decoding on several threads: batches are handed on as they fill, and come back in their order.
+//! Decoding on several threads. Batches are passed on as they fill, and return in order.
 
 use core::any::Any;
 use core::panic::AssertUnwindSafe;
@@ -12,30 +12,30 @@ use informer_core::Decode;
 use crate::cache::shared::Inner;
 use crate::driver::batch::Batch;
 
-/// How many bytes of JSON are one job: some hundred microseconds of work or more, and little memory.
+/// The bytes of JSON per job. A job takes several hundred microseconds or more, and little memory.
 const JOB_BYTES: usize = 64 << 10;
-/// So many of a journal, which come sooner than a thread wakes.
+/// Records restored from a journal arrive faster than a thread wakes, so their jobs are larger.
 const JOURNAL_JOB_BYTES: usize = 1 << 20;
-/// How long a thread that helps waits for more. The next piece of a list or of a journal comes sooner, mostly, and to wake
-/// a thread takes as long as a tenth of a job.
+/// How long a helper thread waits for another job. The next part of a list or journal usually arrives earlier, and
+/// waking a thread takes up to a tenth of a job's time.
 const LINGER: Duration = Duration::from_millis(2);
-/// How many threads help at most; a list does not come faster than this many can decode it.
+/// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
 
-/// The batches of one source that are decoded elsewhere. There are never more of them than threads that help, and two.
+/// The batches of one source that are being decoded. There are at most two more of them than helper threads.
 pub(crate) struct Pool<D: Decode> {
     decoder: Decoder<D>,
     under_way: VecDeque<Arc<Job<D::Value>>>,
     threads: usize,
     job_bytes: usize,
-    /// How many help to read a journal, and with how many bytes at a time.
+    /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
     runtime: Option<tokio::runtime::Handle>,
     helpers: Arc<Helpers<D::Value>>,
     spare: Vec<Batch<D::Value>>,
 }
 
-/// What the threads that help have in common.
+/// The state that the helper threads share.
 struct Helpers<V> {
     desk: Mutex<Desk<V>>,
     changed: Condvar,
@@ -43,14 +43,14 @@ struct Helpers<V> {
 
 struct Desk<V> {
     jobs: VecDeque<Arc<Job<V>>>,
-    /// How many threads help.
+    /// The number of helper threads.
     helping: usize,
-    /// How many of them wait for a job.
+    /// The number of helper threads that wait for a job.
     idle: usize,
     closed: bool,
 }
 
-/// Decodes, and says what cannot be used.
+/// Decodes batches, and reports objects that cannot be used.
 pub(crate) struct Decoder<D: Decode> {
     pub(crate) inner: Arc<Inner<D::Value>>,
     pub(crate) decode: Arc<D>,
@@ -62,12 +62,12 @@ struct Job<V> {
     changed: Condvar,
 }
 
-/// Whoever comes first takes a batch: a thread of the pool, or the driver, which waits for it.
+/// A batch is decoded by whoever takes it first: a helper thread, or the driver when it needs the batch.
 enum State<V> {
     Waiting(Batch<V>),
     Taken,
     Done(Batch<V>),
-    /// The decoder panicked; the driver goes on with that.
+    /// The decoder panicked. The driver resumes the panic.
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -82,7 +82,7 @@ impl<D: Decode> Clone for Decoder<D> {
 }
 
 impl<D: Decode> Decoder<D> {
-    /// Decodes what is still JSON, and computes what the indexes want of it.
+    /// Decodes the remaining JSON, and computes the index values.
     pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
         let report = &mut |report: informer_core::Report<'_>| {
             self.inner.report_of(Some(self.source), &report);
@@ -106,11 +106,11 @@ impl<V> Helpers<V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Desk<V>> {
-        // Nothing that can panic runs under the lock.
+        // Code under this lock cannot panic.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job on the desk; returns whether one more thread should help, of so many at most.
+    /// Adds a job. Returns whether to start another helper thread, up to `most`.
     fn push(&self, job: Arc<Job<V>>, most: usize) -> bool {
         let mut desk = self.lock();
         desk.jobs.push_back(job);
@@ -123,7 +123,7 @@ impl<V> Helpers<V> {
         wants_more
     }
 
-    /// Takes the next job; `None` where none comes for a while.
+    /// Takes the next job; `None` if there is none for a while.
     fn next(&self) -> Option<Arc<Job<V>>> {
         let mut desk = self.lock();
         loop {
@@ -160,11 +160,11 @@ impl<D: Decode> Drop for Pool<D> {
 
 impl<V> Job<V> {
     fn lock(&self) -> MutexGuard<'_, State<V>> {
-        // Nothing that can panic runs under the lock.
+        // Code under this lock cannot panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work, unless somebody has begun with it.
+    /// Does the job, unless it has been started.
     fn help<D: Decode<Value = V>>(&self, decoder: &Decoder<D>) {
         let mut state = self.lock();
         let State::Waiting(_) = *state else {
@@ -182,7 +182,7 @@ impl<V> Job<V> {
         self.changed.notify_all();
     }
 
-    /// Waits until it is done.
+    /// Waits until the job is done.
     fn finish(&self) -> Batch<V> {
         let mut state = self.lock();
         loop {
@@ -210,14 +210,14 @@ impl<D> Pool<D>
 where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    /// Makes a pool of so many threads beside the driver's; where nothing is said, of those that the machine has and
-    /// that a runtime of several threads would use.
+    /// Creates a pool with this number of helper threads. By default it depends on the number of processors and the
+    /// workers of the runtime.
     pub(crate) fn new(decoder: Decoder<D>, threads: Option<usize>) -> Self {
         let runtime = tokio::runtime::Handle::try_current().ok();
         let others = std::thread::available_parallelism().map_or(1, usize::from) - 1;
         let for_journal = threads.unwrap_or(others).min(MOST);
         let threads = threads.unwrap_or_else(|| {
-            // A runtime of one thread has one.
+            // A single-threaded runtime has one.
             let workers = runtime
                 .as_ref()
                 .map_or(1, |runtime| runtime.metrics().num_workers());
@@ -244,28 +244,28 @@ where
         &self.decoder
     }
 
-    /// Takes as many threads as there should be while a journal is read; and again after it, those of the driver.
+    /// Switches to the number of threads for reading a journal, or back.
     pub(crate) const fn swap_threads(&mut self) {
         core::mem::swap(&mut self.threads, &mut self.for_journal.0);
         core::mem::swap(&mut self.job_bytes, &mut self.for_journal.1);
     }
 
-    /// Returns how many bytes of JSON are one job.
+    /// Returns the bytes of JSON per job.
     pub(crate) const fn job_bytes(&self) -> usize {
         self.job_bytes
     }
 
-    /// Tells whether there is anybody but the driver.
+    /// Returns whether there are helper threads.
     pub(crate) const fn has_threads(&self) -> bool {
         self.threads > 0 && self.runtime.is_some()
     }
 
-    /// Tells whether anything is under way.
+    /// Returns whether batches are being decoded.
     pub(crate) fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Hands on a batch.
+    /// Passes on a batch.
     pub(crate) fn push(&mut self, batch: Batch<D::Value>) {
         let job = Arc::new(Job {
             state: Mutex::new(State::Waiting(batch)),
@@ -284,7 +284,7 @@ where
         }
     }
 
-    /// Returns the oldest batch when it is done; where it is not, only if there are too many under way.
+    /// Returns the oldest batch if it is done, or if there are too many in progress.
     pub(crate) fn next_done(&mut self) -> Option<Batch<D::Value>> {
         let is_done = self.under_way.front()?.is_done();
         if is_done || self.under_way.len() > self.threads + 1 {
@@ -293,7 +293,7 @@ where
         None
     }
 
-    /// Returns the oldest batch, and works with the others until it is there.
+    /// Returns the oldest batch, and decodes others until it is done.
     pub(crate) fn next(&mut self) -> Option<Batch<D::Value>> {
         let job = self.under_way.pop_front()?;
         job.help(&self.decoder);
@@ -311,14 +311,14 @@ where
         self.spare.pop().unwrap_or(const { Batch::new() })
     }
 
-    /// Drops what only a list needs.
+    /// Frees memory that only a list needs.
     pub(crate) fn settle(&mut self) {
         self.spare.clear();
     }
 
-    /// Takes a batch back that was applied.
+    /// Takes back a batch that has been applied.
     pub(crate) fn put_back(&mut self, mut batch: Batch<D::Value>) {
-        // What a list needed is of no use to a watch.
+        // The memory of a list is of no use to a watch.
         if self.under_way.is_empty() {
             self.spare.clear();
         }

@@ -1,4 +1,4 @@
-//! Between the reflector and the cache: decodes outside of the lock, applies in batches under it.
+//! The sink between the reflector and the cache. It decodes outside of the lock, and applies batches under it.
 
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -24,46 +24,46 @@ use crate::driver::batch::{Batch, Item};
 use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
 
-/// How many objects are applied under one lock.
+/// The most objects that are applied under one lock.
 const BATCH: usize = 256;
-/// How many bytes of JSON make a list that leaves enough behind to be given back.
+/// The bytes of JSON of a list after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
-/// How long the lock is held at most, as far as whole steps allow.
+/// The longest time to hold the lock, rounded up to whole steps.
 const HOLD: Duration = Duration::from_micros(200);
-/// How many steps are taken between two looks at the clock.
+/// The number of steps between two checks of the clock.
 const STEPS: u32 = 64;
-/// How many steps are taken under one lock at most, whatever the clock says.
+/// The most steps under one lock, whatever the clock says.
 const MOST_STEPS: u32 = 16 * STEPS;
 
-/// Applies what one source brings.
+/// Applies the frames of one source.
 pub(crate) struct CacheSink<D: Decode> {
     inner: Arc<Inner<D::Value>>,
     source: u16,
-    /// What is gathered, and comes after all that is in the pool.
+    /// Gathered frames, which follow those in the pool.
     batch: Batch<D::Value>,
     pool: Pool<D>,
     deadline: Option<Instant>,
     stop: StopSignal,
-    /// An audit has found something.
+    /// Repair requests of an audit.
     repairs: mpsc::Receiver<()>,
     refill: bool,
-    /// What the transport last said of a failure.
+    /// The text of the transport's last error.
     failure: String,
-    /// How many bytes of JSON the list has brought so far.
+    /// The bytes of JSON that the current list has brought.
     listed: usize,
-    /// What is to be written into the journal, where there is one.
+    /// The recorder of the journal, if there is one.
     recorder: Option<Recorder<Outbox>>,
-    /// How many objects of the journal could not be used.
+    /// The number of objects in the journal that could not be used.
     unusable: u64,
-    /// What the cache shows comes from the journal, and the server has not confirmed it.
+    /// Whether the cache was restored from the journal and the server has not confirmed it.
     restored: bool,
-    /// A sweep or a resync is under way, and is continued when the driver is polled next.
+    /// Whether a sweep or a resync is in progress. It continues when the driver is polled next.
     walking: bool,
-    /// The versions that are reached when it is done, where somebody wants to hear of them.
+    /// The versions that are reached when it is complete, if `on_version` is set.
     versions: Vec<String>,
 }
 
-/// What the journal of a source had.
+/// The restored state of a source.
 pub(crate) type Restored = informer_core::journal::Restored<Key>;
 
 /// Resolves when the informer is to stop.
@@ -94,12 +94,12 @@ where
         }
     }
 
-    /// From here on all is written into a journal.
+    /// Writes all further changes to a journal.
     pub(crate) fn record(&mut self, outbox: Outbox) {
         self.recorder = Some(Recorder::new(outbox));
     }
 
-    /// Fills the cache with what a journal has. It reads a file, and is for a thread that may wait.
+    /// Fills the cache from a journal. It reads a file, so it must run on a blocking thread.
     pub(crate) fn restore(
         &mut self,
         log: &mut FileJournal,
@@ -155,17 +155,17 @@ where
         });
         self.batch.items.push(Item::Step(end));
         self.apply(None);
-        // This thread has nobody to yield to.
+        // This is a blocking thread, so it need not yield.
         while self.walking {
             self.walk(0);
         }
-        // The reason why nothing is restored was reported as a loss.
+        // A journal that cannot be restored has been reported.
         loaded?;
         let Some(mut restored) = restored else {
             return Ok(None);
         };
         self.settle();
-        // Not before: what others have decoded is applied first, and nothing is restored then.
+        // Set only now: batches that other threads have decoded are applied before, and are not restored data.
         self.restored = true;
         if self.unusable > 0 {
             restored.complete = false;
@@ -182,7 +182,7 @@ where
         Ok(Some(restored))
     }
 
-    /// Takes note of a version for who wants to hear of it.
+    /// Records a version for `on_version`.
     fn note(&mut self, version: &dyn core::fmt::Display) {
         if self.inner.on_version.is_some() {
             self.batch.versions.push(version.to_string());
@@ -208,7 +208,7 @@ where
         }
     }
 
-    /// Gives back what only a large list needs, some megabytes, after all of it was applied.
+    /// Frees the memory that only a large list needs, several megabytes, after all of it was applied.
     fn settle(&mut self) {
         if core::mem::take(&mut self.listed) < LARGE {
             return;
@@ -220,7 +220,7 @@ where
         give_back();
     }
 
-    /// Hands on what is enough for another thread, and applies what is there already.
+    /// Passes on a batch that is large enough for another thread, and applies those that are done.
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
             if self.batch.pending() > 0 {
@@ -235,7 +235,7 @@ where
         }
     }
 
-    /// Applies all that was gathered.
+    /// Applies everything that was gathered.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
         while let Some(batch) = self.pool.next() {
             self.apply_one(batch, None);
@@ -246,7 +246,7 @@ where
         self.apply_one(batch, version);
     }
 
-    /// Applies a batch that is decoded, and begins with what follows from it.
+    /// Applies a decoded batch, and begins the sweep or resync that follows from it.
     fn apply_one(&mut self, mut batch: Batch<D::Value>, version: Option<&ResourceVersion<Key>>) {
         let deltas = batch.items.len();
         self.apply_batch(&mut batch, version);
@@ -255,8 +255,8 @@ where
         self.walk(deltas);
     }
 
-    /// Continues a sweep or a resync for as long as the lock may be held, and shows how far the cache is after `deltas`
-    /// more.
+    /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
+    /// `deltas` more.
     fn walk(&mut self, deltas: usize) {
         self.walking = !self.turn();
         self.inner.wake();
@@ -302,13 +302,13 @@ where
         });
     }
 
-    /// Continues a walk that is under way, and has the driver polled again if there is more to do.
+    /// Continues a walk in progress, and has the driver polled again if there is more to do.
     fn poll_walk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.walking {
             self.walk(0);
         }
         if self.walking {
-            // A waker that is woken at once would have the driver polled again before others.
+            // Waking the task at once would poll the driver again before other tasks.
             return core::pin::pin!(tokio::task::yield_now()).poll(cx);
         }
         Poll::Ready(())
@@ -324,7 +324,7 @@ where
             let indexes = inner.indexes();
             batch.compute_values(&indexes, &mut |report| inner.report(&report));
             let cache = inner.cache_mut();
-            // An index that came in between: compute its values, again outside of the lock.
+            // An index was added in the meantime. Compute its values, again outside of the lock.
             if inner.indexes().len() == indexes.len() {
                 break cache;
             }
@@ -370,18 +370,18 @@ where
                 Ok(false) => {}
                 Err(why) => refused.push((key, why)),
             }
-            // One delta at a time, as it comes: nothing waits under the lock for long.
+            // Deltas are applied one at a time as they come, so the lock is never held for long.
             let mut budget = STEPS;
             while let Some(notification) = cache.pop_within(&mut budget) {
                 told.listeners.append(&notification);
             }
         }
         if let Some(version) = version {
-            // The cache has this source.
+            // The source exists, so this cannot fail.
             let reached = Step::Reached(version.clone());
             let _ = cache.apply(self.source, reached, recorder);
         }
-        // Dropping an object runs code of its type, which may ask this cache.
+        // Dropping an object can run user code, which may read this cache.
         let discarded = (cache.take_discarded(), told.listeners.take_discarded());
         drop(told);
         drop(cache);
@@ -396,7 +396,7 @@ where
         }
     }
 
-    /// Works for as long as the lock may be held; returns whether there is nothing more to do.
+    /// Works for as long as the lock may be held. Returns whether everything is done.
     fn turn(&self) -> bool {
         let began = std::time::Instant::now();
         self.inner.locked(|cache, told| {
@@ -439,8 +439,8 @@ where
             Frame::Complete { version } => {
                 self.note(version);
                 self.inner.listed(self.source);
-                // The first state is told before what follows it in the same batch changes it, or nobody would hear
-                // of the change.
+                // The first state is delivered before later frames of the same batch change it. Otherwise the change
+                // would not be notified.
                 self.apply(None);
                 self.settle();
             }
@@ -463,7 +463,7 @@ where
     }
 
     fn pause(&mut self, now: Instant, version: &ResourceVersion<Key>) {
-        // What the others decode comes in its turn.
+        // Batches that other threads decode are applied in order.
         if self.pool.has_threads() {
             self.proceed();
         } else {
@@ -489,8 +489,8 @@ where
     }
 
     fn end_turn(&mut self, cx: &mut Context<'_>) {
-        // A task that wakes itself is polled many times before tokio looks at its timers, its sockets and the future of
-        // `block_on`. Tokio wakes one that yields after them.
+        // A task that wakes itself is polled many times before tokio checks its timers, its sockets and the future of
+        // `block_on`. A task that yields is polled after them.
         let _ = core::pin::pin!(tokio::task::yield_now()).poll(cx);
     }
 
@@ -498,14 +498,14 @@ where
         if let Some(recorder) = &mut self.recorder {
             core::task::ready!(recorder.journal().poll_room(cx));
         }
-        // Handlers are notified of a list before later events change its objects, or they would miss the change.
+        // Handlers are notified of a list before later events change its objects. Otherwise they would miss the change.
         self.poll_walk(cx)
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Command> {
         core::task::ready!(self.poll_walk(cx));
         if self.stop.as_mut().poll(cx).is_ready() {
-            // Asked again, it is not polled after it was ready.
+            // The future must not be polled again after it was ready.
             self.stop = Box::pin(core::future::pending());
             return Poll::Ready(Command::Stop);
         }
@@ -517,16 +517,16 @@ where
         {
             return Poll::Ready(Command::Refill);
         }
-        // Where there is no audit, or its end, the channel is closed.
+        // Without an audit, or after its end, the channel is closed.
         if let Poll::Ready(Some(())) = self.repairs.poll_recv(cx) {
             return Poll::Ready(Command::Repair);
         }
         if self.source > 0 {
-            // The first source sees to the resyncs of the cache.
+            // The first source handles the resyncs of the cache.
             return Poll::Pending;
         }
         self.inner.poll_resyncs_changed(cx).map(|()| {
-            // `handle_timeout` sees to the deadlines that are new.
+            // `handle_timeout` handles the new deadlines.
             self.deadline = Some(Instant::from_micros(0));
             Command::Wake
         })
@@ -543,7 +543,7 @@ where
                 .next_resync(now)
                 .is_some_and(|due| now >= due);
             if due {
-                // The listeners have to know the pass before its first notification.
+                // The listeners must know the pass before its first notification.
                 let pass = cache.resync();
                 told.listeners.begin_pass(now, pass);
             }

@@ -1,4 +1,4 @@
-//! Leader election by a Lease.
+//! Leader election with a Lease.
 
 use core::fmt;
 use core::future::Future;
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use crate::timer::TokioTimer;
 
-/// Reads and writes the one Lease that an election is about, by whatever client the program has.
+/// Reads and writes the Lease of an election, with any client.
 ///
-/// A call that takes longer than `renew_deadline` is given up by dropping its future. An answer that arrives after that
+/// A call that takes longer than `renew_deadline` is abandoned by dropping its future. A response that arrives later
 /// must not be returned from a later call.
 ///
 /// ```
@@ -22,7 +22,7 @@ use crate::timer::TokioTimer;
 /// use informer_core::election::{LeaseRecord, Written};
 /// use informer_tokio::election::LeaseClient;
 ///
-/// /// A Lease in memory, for a program that is alone.
+/// /// A Lease in memory, for a program with a single replica.
 /// #[derive(Default)]
 /// struct Alone(Option<LeaseRecord>, u64);
 ///
@@ -45,22 +45,24 @@ use crate::timer::TokioTimer;
 /// }
 /// ```
 pub trait LeaseClient: Send + 'static {
-    /// What can go wrong.
+    /// The error of a request.
     type Error: fmt::Display + Send;
 
-    /// Reads the Lease and its resourceVersion; `None` where there is none.
+    /// Reads the Lease and its resourceVersion; `None` if it does not exist.
     fn read(
         &mut self,
     ) -> impl Future<Output = Result<Option<(LeaseRecord, String)>, Self::Error>> + Send;
 
-    /// Creates the Lease with `acquireTime` and `renewTime` now. Where there is one, that is a conflict and no error.
+    /// Creates the Lease with `acquireTime` and `renewTime` set to the current time. If it exists, that is a conflict
+    /// and not an error.
     fn create(
         &mut self,
         record: &LeaseRecord,
     ) -> impl Future<Output = Result<Written, Self::Error>> + Send;
 
-    /// Updates the Lease where it still has this resourceVersion, with `renewTime` now, and `acquireTime` as well where
-    /// `acquire` says so. Where it has another one, or is gone, that is a conflict and no error.
+    /// Updates the Lease if it still has this resourceVersion. It sets `renewTime` to the current time, and
+    /// `acquireTime` too if `acquire` is set. If the version differs or the Lease was deleted, that is a conflict and
+    /// not an error.
     fn update(
         &mut self,
         record: &LeaseRecord,
@@ -69,8 +71,7 @@ pub trait LeaseClient: Send + 'static {
     ) -> impl Future<Output = Result<Written, Self::Error>> + Send;
 }
 
-/// Takes part in an election: the future of [`run`](Self::run) does the work and is spawned by the user, a
-/// [`Leadership`] says how it stands.
+/// Takes part in an election. The user spawns the future of [`run`](Self::run), and a [`Leadership`] shows the result.
 ///
 /// ```no_run
 /// use informer_tokio::election::{Election, ElectionConfig, LeaseClient};
@@ -80,7 +81,7 @@ pub trait LeaseClient: Send + 'static {
 /// tokio::spawn(election.run());
 /// loop {
 ///     leadership.acquired().await;
-///     // What is within ends where the leadership does.
+///     // The inner future is dropped when the leadership ends.
 ///     leadership.while_leading(async { /* run the controllers */ }).await;
 /// }
 /// # }
@@ -94,12 +95,12 @@ pub struct Election<C> {
     timer: TokioTimer,
 }
 
-/// How an election stands. Clones are the same.
+/// The state of an election. Clones share it.
 ///
 /// ```
 /// # async fn example(leadership: informer_tokio::election::Leadership) {
 /// leadership.acquired().await;
-/// println!("this one leads");
+/// println!("this replica is the leader");
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -111,17 +112,18 @@ pub struct Leadership {
 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct State {
-    /// Until when this replica leads, whatever happens.
+    /// The time until which this replica is the leader, whatever happens.
     until: Option<Instant>,
     holder: Option<String>,
     has_ended: bool,
 }
 
 impl<C: LeaseClient> Election<C> {
-    /// Creates an election under an identity that no other replica has, such as the name of the Pod.
+    /// Creates an election with an identity that no other replica has, such as the name of the Pod.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could lead.
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate). Otherwise two replicas
+    /// could lead.
     pub fn new(
         client: C,
         identity: impl Into<String>,
@@ -147,8 +149,8 @@ impl<C: LeaseClient> Election<C> {
         Ok((leadership, election))
     }
 
-    /// Does the work, until it has [resigned](Leadership::resign). Where it is dropped, this replica leads no more, and
-    /// the others have to wait for the Lease to run out.
+    /// Runs until this replica has [resigned](Leadership::resign). If the future is dropped, this replica stops
+    /// leading, and the others have to wait until the Lease expires.
     pub async fn run(mut self) {
         let mut timer = self.timer;
         let mut is_wanted = true;
@@ -166,13 +168,13 @@ impl<C: LeaseClient> Election<C> {
             match step {
                 ElectionStep::Wait(until) => tokio::select! {
                     () = timer.sleep_until(until) => {}
-                    // An error is that nobody wants to know any more.
+                    // An error means that every `Leadership` was dropped.
                     changed = self.resign.changed(), if is_wanted => is_wanted = changed.is_ok(),
                 },
                 ElectionStep::Read(id) => match within(patience, self.client.read()).await {
                     Ok(lease) => self.elector.handle_read(timer.now(), id, lease),
                     Err(error) => {
-                        tracing::warn!(%error, "the Lease could not be read");
+                        tracing::warn!(%error, "cannot read the Lease");
                         self.elector.handle_read_failed(timer.now(), id);
                     }
                 },
@@ -200,12 +202,12 @@ impl<C: LeaseClient> Election<C> {
 
     fn written(&mut self, id: RequestId, written: Result<Written, String>) {
         let written = written.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the Lease could not be written");
+            tracing::warn!(%error, "cannot write the Lease");
             Written::Failed
         });
         if written == Written::Conflict && self.elector.is_leader(self.timer.now()) {
             tracing::warn!(
-                "the Lease was changed or deleted by another client; not leading until a read confirms it"
+                "another client changed or deleted the Lease; not leading until a read confirms it"
             );
         }
         self.elector.handle_written(self.timer.now(), id, written);
@@ -237,31 +239,31 @@ impl<C> fmt::Debug for Election<C> {
 }
 
 impl Leadership {
-    /// For how long from now this replica leads for sure, as of what was last told.
+    /// Returns how long this replica is certainly the leader from now on, as of the last update.
     pub(crate) fn leads_for(&mut self) -> Option<Duration> {
         let until = self.state.borrow_and_update().until?;
         (!*self.resign.borrow()).then(|| until.saturating_duration_since(self.timer.now()))
     }
 
-    /// Waits until there is something to tell; false where the election has ended.
+    /// Waits for a change of the state. Returns `false` if the election has ended.
     pub(crate) async fn changed(&mut self) -> bool {
         self.state.changed().await.is_ok()
     }
 
-    /// Tells whether this replica is the leader now.
+    /// Returns whether this replica is the leader now.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         let until = self.state.borrow().until;
         !*self.resign.borrow() && until.is_some_and(|until| self.timer.now() < until)
     }
 
-    /// Returns who was seen to hold the Lease.
+    /// Returns the last known holder of the Lease.
     #[must_use]
     pub fn holder(&self) -> Option<String> {
         self.state.borrow().holder.clone()
     }
 
-    /// Waits until this replica is the leader. Returns false where it never will be, since the election has ended.
+    /// Waits until this replica is the leader. Returns `false` if the election has ended.
     pub async fn acquired(&self) -> bool {
         let mut state = self.state.clone();
         loop {
@@ -274,7 +276,7 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica is not the leader, at the time at which its leadership is over at the latest.
+    /// Waits until this replica is not the leader, at the latest until its leadership expires.
     pub async fn lost(&self) {
         let (mut state, mut resign) = (self.state.clone(), self.resign.subscribe());
         let mut timer = self.timer;
@@ -287,7 +289,7 @@ impl Leadership {
             tokio::select! {
                 () = timer.sleep_until(until) => {}
                 changed = state.changed() => if changed.is_err() {
-                    // The work was dropped: nothing will be renewed any more, and the Lease is still there.
+                    // The election was dropped, so nothing is renewed, but the Lease remains until it expires.
                     timer.sleep_until(until).await;
                 },
                 _ = resign.changed() => {}
@@ -295,13 +297,13 @@ impl Leadership {
         }
     }
 
-    /// Does something for as long as this replica is the leader: it is dropped at the time at which the leadership is
-    /// over at the latest. `None` where it did not come to its end, or this replica is not the leader.
+    /// Runs a future while this replica is the leader, and drops it when the leadership ends or expires. Returns `None`
+    /// if the future was dropped, or if this replica is not the leader.
     ///
     /// ```
     /// # async fn example(leadership: informer_tokio::election::Leadership) {
     /// let worked = leadership.while_leading(async { "done" }).await;
-    /// println!("{}", worked.unwrap_or("we lead no more"));
+    /// println!("{}", worked.unwrap_or("no longer the leader"));
     /// # }
     /// ```
     pub async fn while_leading<F: Future>(&self, work: F) -> Option<F::Output> {
@@ -312,17 +314,17 @@ impl Leadership {
         }
     }
 
-    /// Gives the leadership up and takes no part any more, so that another one need not wait. What was done as the
-    /// leader has to be over.
+    /// Releases the leadership and leaves the election, so that another replica need not wait for the Lease to expire.
+    /// The work of the leader must have ended before.
     pub async fn resign(&self) {
         self.resign.send_replace(true);
         let mut state = self.state.clone();
-        // An error is that the work was dropped.
+        // An error means that the election was dropped.
         let _ = state.wait_for(|state| state.has_ended).await;
     }
 }
 
-/// Gives up what takes too long.
+/// Limits the time of a call.
 pub(crate) async fn within<T, E: fmt::Display>(
     patience: Duration,
     call: impl Future<Output = Result<T, E>>,
@@ -330,6 +332,6 @@ pub(crate) async fn within<T, E: fmt::Display>(
     match tokio::time::timeout(patience, call).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {patience:?}")),
+        Err(_) => Err(format!("no response within {patience:?}")),
     }
 }

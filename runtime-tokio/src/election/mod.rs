@@ -1,4 +1,4 @@
-//! Replicas of one program: one leads, or all share the work.
+//! Replicas of one program: a leader among them, or replicas that share the work.
 
 mod leader;
 mod replica;

@@ -25,22 +25,23 @@ use crate::timer::TokioTimer;
 ///     type Error = std::convert::Infallible;
 ///
 ///     async fn list(&mut self) -> Result<Vec<LeaseRecord>, Self::Error> {
-///         Ok(self.0.clone()) // By a LIST with a label selector, without a resourceVersion.
+///         Ok(self.0.clone()) // With a LIST with a label selector, without a resourceVersion.
 ///     }
 /// }
 /// ```
 pub trait MembersClient: Send + 'static {
-    /// Why a request failed.
+    /// The error of a request.
     type Error: fmt::Display + Send;
 
-    /// Lists the Leases of all replicas as they are now: at the newest version, and not from a cache.
+    /// Lists the Leases of all replicas at the newest version, and not from a cache.
     fn list(&mut self) -> impl Future<Output = Result<Vec<LeaseRecord>, Self::Error>> + Send;
 }
 
-/// One of several replicas that share keys: each key is one's, as far as the promise of a Lease goes, and those of one that
-/// dies are others' after the Lease's time. See [`Members`] for why.
+/// One of several replicas that share keys. Each key belongs to one replica at a time, within the guarantees of a
+/// Lease. The keys of a replica that fails move to others after the duration of its Lease. See [`Members`] for the
+/// rules.
 ///
-/// Each replica has a Lease of its own, named after it. With a [`Controller`](crate::controller::Controller):
+/// Each replica has a Lease that is named after it. With a [`Controller`](crate::controller::Controller):
 ///
 /// ```
 /// use informer_tokio::{Informer, RawJson};
@@ -51,11 +52,11 @@ pub trait MembersClient: Send + 'static {
 /// let own = replica.clone();
 /// let controller = Controller::new(&pods).only(move |key| own.owns(key));
 /// let handle = controller.handle();
-/// tokio::spawn(work.run()); // Not in one task with the controller, which may be busy.
+/// tokio::spawn(work.run()); // Not in the task of the controller, which may be busy.
 /// let sharing = replica.clone();
 /// tokio::spawn(async move { sharing.share(&handle).await });
 /// let stopped = controller.run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) }).await;
-/// replica.resign().await; // When nothing is under way any more.
+/// replica.resign().await; // After all runs have ended.
 /// # Ok(())
 /// # }
 /// ```
@@ -67,8 +68,8 @@ pub struct Replica {
     timer: TokioTimer,
 }
 
-/// The work of a [`Replica`]: it renews its Lease and lists those of all.
-#[must_use = "nothing happens before it runs"]
+/// The background work of a [`Replica`]: renews its Lease and lists those of all replicas.
+#[must_use = "a replica does nothing until its work runs"]
 pub struct ReplicaWork<C, M> {
     election: Election<C>,
     client: M,
@@ -79,7 +80,7 @@ pub struct ReplicaWork<C, M> {
     timer: TokioTimer,
 }
 
-/// All that says whose a key is.
+/// Everything that determines the owner of a key.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct View {
     is_active: bool,
@@ -87,11 +88,12 @@ struct View {
 }
 
 impl Replica {
-    /// Creates a replica with a name that no other has or had, and its work. `lease` accesses the Lease that is named
-    /// after it, `all` those of all replicas.
+    /// Creates a replica and its background work. No other replica may have or have had the same name. `lease` accesses
+    /// the Lease of this replica, and `all` those of all replicas.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate): two replicas could have a key.
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate). Otherwise two replicas
+    /// could own a key.
     pub fn new<C: LeaseClient, M: MembersClient>(
         lease: C,
         all: M,
@@ -121,34 +123,26 @@ impl Replica {
         Ok((replica, work))
     }
 
-    /// Tells whether a key is this replica's own, now.
-    ///
-    /// ```
-    /// # fn example(replica: informer_tokio::election::Replica) {
-    /// if replica.owns(&informer_tokio::Key::new("prod/web")) {
-    ///     println!("it is ours");
-    /// }
-    /// # }
-    /// ```
+    /// Returns whether a key currently belongs to this replica.
     #[must_use]
     pub fn owns(&self, key: &Key) -> bool {
         lock(&self.members).owns(self.timer.now(), key.as_str())
     }
 
-    /// Tells whether this replica may have keys at all.
+    /// Returns whether this replica can own keys at all.
     #[must_use]
     pub fn is_active(&self) -> bool {
         lock(&self.members).is_active(self.timer.now())
     }
 
-    /// Returns the names of the replicas that live, with the own one.
+    /// Returns the names of the live replicas, including this one.
     #[must_use]
     pub fn live(&self) -> Vec<String> {
         let members = lock(&self.members);
         members.live().map(ToOwned::to_owned).collect()
     }
 
-    /// Waits until keys change hands; false where the work has ended.
+    /// Waits until the owners of keys change. Returns `false` if the background work has ended.
     ///
     /// ```
     /// # async fn example(mut replica: informer_tokio::election::Replica) {
@@ -161,15 +155,11 @@ impl Replica {
         self.view.changed().await.is_ok()
     }
 
-    /// Has a controller cut what is another's whenever keys change hands, and begin what is its own, for as long as the
-    /// work of the replica runs. The controller keeps to [`owns`](Self::owns) by
-    /// [`Controller::only`](crate::controller::Controller::only).
+    /// Keeps a controller in step with the ownership of keys, until the replica's background work ends.
     ///
-    /// ```
-    /// # async fn example(replica: informer_tokio::election::Replica, controller: informer_tokio::controller::ControllerHandle) {
-    /// replica.share(&controller).await;
-    /// # }
-    /// ```
+    /// When owners change, it cuts runs of keys that moved to another replica, and adds the keys that this replica now
+    /// owns. The controller must be restricted to [`owns`](Self::owns) with
+    /// [`Controller::only`](crate::controller::Controller::only).
     pub async fn share(&self, controller: &ControllerHandle) {
         let mut own = self.clone();
         loop {
@@ -181,7 +171,8 @@ impl Replica {
         }
     }
 
-    /// Gives its Lease up, so that others need not wait. What it has begun has to be over: stop the controller before.
+    /// Releases the Lease, so that others need not wait for it to expire. Stop the controller before, since its runs
+    /// must have ended.
     pub async fn resign(&self) {
         lock(&self.members).resign();
         self.leadership.resign().await;
@@ -189,7 +180,7 @@ impl Replica {
 }
 
 impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
-    /// Renews and lists until the replica resigns. Where it is dropped, the replica has no keys when its time is over.
+    /// Renews and lists until the replica resigns. If it is dropped, the replica loses its keys when its Lease expires.
     pub async fn run(self) {
         let Self {
             election,
@@ -242,30 +233,30 @@ impl Shared {
                     wakes.notify_one();
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the Leases of the replicas could not be listed");
+                    tracing::warn!(%error, "cannot list the Leases of the replicas");
                 }
             }
             timer.sleep_until(timer.now() + config.retry_period).await;
         }
     }
 
-    /// Follows the own Lease.
+    /// Follows the state of this replica's Lease.
     async fn hold(&self, leadership: &Leadership, wakes: &tokio::sync::Notify) {
         let mut leads = leadership.clone();
         loop {
-            // Each has a clock of its own, and durations are the same on all.
+            // Each has its own clock, but durations are the same on both.
             let now = self.timer.now();
             let until = leads.leads_for().map(|time| now + time);
             lock(&self.members).handle_lease(now, until);
             wakes.notify_one();
             if !leads.changed().await {
-                // The election is over, and ends this as well.
+                // The election has ended, which ends this future as well.
                 core::future::pending::<()>().await;
             }
         }
     }
 
-    /// Tells of changes that come of an answer, and of those that come of time alone.
+    /// Publishes changes, both those from responses and those from the passage of time.
     async fn tell_in_time(&self, wakes: &tokio::sync::Notify) {
         let mut timer = self.timer;
         loop {
@@ -313,6 +304,6 @@ impl<C, M> fmt::Debug for ReplicaWork<C, M> {
 }
 
 fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
-    // No code of a user runs under it.
+    // No user code runs under this lock.
     members.lock().unwrap_or_else(PoisonError::into_inner)
 }

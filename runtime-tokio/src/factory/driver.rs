@@ -1,4 +1,4 @@
-//! The future that runs every informer of a factory.
+//! The future that runs all informers of a factory.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 use super::table::Inner;
 use crate::driver::Job;
 
-/// The future that does the work of every informer of a factory.
+/// Runs all informers of a factory.
 ///
-/// It is to be spawned: `tokio::spawn(driver.run())`. It ends after [`Factory::stop`](super::Factory::stop), or when
-/// the factory and all its informers were let go. Dropping it ends everything at once. Each informer runs in a task of
-/// its own, which belongs to this future and never outlives it.
-#[must_use = "nothing happens before the driver runs"]
+/// Spawn it with `tokio::spawn(driver.run())`. It ends after [`Factory::stop`](super::Factory::stop), or after the
+/// factory and all its informers were dropped. Dropping it stops everything at once. Each informer runs in a separate
+/// task that belongs to this future and never outlives it.
+#[must_use = "informers do nothing until their driver runs"]
 pub struct FactoryDriver {
     inner: EndOnDrop,
     jobs: mpsc::UnboundedReceiver<Job>,
@@ -28,28 +28,29 @@ impl FactoryDriver {
         }
     }
 
-    /// Does the work until the factory is stopped.
+    /// Runs until the factory is stopped.
     pub async fn run(self) {
         let Self {
             inner: end,
             mut jobs,
         } = self;
         let mut status = end.0.status.subscribe();
-        // Dropped with this future, it ends what runs in it.
+        // Dropping this with the future ends all tasks.
         let mut informers = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
                 job = jobs.recv() => match job {
                     Some(job) => { informers.spawn(job); }
-                    // Nobody can ask for another one. Those that are there go on while they have users.
+                    // The factory was dropped, so no further informer can be requested. Existing ones run while they
+                    // have users.
                     None => break,
                 },
                 _ = status.wait_for(|status| status.stopping) => break,
                 Some(_) = informers.join_next(), if !informers.is_empty() => {}
             }
         }
-        // Whoever asks from here on gets an informer that has ended. What was asked for before is stopped, and ends.
+        // Later requests get an informer that has ended. Earlier ones are stopped, and end.
         jobs.close();
         while let Ok(job) = jobs.try_recv() {
             informers.spawn(job);
@@ -64,7 +65,7 @@ impl fmt::Debug for FactoryDriver {
     }
 }
 
-/// Says that the factory has ended, also where its driver is dropped.
+/// Marks the factory as ended, even if its driver is dropped.
 struct EndOnDrop(Arc<Inner>);
 
 impl Drop for EndOnDrop {

@@ -1,4 +1,4 @@
-//! One informer for each resource, shared by whoever asks for it.
+//! One shared informer for each resource.
 
 use core::fmt;
 use core::time::Duration;
@@ -15,15 +15,15 @@ use crate::health::Health;
 use crate::health::error::NotSynced;
 use crate::informer::{HasSynced, Settings, settings_methods, wait_until};
 
-/// Shares informers: whoever asks for the same resource, namespaces and selectors in the same form gets the same
-/// [`Informer`](crate::Informer), with one cache and one watch for all. The watch ends with the last user, be it a handle, a lister, a
-/// subscription, a registered handler or a controller.
+/// Shares informers. Requests for the same resource, namespaces and selectors in the same form get the same
+/// [`Informer`](crate::Informer), with one cache and one watch for all. The watch ends with the last user: a handle, a
+/// lister, a subscription, a registered handler or a controller.
 ///
-/// An informer that has ended, because one of its users stopped it or its driver failed, is replaced: the next request
-/// for it gets a new one. The users of the old one are not moved. Their subscriptions and handlers end, waits for it
-/// fail, its listers keep the last state, and [`Factory::health`] shows it as ended until it is replaced.
+/// An informer that has ended is replaced by the next request for it, whether a user stopped it or its driver failed.
+/// The users of the old informer are not moved: their subscriptions and handlers end, their waits fail, and their
+/// listers keep the last state. [`Factory::health`] shows it as ended until it is replaced.
 ///
-/// Its driver is spawned once. Informers that are asked for later begin at once.
+/// The driver is spawned once. Informers that are requested later start at once.
 ///
 /// ```
 /// use core::time::Duration;
@@ -46,7 +46,7 @@ use crate::informer::{HasSynced, Settings, settings_methods, wait_until};
 /// let nodes = factory.raw("nodes")?.get();
 /// let deployments = factory.metadata("deployments.apps")?.get();
 ///
-/// factory.synced_within(Duration::from_secs(30)).await?; // It says who is missing, and why.
+/// factory.synced_within(Duration::from_secs(30)).await?; // The error names what is missing, and why.
 /// println!("{} Pods", pods.lister().len());
 ///
 /// drop(of_two); // Its watch ends.
@@ -60,7 +60,7 @@ pub struct Factory {
     pub(super) jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// Collects how the informers of a factory should be.
+/// The builder of a [`Factory`].
 #[must_use]
 pub struct FactoryBuilder {
     transport: BoxTransport,
@@ -71,14 +71,14 @@ pub struct FactoryBuilder {
 impl FactoryBuilder {
     settings_methods!();
 
-    /// Has `hear` called with every report of every informer, and the informer's name.
+    /// Calls `hear` with every report of every informer, and with the informer's name.
     pub fn on_report(mut self, hear: impl Fn(&str, &Report<'_>) + Send + Sync + 'static) -> Self {
         self.on_report = Some(Arc::new(hear));
         self
     }
 
-    /// Makes the factory, and the driver of all its informers. Nothing happens before that runs.
-    #[must_use = "nothing happens before the driver runs"]
+    /// Builds the factory and the driver of all its informers. Nothing happens until the driver runs.
+    #[must_use = "informers do nothing until their driver runs"]
     pub fn build(self) -> (Factory, FactoryDriver) {
         let (jobs, queue) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
@@ -100,7 +100,7 @@ impl fmt::Debug for FactoryBuilder {
 }
 
 impl Factory {
-    /// Starts a factory whose informers all use this transport: see [`boxed!`](crate::boxed!).
+    /// Returns the builder of a factory whose informers use this transport; see [`boxed!`](crate::boxed!).
     pub fn builder(transport: BoxTransport) -> FactoryBuilder {
         FactoryBuilder {
             transport,
@@ -109,18 +109,19 @@ impl Factory {
         }
     }
 
-    /// Waits until every informer there is now is synced.
+    /// Waits until all current informers are synced.
     ///
     /// # Errors
-    /// Fails where one of them ends before that.
+    /// Fails if one of them ends before it is synced.
     pub async fn synced(&self) -> Result<(), NotSynced> {
         self.wait(None).await
     }
 
-    /// Waits until every informer there is now is synced, but no longer than `limit`.
+    /// Waits until all current informers are synced, for at most `limit`.
     ///
     /// # Errors
-    /// Names all that are missing, and why: which verb on which resource is not granted, what is not installed.
+    /// The error names all informers that are not synced, with reasons such as a missing RBAC verb or a resource that
+    /// is not installed.
     pub async fn synced_within(&self, limit: Duration) -> Result<(), NotSynced> {
         self.wait(Some(limit)).await
     }
@@ -134,7 +135,7 @@ impl Factory {
         wait_until(limit, &all).await
     }
 
-    /// Returns how each informer is, in the order of names.
+    /// Returns the health of each informer, ordered by name.
     #[must_use]
     pub fn health(&self) -> Vec<Health> {
         let informers = self.inner.informers();
@@ -143,8 +144,8 @@ impl Factory {
         health
     }
 
-    /// Stops every informer, also those that are asked for later. Handlers get what is pending, and then the driver
-    /// ends.
+    /// Stops all informers, including those requested later. Handlers get the pending notifications, and then the
+    /// driver ends.
     pub fn stop(&self) {
         self.inner
             .status
@@ -158,11 +159,11 @@ impl Factory {
     /// Waits until the driver has ended.
     pub async fn ended(&self) {
         let mut status = self.inner.status.subscribe();
-        // The sender is in `inner`, so this ends with the status and with nothing else.
+        // The sender is in `inner`, so only a change of the status ends this wait.
         let _ = status.wait_for(|status| status.ended).await;
     }
 
-    /// Stops every informer, and waits until all handlers have what was pending and the driver has ended.
+    /// Stops all informers, and waits until handlers have received the pending notifications and the driver has ended.
     pub async fn shutdown(&self) {
         self.stop();
         self.ended().await;

@@ -1,4 +1,4 @@
-//! One informer for each resource, shared by everything in a program that asks for it.
+//! Informers shared by all parts of a program, one for each resource.
 
 mod driver;
 mod informers;

@@ -1,4 +1,4 @@
-//! What is asked of a factory.
+//! Requests for an informer of a factory.
 
 use core::any::TypeId;
 use core::fmt;
@@ -15,7 +15,7 @@ use crate::cache::users::Users;
 use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {
-    /// Returns the informer of all objects of a type: [`Factory::of`] without conditions.
+    /// Returns the informer of all objects of a type: [`Factory::of`] without restrictions.
     pub fn informer<K>(&self) -> Informer<Typed<K>>
     where
         K: Kind + Send + Sync + 'static,
@@ -24,7 +24,7 @@ impl Factory {
         self.of::<K>().get()
     }
 
-    /// Asks for an informer of a resource that has a type.
+    /// Requests an informer for a typed resource.
     pub fn of<K>(&self) -> Request<'_, Json<K>>
     where
         K: Kind,
@@ -33,11 +33,11 @@ impl Factory {
         self.with(K::resource().as_ref(), Json::new())
     }
 
-    /// Asks for an informer of a resource that is known only at run time, kept as bytes: `pods`, or
+    /// Requests an informer for a resource that is known only at run time, stored as bytes: `pods`, or
     /// `widgets.v1.example.com`.
     ///
     /// # Errors
-    /// Fails where the text names no resource.
+    /// Fails if the text does not name a resource.
     ///
     /// ```
     /// # use informer_tokio::factory::Factory;
@@ -50,23 +50,23 @@ impl Factory {
         Ok(self.with(Resource::parse(resource)?, Raw))
     }
 
-    /// Asks for an informer of no more than metadata, of a resource that is known only at run time.
+    /// Requests an informer that stores metadata only, for a resource that is known only at run time.
     ///
     /// # Errors
-    /// Fails where the text names no resource.
+    /// Fails if the text does not name a resource.
     pub fn metadata(&self, resource: &str) -> Result<Request<'_, Meta>, ResourceError> {
         Ok(self.with(Resource::parse(resource)?, Meta))
     }
 
-    /// Asks for an informer of any resource with any decoder. Decoders of the same type and the same
-    /// [`Decode::fingerprint`] count as the same.
+    /// Requests an informer for any resource with any decoder. Decoders of the same type with the same
+    /// [`Decode::fingerprint`] count as equal.
     pub fn with<D: Decode>(&self, resource: Resource<'_>, decode: D) -> Request<'_, D> {
         Request::new(self, resource.into(), decode)
     }
 }
 
-/// Asks a [`Factory`] for an informer of a resource: in which namespaces, and with which selectors.
-#[must_use = "`get` gives the informer"]
+/// A request for an informer of a [`Factory`], with its namespaces and selectors.
+#[must_use = "call `get` for the informer"]
 pub struct Request<'a, D> {
     factory: &'a Factory,
     resource: OwnedResource,
@@ -84,15 +84,15 @@ impl<'a, D: Decode> Request<'a, D> {
         }
     }
 
-    /// Limits it to a namespace. Left out, or empty, it is all of them.
+    /// Restricts it to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(self, namespace: &str) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Limits it to several namespaces: one cache, with a list and a watch for each of them.
+    /// Restricts it to several namespaces: one cache, with a list and a watch for each namespace.
     ///
     /// # Panics
-    /// Where the list is empty.
+    /// Panics if there are no namespaces.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
@@ -106,9 +106,9 @@ impl<'a, D: Decode> Request<'a, D> {
 
     selector_methods!();
 
-    /// Returns the informer, which is built where nobody uses it yet or where it has ended.
+    /// Returns the informer. It is created if there is no current one, or if that has ended.
     ///
-    /// It runs while anything uses it: see [`Informer`]. A factory that was stopped gives one that has ended.
+    /// It runs while it has users; see [`Informer`]. After a stop of the factory it has already ended.
     #[must_use = "the watch ends with the last user"]
     pub fn get(self) -> Informer<D::Value>
     where
@@ -158,14 +158,14 @@ impl<'a, D: Decode> Request<'a, D> {
             informer.stop();
         }
         drop(table);
-        // It may be the last user, which takes the table's lock to remove the slot.
+        // It may be the last user, whose drop takes the table's lock to remove the slot.
         drop(replaced);
-        // Where the factory's driver has ended this ends the informer's.
+        // If the factory's driver has ended, this drops the informer's driver, which ends the informer.
         let _ = factory.jobs.send(Box::pin(driver.run()));
         informer.counted(in_use)
     }
 
-    /// A builder with what was asked for, and what the factory gives to all.
+    /// Returns a builder with the request's settings and those of the factory.
     fn builder(self) -> Builder<BoxTransport, D> {
         let inner = &self.factory.inner;
         let name = name(&self.resource, &self.namespaces);
@@ -190,7 +190,7 @@ impl<D> fmt::Debug for Request<'_, D> {
     }
 }
 
-/// Names an informer by all that tells it apart from others of its form.
+/// Returns the informer's name, which includes everything that distinguishes it from others of its form.
 fn name(resource: &OwnedResource, namespaces: &[String]) -> String {
     let mut name = resource.to_string();
     let resource = resource.as_ref();

@@ -1,4 +1,4 @@
-//! The informers of a factory, and who uses them.
+//! The informers of a factory.
 
 use core::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use crate::cache::users::Users;
 use crate::health::Health;
 use crate::informer::{HasSynced, Informer, Settings};
 
-/// Hears of the reports of every informer of a factory.
+/// Called with the reports of all informers of a factory.
 pub(super) type OnReport = Arc<dyn Fn(&str, &Report<'_>) + Send + Sync>;
 
 pub(super) struct Inner {
-    /// A transport can be sent and cloned, and no more is asked of it.
+    /// A `Mutex`, because a transport is `Send` but need not be `Sync`.
     pub(super) transport: Mutex<BoxTransport>,
     pub(super) settings: Settings,
     pub(super) on_report: Option<OnReport>,
@@ -37,7 +37,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Removes an informer, unless another one has taken its place.
+    /// Removes an informer, unless it has been replaced.
     pub(super) fn remove(&mut self, key: &SlotKey, number: u64) {
         if self.slots.get(key).map(|slot| slot.number) == Some(number) {
             self.slots.remove(key);
@@ -45,12 +45,12 @@ impl Table {
     }
 }
 
-/// What identifies an informer.
+/// The identity of an informer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct SlotKey {
     pub(super) decoder: TypeId,
     pub(super) fingerprint: u64,
-    /// With its selectors.
+    /// Includes its selectors.
     pub(super) resource: OwnedResource,
     pub(super) namespaces: Vec<String>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Slot {
     pub(super) in_use: Weak<Users>,
 }
 
-/// What a factory does with informers of whatever type.
+/// The operations of a factory on informers of any type.
 pub(super) trait AnyInformer: HasSynced {
     fn as_any(&self) -> &dyn Any;
     fn boxed(&self) -> Box<dyn AnyInformer>;
@@ -88,7 +88,7 @@ impl<V: Send + Sync + 'static> AnyInformer for Informer<V> {
 }
 
 impl Inner {
-    // No code of a user runs under these locks, so a poisoned one is as good as another.
+    // No user code runs under these locks, so the data behind a poisoned lock is consistent.
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

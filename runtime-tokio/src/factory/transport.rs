@@ -8,9 +8,9 @@ use informer_core::{
     transport::{FailureKind, Get, TransportError},
 };
 
-/// A transport as an object: what [`Transport`] asks for, in a form that fits behind a pointer.
+/// A [`Transport`] as a trait object.
 ///
-/// Most programs do not write one: [`boxed!`](crate::boxed!) makes it of any transport. By hand:
+/// Most programs do not implement it: [`boxed!`](crate::boxed!) converts any transport. By hand:
 ///
 /// ```
 /// use informer_tokio::transport::{BoxTransport, DynBody, DynTransport, Get, Head, Lost};
@@ -33,7 +33,7 @@ use informer_core::{
 /// #[informer_tokio::transport::async_trait]
 /// impl DynBody for Piece {
 ///     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
-///         // What is lent is kept here until the next call.
+///         // The returned slice is owned by `self` until the next call.
 ///         Ok(std::mem::take(&mut self.1).then_some(&self.0[..]))
 ///     }
 /// }
@@ -42,28 +42,28 @@ use informer_core::{
 /// ```
 #[async_trait]
 pub trait DynTransport: Send {
-    /// Waits until a request can be sent; the default does not wait: [`Transport::ready`].
+    /// Waits until a request can be sent, like [`Transport::ready`]. The default does not wait.
     ///
     /// ```
     /// # async fn ask(mut transport: informer_tokio::transport::BoxTransport) {
     /// use informer_tokio::transport::DynTransport;
-    /// // A login that waits for a person counts for no deadline here, as it would in `send`.
+    /// // Unlike in `send`, a login that waits for a person does not count towards a deadline here.
     /// DynTransport::ready(&mut transport).await;
     /// # }
     /// ```
     async fn ready(&mut self) {}
 
-    /// Sends a GET request and waits for the head of the response: [`Transport::send`].
+    /// Sends a GET request and waits for the head of the response, like [`Transport::send`].
     ///
     /// # Errors
-    /// Fails where there is no response at all.
+    /// Fails if there is no response.
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost>;
 
-    /// Returns another handle on the same transport, for another informer or another namespace.
+    /// Returns another handle to the same transport, for another informer or namespace.
     fn fork(&self) -> Box<dyn DynTransport>;
 }
 
-/// The body of a response as an object: what [`Body`] asks for. See [`DynTransport`] for an example.
+/// The [`Body`] of a response as a trait object. See [`DynTransport`] for an example.
 ///
 /// ```
 /// async fn length(mut body: Box<dyn informer_tokio::transport::DynBody>) -> Result<usize, informer_tokio::transport::Lost> {
@@ -76,14 +76,15 @@ pub trait DynTransport: Send {
 /// ```
 #[async_trait]
 pub trait DynBody: Send {
-    /// Waits for more of the body; `None` is its clean end: [`Body::chunk`], and as there it is cancel-safe.
+    /// Waits for the next chunk of the body, like [`Body::chunk`]. `None` is the regular end. It must be cancel-safe
+    /// too.
     ///
     /// # Errors
-    /// Fails where the body ends before its end.
+    /// Fails if the body ends prematurely.
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost>;
 }
 
-/// Why a transport that is an object failed: what the transport's own error says.
+/// The error of a boxed transport, with the class and text of the transport's own error.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Lost {
@@ -95,7 +96,7 @@ pub struct Lost {
 informer_core::readable_errors!(Lost);
 
 impl Lost {
-    /// Makes an error of its class and of a line for a person.
+    /// Creates an error from its class and a text.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -105,7 +106,7 @@ impl Lost {
         }
     }
 
-    /// Takes over what another transport's error says.
+    /// Copies the class and text of another transport's error.
     pub fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
@@ -125,9 +126,9 @@ impl TransportError for Lost {
     }
 }
 
-/// A transport whose type is not known before the program runs: one of several, or one that a plugin brings.
+/// A transport whose type is chosen at run time, for example from a setting or a plugin.
 ///
-/// It costs an allocation for each request and each chunk. A [`Factory`](crate::factory::Factory) uses it.
+/// Each request and each chunk costs an allocation. A [`Factory`](crate::factory::Factory) uses it.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource, boxed};
@@ -146,7 +147,7 @@ impl TransportError for Lost {
 pub struct BoxTransport(Box<dyn DynTransport>);
 
 impl BoxTransport {
-    /// Boxes a transport that is one by hand. For any other one there is [`boxed!`](crate::boxed!).
+    /// Boxes a type that implements [`DynTransport`]. For other transports use [`boxed!`](crate::boxed!).
     #[must_use]
     pub fn new(transport: impl DynTransport + 'static) -> Self {
         Self(Box::new(transport))
@@ -194,7 +195,7 @@ impl DynTransport for BoxTransport {
     }
 }
 
-/// The body of a response of a [`BoxTransport`].
+/// The body of a [`BoxTransport`]'s response.
 pub struct BoxBody(Box<dyn DynBody>);
 
 impl Body for BoxBody {
@@ -211,9 +212,9 @@ impl fmt::Debug for BoxBody {
     }
 }
 
-/// Makes a [`BoxTransport`] of any transport that can be cloned and whose futures are `Send`.
+/// Converts a transport to a [`BoxTransport`]. The transport must implement `Clone`, and its futures must be `Send`.
 ///
-/// It is a macro because only where the transport's type is named does the compiler know that its futures are `Send`.
+/// It is a macro because the compiler can prove that the futures are `Send` only where the transport's type is known.
 ///
 /// ```
 /// use informer_mock::{FakeServer, Mock, TokioClock};
@@ -242,7 +243,7 @@ macro_rules! boxed {
     };
 }
 
-/// What [`boxed!`](crate::boxed!) expands to.
+/// The expansion of [`boxed!`](crate::boxed!).
 #[doc(hidden)]
 pub(crate) mod erase {
     use core::pin::Pin;

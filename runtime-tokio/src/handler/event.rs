@@ -1,10 +1,10 @@
-//! Events: what a handler or a subscription is notified of.
+//! Events for handlers and subscriptions.
 
 use informer_core::listeners::Event as CoreEvent;
 
 use crate::cache::entry::{Entry, Key, Shared};
 
-/// Something that happened.
+/// A notification about an object, or that the first state is complete.
 ///
 /// ```
 /// use informer_tokio::{Event, RawJson};
@@ -14,7 +14,7 @@ use crate::cache::entry::{Entry, Key, Shared};
 ///         Event::Updated { new, .. } => format!("~ {new}"),
 ///         Event::Replayed { entry } => format!("= {entry}"),
 ///         Event::Deleted { entry, final_state_unknown } => format!("- {entry} {final_state_unknown}"),
-///         Event::Synced => "that is all for now".to_owned(),
+///         Event::Synced => "synced".to_owned(),
 ///         _ => String::new(),
 ///     }
 /// }
@@ -22,33 +22,33 @@ use crate::cache::entry::{Entry, Key, Shared};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<V> {
-    /// There is a new object.
+    /// An object was added.
     Added {
         /// The object.
         entry: Entry<V>,
-        /// Whether it belongs to the first state that this listener is shown.
+        /// Whether the object belongs to the listener's initial list.
         is_in_initial_list: bool,
     },
-    /// An object changed.
+    /// An object was updated.
     Updated {
-        /// What it was.
+        /// The old state.
         old: Entry<V>,
-        /// What it is.
+        /// The new state.
         new: Entry<V>,
     },
-    /// An object is as it was: a replay by a resync, and no news.
+    /// A resync replays an object that has not changed.
     Replayed {
         /// The object.
         entry: Entry<V>,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
         /// The object as the deletion carried it, or its last known state.
         entry: Entry<V>,
-        /// Whether nobody saw it go, so that there may have been changes before that are not known.
+        /// Whether the deletion itself was not observed, so that the last changes before it may be unknown.
         final_state_unknown: bool,
     },
-    /// The first state is complete, and the handler was notified of all of it.
+    /// The initial list is complete, and the listener was notified of all of it.
     Synced,
 }
 

@@ -1,14 +1,14 @@
-//! The traits of handlers: user code that is called with each change.
+//! The traits of handlers.
 
 use super::event::Event;
 use crate::cache::entry::Entry;
 
-/// Is called with what happens. Every method may be left out.
+/// A handler that is called with each event. All methods are optional.
 ///
-/// Calls to one handler come one after another, in order for each object. They should be quick; a slow handler gets
-/// what it missed coalesced by key and holds back nobody. One that blocks its thread is registered with
-/// [`HandlerOptions::blocking`](crate::handler::HandlerOptions::blocking), one that awaits is an [`AsyncEventHandler`]. A panic is
-/// reported, and the handler goes on with the next call.
+/// Calls to one handler are sequential, and in order for each object. They should return quickly. The pending
+/// notifications of a slow handler are coalesced by key, and other handlers are not affected. Register a handler that
+/// blocks its thread with [`HandlerOptions::blocking`](crate::handler::HandlerOptions::blocking), and implement
+/// [`AsyncEventHandler`] for one that awaits. A panic is reported, and the handler continues with the next call.
 ///
 /// ```
 /// use informer_tokio::{Entry, Metadata};
@@ -27,30 +27,30 @@ use crate::cache::entry::Entry;
 /// }
 /// ```
 pub trait EventHandler<V>: Send + 'static {
-    /// There is a new object.
+    /// Called when an object was added.
     fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
         let _ = (entry, is_in_initial_list);
     }
 
-    /// An object changed. In a resync both are the same state: [`Entry::is_same_state`].
+    /// Called when an object was updated. In a resync both states are the same; see [`Entry::is_same_state`].
     fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
         let _ = (old, new);
     }
 
-    /// An object is gone. Where nobody saw it go, `entry` is its last known state.
+    /// Called when an object was deleted. If the deletion was not observed, `entry` is the last known state.
     fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
         let _ = (entry, final_state_unknown);
     }
 
-    /// The first state is complete, and the handler was notified of all of it.
+    /// Called when the initial list is complete, after all its notifications.
     fn on_synced(&mut self) {}
 }
 
-/// A handler whose calls await: [`EventHandler`] with `async fn`. Every method may be left out.
+/// A handler whose methods are `async fn`; see [`EventHandler`]. All methods are optional.
 ///
-/// The next call comes when the one before it is done, so that the order of each object is kept. While one waits,
-/// nobody else does. A panic is reported, and the handler goes on with the next call. Where the informer stops, a call
-/// under way has the time of [`Builder::drain`](crate::informer::Builder::drain) to end.
+/// The next call begins after the previous one has ended, so the order of each object is preserved. A waiting handler
+/// does not block others. A panic is reported, and the handler continues with the next call. When the informer stops, a
+/// running call has the time of [`Builder::drain`](crate::informer::Builder::drain) to end.
 ///
 /// ```
 /// use informer_tokio::{Entry, Metadata};
@@ -68,7 +68,7 @@ pub trait EventHandler<V>: Send + 'static {
 /// }
 /// ```
 pub trait AsyncEventHandler<V>: Send + 'static {
-    /// There is a new object.
+    /// Called when an object was added.
     fn on_add(
         &mut self,
         entry: &Entry<V>,
@@ -78,13 +78,13 @@ pub trait AsyncEventHandler<V>: Send + 'static {
         core::future::ready(())
     }
 
-    /// An object changed. In a resync both are the same state: [`Entry::is_same_state`].
+    /// Called when an object was updated. In a resync both states are the same; see [`Entry::is_same_state`].
     fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) -> impl Future<Output = ()> + Send {
         let _ = (old, new);
         core::future::ready(())
     }
 
-    /// An object is gone. Where nobody saw it go, `entry` is its last known state.
+    /// Called when an object was deleted. If the deletion was not observed, `entry` is the last known state.
     fn on_delete(
         &mut self,
         entry: &Entry<V>,
@@ -94,13 +94,13 @@ pub trait AsyncEventHandler<V>: Send + 'static {
         core::future::ready(())
     }
 
-    /// The first state is complete, and the handler was notified of all of it.
+    /// Called when the initial list is complete, after all its notifications.
     fn on_synced(&mut self) -> impl Future<Output = ()> + Send {
         core::future::ready(())
     }
 }
 
-/// Calls the method that an event is for.
+/// Calls the method for an event.
 pub(crate) fn deliver<V>(handler: &mut impl EventHandler<V>, event: &Event<V>) {
     match event {
         Event::Added {
@@ -117,7 +117,7 @@ pub(crate) fn deliver<V>(handler: &mut impl EventHandler<V>, event: &Event<V>) {
     }
 }
 
-/// As [`deliver`], for a handler that awaits.
+/// Calls the method for an event, like [`deliver`].
 pub(crate) async fn deliver_async<V: Send + Sync>(
     handler: &mut impl AsyncEventHandler<V>,
     event: &Event<V>,

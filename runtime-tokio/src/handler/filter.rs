@@ -1,4 +1,4 @@
-//! Handlers and subscriptions that hear of some objects only.
+//! Handlers and subscriptions for a subset of the objects.
 
 use core::fmt;
 use std::collections::HashSet;
@@ -7,11 +7,11 @@ use super::event::Event;
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use crate::cache::entry::{Entry, Key};
 
-/// A handler that hears only of objects that a predicate keeps, as client-go's `FilteringResourceEventHandler`.
+/// A handler that is called only for objects that match a predicate, like client-go's `FilteringResourceEventHandler`.
 ///
-/// An object that begins to match is told as an add, one that ceases to as a delete of its old state. Which objects
-/// the handler knows of is kept by key, so that it hears of the end of those, and of no others, whatever the predicate
-/// would say of the object's last state.
+/// An object that begins to match is notified as an add, and one that ceases to match as a delete of its old state. The
+/// keys of the objects that the handler knows are stored, so it is notified of the end of exactly those, whatever the
+/// predicate returns for the object's last state.
 ///
 /// ```
 /// use informer_tokio::{Handlers, Informer, Metadata};
@@ -28,15 +28,7 @@ pub struct Filter<V, H> {
 }
 
 impl<V, H> Filter<V, H> {
-    /// Makes a handler, of whichever sort, that passes on what `keep` keeps.
-    ///
-    /// ```
-    /// use informer_tokio::{Entry, RawJson};
-    /// use informer_tokio::handler::{EventHandler, Filter};
-    /// fn in_prod(handler: impl EventHandler<RawJson>) -> impl EventHandler<RawJson> {
-    ///     Filter::new(|pod: &Entry<RawJson>| pod.namespace() == "prod", handler)
-    /// }
-    /// ```
+    /// Creates a handler of any kind that receives only the objects for which `keep` returns `true`.
     #[must_use]
     pub fn new(keep: impl FnMut(&Entry<V>) -> bool + Send + 'static, handler: H) -> Self {
         Self {
@@ -130,7 +122,7 @@ fn deleted<V>(entry: &Entry<V>, final_state_unknown: bool) -> Event<V> {
 
 type Keep<V> = Box<dyn FnMut(&Entry<V>) -> bool + Send>;
 
-/// Lets through what concerns objects that are kept, and knows which of them are known behind it.
+/// Passes on the events of matching objects, and stores which objects the handler knows.
 pub(crate) struct Gate<V> {
     keep: Keep<V>,
     known: HashSet<Key>,
@@ -144,7 +136,7 @@ impl<V> Gate<V> {
         }
     }
 
-    /// Returns what is to be told of an event, if anything.
+    /// Returns the event to deliver, if any.
     pub(crate) fn pass(&mut self, event: Event<V>) -> Option<Event<V>> {
         match event {
             Event::Added {
@@ -183,7 +175,7 @@ impl<V> Gate<V> {
         }
     }
 
-    /// Asks the predicate, and takes note of what it says.
+    /// Calls the predicate, and records its result.
     fn keeps(&mut self, entry: &Entry<V>) -> bool {
         let keeps = (self.keep)(entry);
         if keeps {

@@ -1,4 +1,4 @@
-//! Handlers made of closures.
+//! Handlers built from closures.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::event_handler::{AsyncEventHandler, EventHandler};
 use super::filter::Filter;
 use crate::cache::entry::Entry;
 
-/// A handler made of closures.
+/// An [`EventHandler`] built from closures.
 ///
 /// ```
 /// use informer_tokio::{Handlers, RawJson};
@@ -15,7 +15,7 @@ use crate::cache::entry::Entry;
 ///     .on_add(|pod, initial| println!("+ {pod} {initial}"))
 ///     .on_update(|_, pod| println!("~ {pod}"))
 ///     .on_delete(|pod, _| println!("- {pod}"))
-///     .on_synced(|| println!("that is all for now"));
+///     .on_synced(|| println!("synced"));
 /// ```
 #[must_use]
 pub struct Handlers<V> {
@@ -30,7 +30,7 @@ type OnTwo<V> = Box<dyn FnMut(&Entry<V>, &Entry<V>) + Send>;
 type OnNone = Box<dyn FnMut() + Send>;
 
 impl<V> Handlers<V> {
-    /// Makes a handler that does nothing.
+    /// Creates a handler without closures.
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -40,18 +40,18 @@ impl<V> Handlers<V> {
         }
     }
 
-    /// Sets what is done with a new object, and whether it is in the initial list.
+    /// Sets the function for added objects. Its second argument is whether the object belongs to the initial list.
     pub fn on_add(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
         self.add = Some(Box::new(f));
         self
     }
 
-    /// Sets what is done with a change: the old state and the new one.
+    /// Sets the function for updates. Its arguments are the old and the new state.
     ///
     /// ```
     /// # use informer_tokio::{Handlers, RawJson};
     /// let handler = Handlers::<RawJson>::new().on_update(|old, pod| {
-    ///     println!("{pod} is news: {}", !pod.is_same_state(old));
+    ///     println!("{pod} has changed: {}", !pod.is_same_state(old));
     /// });
     /// ```
     pub fn on_update(mut self, f: impl FnMut(&Entry<V>, &Entry<V>) + Send + 'static) -> Self {
@@ -59,19 +59,19 @@ impl<V> Handlers<V> {
         self
     }
 
-    /// Sets what is done with a deletion, and whether the final state is unknown.
+    /// Sets the function for deletions. Its second argument is whether the final state is unknown.
     pub fn on_delete(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
         self.delete = Some(Box::new(f));
         self
     }
 
-    /// Sets the function that is called after the notifications of the first state.
+    /// Sets the function that is called after the notifications of the initial list.
     pub fn on_synced(mut self, f: impl FnMut() + Send + 'static) -> Self {
         self.synced = Some(Box::new(f));
         self
     }
 
-    /// Has it called only with what `keep` keeps: see [`Filter`].
+    /// Restricts the handler to objects for which `keep` returns `true`; see [`Filter`].
     pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
         Filter::new(keep, self)
     }
@@ -115,7 +115,7 @@ impl<V: 'static> EventHandler<V> for Handlers<V> {
     }
 }
 
-/// A handler made of closures that give futures. They get entries of their own, which are cheap to clone.
+/// An [`AsyncEventHandler`] built from closures that return futures. They get owned entries, which are cheap to clone.
 ///
 /// ```
 /// use informer_tokio::RawJson;
@@ -138,7 +138,7 @@ type AsyncOnOne<V> = Box<dyn FnMut(Entry<V>, bool) -> Called + Send>;
 type AsyncOnTwo<V> = Box<dyn FnMut(Entry<V>, Entry<V>) -> Called + Send>;
 
 impl<V> AsyncHandlers<V> {
-    /// Makes a handler that does nothing.
+    /// Creates a handler without closures.
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -147,7 +147,7 @@ impl<V> AsyncHandlers<V> {
         }
     }
 
-    /// Sets what is done with a new object, and whether it is in the initial list.
+    /// Sets the function for added objects. Its second argument is whether the object belongs to the initial list.
     ///
     /// ```
     /// # use informer_tokio::RawJson;
@@ -165,7 +165,7 @@ impl<V> AsyncHandlers<V> {
         self
     }
 
-    /// Sets what is done with a change: the old state and the new one.
+    /// Sets the function for updates. Its arguments are the old and the new state.
     pub fn on_update<F>(
         mut self,
         mut f: impl FnMut(Entry<V>, Entry<V>) -> F + Send + 'static,
@@ -177,7 +177,7 @@ impl<V> AsyncHandlers<V> {
         self
     }
 
-    /// Sets what is done with a deletion, and whether the final state is unknown.
+    /// Sets the function for deletions. Its second argument is whether the final state is unknown.
     pub fn on_delete<F>(mut self, mut f: impl FnMut(Entry<V>, bool) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -186,7 +186,7 @@ impl<V> AsyncHandlers<V> {
         self
     }
 
-    /// Has it called only with what `keep` keeps: see [`Filter`].
+    /// Restricts the handler to objects for which `keep` returns `true`; see [`Filter`].
     pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
         Filter::new(keep, self)
     }

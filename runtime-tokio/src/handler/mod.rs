@@ -1,4 +1,4 @@
-//! User code that is notified of changes: handlers, filters and subscriptions.
+//! Handlers, filters and subscriptions.
 
 pub(crate) mod event;
 mod event_handler;

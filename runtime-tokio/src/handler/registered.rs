@@ -1,4 +1,4 @@
-//! A handler that is registered: its handle, and the loop that calls it.
+//! Registered handlers: their handles, and the loops that call them.
 
 use core::fmt;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::health::error::Ended;
 /// use informer_tokio::{Handlers, Informer, RawJson};
 /// # async fn example(pods: Informer<RawJson>) -> Result<(), informer_tokio::informer::Ended> {
 /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
-/// handle.synced().await?; // It has been called with everything there is.
+/// handle.synced().await?; // It has been called with all existing objects.
 /// handle.remove();
-/// handle.removed().await; // It is not called any more, and what it owned is dropped.
+/// handle.removed().await; // It is no longer called, and it was dropped.
 /// # Ok(())
 /// # }
 /// ```
@@ -43,15 +43,15 @@ pub struct HandlerHandle<V> {
 
 #[derive(Clone, Copy, Default)]
 struct Progress {
-    /// Its loop runs. Before that nothing is to be waited for where it is removed.
+    /// Whether its loop has started. Before that, there is nothing to wait for when it is removed.
     began: bool,
     synced: bool,
     done: bool,
 }
 
 impl<V> HandlerHandle<V> {
-    /// Removes the handler. A call that is under way ends; what still waits for it is dropped, and reported. Removing
-    /// it again does nothing.
+    /// Removes the handler. A running call finishes. Pending notifications are dropped and reported. Further calls of
+    /// this method have no effect.
     pub fn remove(&self) {
         let count = self.inner.leave(self.id);
         report_undelivered(&self.inner, &self.listener.name, count);
@@ -62,7 +62,7 @@ impl<V> HandlerHandle<V> {
     /// Waits until the handler has ended, after it was removed or the informer stopped. It must not be called from
     /// within the handler.
     pub async fn removed(&self) {
-        // An error says that the handler's loop is gone, which is what is waited for.
+        // An error means that the handler's loop has ended already.
         let _ = self
             .progress
             .subscribe()
@@ -76,16 +76,16 @@ impl<V> HandlerHandle<V> {
         &self.listener.name
     }
 
-    /// Tells whether the handler has been called with the whole first state.
+    /// Returns whether the handler has been called with the whole initial list.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.progress.borrow().synced
     }
 
-    /// Waits until the handler has been called with the whole first state.
+    /// Waits until the handler has been called with the whole initial list.
     ///
     /// # Errors
-    /// Fails where it is removed, or the driver ends, before that.
+    /// Fails if the handler is removed or the driver ends before that.
     pub async fn synced(&self) -> Result<(), Ended> {
         match self
             .progress
@@ -116,7 +116,7 @@ impl<V> HandlerHandle<V> {
         &self.inner
     }
 
-    /// Returns how many notifications wait for the handler: [`Lag::pending`].
+    /// Returns the number of pending notifications; see [`Lag::pending`].
     #[must_use]
     pub fn pending(&self) -> usize {
         self.lag().pending
@@ -132,7 +132,7 @@ impl<V> fmt::Debug for HandlerHandle<V> {
     }
 }
 
-/// Registers a handler; returns its handle, and its loop for the driver to run.
+/// Registers a handler. Returns its handle, and its loop for the driver to run.
 pub(crate) fn register<V: Send + Sync + 'static>(
     (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
     config: ListenerConfig,
@@ -148,7 +148,7 @@ pub(crate) fn register<V: Send + Sync + 'static>(
     (handle, job)
 }
 
-/// As [`register`], for a handler that awaits.
+/// Registers an asynchronous handler, like [`register`].
 pub(crate) fn register_async<V: Send + Sync + 'static>(
     (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
     config: ListenerConfig,
@@ -185,7 +185,7 @@ fn join<V>(
     (handle, running)
 }
 
-/// How a handler is called; an error is the panic.
+/// How a handler is called. The error is a panic.
 trait Call<V> {
     fn call(&mut self, event: &Event<V>) -> impl Future<Output = Result<(), Panic>> + Send;
 }
@@ -213,11 +213,11 @@ struct Running<V> {
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
     events: Vec<CoreEvent<Key, Shared<V>>>,
-    /// A handler counts as a user of a shared informer until it is removed, whatever becomes of its handle.
+    /// A handler counts as a user of a shared informer until it is removed, even if its handle is dropped.
     _in_use: Option<Arc<Users>>,
 }
 
-/// Stops a batch of calls on another thread where the task that waits for it is dropped.
+/// Stops a batch of calls on a blocking thread when the task that waits for it is dropped.
 struct LeaveOnDrop(Arc<ListenerState>);
 
 impl Drop for LeaveOnDrop {
@@ -235,12 +235,12 @@ impl<V: Send + Sync + 'static> Running<V> {
                 after(&self.inner, &self.listener, &self.progress, &event, called);
             }
             drop(batch);
-            // A handler that is always busy lets others have the thread.
+            // A handler that is always busy must yield to other tasks.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Makes the calls on a thread that may be blocked, a batch at a time.
+    /// Calls the handler on blocking threads, one batch at a time.
     async fn run_blocking(mut self, mut handler: impl EventHandler<V>) {
         let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
@@ -253,13 +253,14 @@ impl<V: Send + Sync + 'static> Running<V> {
                 drop(batch);
                 (self, handler)
             });
-            // An error says that the runtime ends; then both are dropped, and what is pending is reported.
+            // An error means that the runtime is shutting down. Both values are dropped, and the pending notifications
+            // are reported.
             let Ok(both) = done.await else { return };
             (self, handler) = both;
         }
     }
 
-    /// Waits for something to tell; `false` when there will be no more.
+    /// Waits for notifications. Returns `false` if there will be no more.
     async fn take(&mut self) -> bool {
         if !self.progress.borrow().began {
             self.progress.send_modify(|progress| progress.began = true);
@@ -271,7 +272,7 @@ impl<V: Send + Sync + 'static> Running<V> {
     }
 }
 
-/// What was taken from the log, one by one. What is left when the handler was removed is counted and reported.
+/// Notifications taken from the log. Those that remain when the handler is removed are counted and reported.
 struct Batch<'a, V> {
     inner: &'a Inner<V>,
     listener: &'a ListenerState,
@@ -309,7 +310,7 @@ impl<'a, V> Batch<'a, V> {
 
 impl<V> Drop for Batch<'_, V> {
     fn drop(&mut self) {
-        // A call that is under way here was cut: it awaited, and the time of the stop is over.
+        // A call that is still running was cut: it was awaiting when the time to stop was over.
         let cut = usize::from(self.listener.call(tokio::time::Instant::now()).is_some());
         report_undelivered(self.inner, &self.listener.name, self.events.len() + cut);
         self.listener.take(0);
@@ -322,7 +323,7 @@ impl<V> Drop for Batch<'_, V> {
     }
 }
 
-/// Takes note of a call that has ended.
+/// Records the end of a call.
 fn after<V>(
     inner: &Inner<V>,
     listener: &ListenerState,

@@ -17,9 +17,9 @@ use crate::cache::shared::Inner;
 use crate::cache::users::Users;
 use crate::health::Lag;
 
-/// A stream of what happens, which starts with the present state. It ends when the informer does.
+/// A stream of events that begins with the current state. It ends when the informer ends.
 ///
-/// Who reads too slowly gets the rest coalesced by key. Dropping it ends the subscription.
+/// The pending events of a slow reader are coalesced by key. Dropping it ends the subscription.
 ///
 /// ```
 /// use informer_tokio::{Event, Informer, RawJson};
@@ -64,7 +64,7 @@ impl<V> Subscription<V> {
         }
     }
 
-    /// Waits for the next event; `None` when the informer has ended and all was read.
+    /// Waits for the next event; `None` after the informer has ended and all events were read.
     pub async fn recv(&mut self) -> Option<Event<V>> {
         core::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -75,7 +75,7 @@ impl<V> Subscription<V> {
         self.inner.lag(self.id)
     }
 
-    /// Returns how many events wait to be read: [`Lag::pending`].
+    /// Returns the number of pending events; see [`Lag::pending`].
     #[must_use]
     pub fn pending(&self) -> usize {
         self.lag().pending

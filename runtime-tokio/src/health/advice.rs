@@ -1,17 +1,17 @@
-//! What a person can do about a failure.
+//! Advice for failures.
 
 use core::fmt::Write as _;
 
 use informer_core::{Resource, report::Phase};
 
-/// Gives the advice that fits a failure; `message` is its whole text.
+/// Returns the advice for a failure, if there is any. `message` is the whole text of the failure.
 pub(crate) fn advice(
     class: &str,
     phase: Phase,
     resource: Resource<'_>,
     message: &str,
 ) -> Option<String> {
-    // As servers written in Go answer, the API server among them.
+    // The response of servers written in Go, such as the API server.
     if message.contains("HTTP request to an HTTPS server") {
         return Some("The port speaks HTTPS: use an `https://` URL.".to_owned());
     }
@@ -21,7 +21,7 @@ pub(crate) fn advice(
              has expired or is for another cluster. Renew it."
             .to_owned(),
         "not-found" => not_served(resource),
-        "not-acceptable" => "The server does not speak the media type that was asked for; ask for whole objects instead of \
+        "not-acceptable" => "The server does not support the requested media type: request whole objects instead of \
              metadata."
             .to_owned(),
         "method-not-allowed" => format!(
@@ -29,72 +29,72 @@ pub(crate) fn advice(
             full_name(resource)
         ),
         "bad-request" if message.contains("HTTP request to an HTTPS server") => {
-            "The server speaks TLS at this port: use https:// in its URL.".to_owned()
+            "The port speaks HTTPS: use an `https://` URL.".to_owned()
         }
         "invalid" | "bad-request" => format!(
-            "The server does not take a parameter: see whether the selectors are right and whether {} can be selected by \
+            "The server rejects a parameter: check the selectors, and whether {} can be selected by \
              these fields.",
             resource.plural
         ),
         "tls" => tls(message).to_owned(),
-        "connection-refused" => "Nobody listens at the server's address: see whether the address and the port are right and \
+        "connection-refused" => "No server listens at this address: check the address and the port, and \
              whether the API server runs."
             .to_owned(),
-        "dns" => "The server's name is not known: see whether it is spelled right and whether DNS works.".to_owned(),
+        "dns" => "The server's name cannot be resolved: check its spelling and DNS.".to_owned(),
         "timed-out" | "silent" | "connection-reset" | "truncated" | "transport" => {
-            "The network or something on the way (a proxy, a load balancer, a firewall) fails. It is tried again; nothing \
+            "The network, a proxy, a load balancer or a firewall fails. The request is retried, and no data \
              is lost."
                 .to_owned()
         }
         "too-many-requests" | "service-unavailable" | "server-timeout" | "timeout" | "internal-error" => {
-            "The server is overloaded or not ready. It is tried again, more seldom the longer it lasts.".to_owned()
+            "The server is overloaded or not ready. The request is retried with increasing delays.".to_owned()
         }
         "expired" | "too-large" => {
-            "Nothing is to be done: the state is listed again. Where it comes often the server forgets its history too soon."
+            "No action is needed: a relist follows. If this is frequent, the server's history is too short."
                 .to_owned()
         }
         "endless-pages" => {
-            "The server does not page as the API requires. A page size of 0 asks for the whole list at once.".to_owned()
+            "The server does not implement paging as the API requires. A page size of 0 requests the whole list at once.".to_owned()
         }
         "long-retry-after" => {
-            "The server, or a proxy, asks clients to stay away: see whether it is overloaded or set up wrongly.".to_owned()
+            "The server or a proxy requests a long delay: check whether it is overloaded or misconfigured.".to_owned()
         }
         "no-version" => {
-            "What answers does not follow the API: every list has a resourceVersion. A relist finds what was missed.".to_owned()
+            "The server violates the API: every list must have a resourceVersion. A relist finds missed changes.".to_owned()
         }
         "not-json" | "not-a-list" | "not-an-event" => {
-            "What answers is no API server: see whether a proxy or a login page is at this address.".to_owned()
+            "This is not an API server: check whether the address belongs to a proxy or a login page.".to_owned()
         }
         "very-short-watch" | "short-watches" => {
-            "Something cuts watches: see whether a proxy in between has a short timeout or holds answers back.".to_owned()
+            "Watches are cut: check whether a proxy in between has a short timeout or buffers responses.".to_owned()
         }
         "no-initial-events" | "endless-stream" => {
-            "The server, or a proxy, does not know streaming lists; plain lists are taken. `Initial::List` asks for none."
+            "The server or a proxy does not support streaming lists, so plain lists are used. `Initial::List` avoids the attempt."
                 .to_owned()
         }
         "undecodable" | "object-not-utf8" => {
-            "The object does not fit the type that is decoded: see whether the type is of the version that is served, and \
-             make optional what may be missing."
+            "The object does not match the decoded type: check that the type is of the served version, and \
+             that fields which may be missing are optional."
                 .to_owned()
         }
         "object-too-large" | "object-too-deep" => {
-            "The object is larger than is allowed: `Builder::frame_limit` allows more.".to_owned()
+            "The object exceeds a limit: raise it with `Builder::frame_limit`.".to_owned()
         }
-        "no-room" | "key-too-long" => "The cache has a fixed size and is full: give it more room or select less.".to_owned(),
+        "no-room" | "key-too-long" => "The cache has a fixed size and is full: enlarge it, or select fewer objects.".to_owned(),
         "request-too-long" => "The selectors are too long: shorten them.".to_owned(),
-        "other-kind" => "The server sent something of another kind: see whether the kind of the resource is right.".to_owned(),
-        "handler-panicked" | "index-panicked" => "A function of this program panicked: mend it.".to_owned(),
+        "other-kind" => "The server sent an object of another kind: check the kind of the resource.".to_owned(),
+        "handler-panicked" | "index-panicked" => "A function of this program panicked: fix it.".to_owned(),
         "drift" => {
-            "The server, or something before it, lost events. The audit has everything listed again; see docs/AUDIT.md.".to_owned()
+            "The server or a proxy lost events. The audit repairs the cache with a relist; see docs/AUDIT.md.".to_owned()
         }
         "undelivered" => {
-            "A handler was too slow for the time that a stop gives it: `Builder::drain` gives more.".to_owned()
+            "A handler did not finish in time for a stop: `Builder::drain` extends the time.".to_owned()
         }
         _ => return None,
     })
 }
 
-/// The verb that a request of this phase needs. A streaming list is a watch to the server.
+/// Returns the verb that a request of this phase needs. For the server, a streaming list is a watch.
 pub(crate) const fn verb(phase: Phase) -> Option<&'static str> {
     match phase {
         Phase::List => Some("list"),
@@ -127,18 +127,15 @@ fn not_served(resource: Resource<'_>) -> String {
         full_name(resource),
         resource.version
     );
-    // Writing into a `String` does not fail.
+    // Writing into a `String` cannot fail.
     let _ = if resource.group.contains('.') {
-        write!(
-            text,
-            "see whether its CustomResourceDefinition is installed"
-        )
+        write!(text, "check that its CustomResourceDefinition is installed")
     } else {
-        write!(text, "see whether the name and the version are right")
+        write!(text, "check the name and the version")
     };
     let _ = write!(
         text,
-        " (`kubectl api-resources --api-group={}`). It is found by itself when it is there.",
+        " (`kubectl api-resources --api-group={}`). The informer continues once the resource is served.",
         resource.group
     );
     text
@@ -158,13 +155,13 @@ fn tls(message: &str) -> &'static str {
     if has(&["expired", "not valid yet", "notvalidyet"]) {
         "A certificate has expired or is not valid yet: renew it, or set this machine's clock."
     } else if has(&["unknownissuer", "unknown issuer", "unknownca", "unknown ca"]) {
-        "The server's certificate is of an authority that is not known here: give the cluster's CA."
+        "The server's certificate is signed by an unknown CA: set the cluster's CA."
     } else if has(&["not valid for name", "notvalidforname"]) {
-        "The server's certificate is for another name: use the name or the address that is in it."
+        "The server's certificate is for another name: use a name or an address from the certificate."
     } else if has(&["certificate required", "certificaterequired"]) {
-        "The server asks for a client certificate: give one."
+        "The server requires a client certificate: set one."
     } else {
-        "The TLS handshake failed: see whether this is the TLS port of an API server and whether the certificates fit."
+        "The TLS handshake failed: check that this is the TLS port of an API server, and check the certificates."
     }
 }
 

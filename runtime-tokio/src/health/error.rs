@@ -1,16 +1,16 @@
-//! What can go wrong for who waits.
+//! Errors of futures that wait for an informer.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::health::Trouble;
 
-/// The driver has ended, so nothing more will come.
+/// The driver has ended, so no further events will arrive.
 ///
 /// ```
 /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
 /// if let Err(informer_tokio::informer::Ended { .. }) = pods.synced().await {
-///     println!("nobody spawned the driver, or it was dropped");
+///     println!("the driver was not spawned, or it was dropped");
 /// }
 /// # }
 /// ```
@@ -21,15 +21,15 @@ pub struct Ended;
 
 informer_core::readable_errors!(Ended);
 
-/// The cache did not become synced in time.
+/// The cache was not synced in time.
 ///
 /// ```
 /// use core::time::Duration;
 /// use informer_tokio::informer::StillUnsynced;
 /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
 /// match pods.synced_within(Duration::from_secs(30)).await {
-///     Ok(()) => println!("all there"),
-///     // For a person: "pods.v1 is not synced after 30s: list: the server answered 403 (forbidden): …"
+///     Ok(()) => println!("synced"),
+///     // For example "pods.v1 is not synced after 30s: list: the server answered 403 (forbidden): …"
 ///     Err(error) => println!("{error}"),
 /// }
 /// # }
@@ -43,20 +43,20 @@ pub enum StillUnsynced {
     /// The time is over.
     #[error("{resource} is not synced after {waited:?}: {reason}")]
     TimedOut {
-        /// The informer's name, which is its resource where it was given none.
+        /// The informer's name. By default, it is its resource.
         resource: String,
-        /// How long it was waited for.
+        /// The length of the wait.
         waited: Duration,
-        /// What keeps it, and what can be done about it.
+        /// The reason, with advice.
         reason: String,
-        /// What went wrong with each source that is not synced, as far as something did.
+        /// The last problem of each source that is not synced, if there is one.
         troubles: Vec<Trouble>,
     },
 }
 
 informer_core::readable_errors!(StillUnsynced);
 
-/// Something that is not synced, and why.
+/// An informer or a handler that is not synced, with the reason.
 ///
 /// ```
 /// # async fn example(factory: informer_tokio::factory::Factory) {
@@ -72,9 +72,9 @@ informer_core::readable_errors!(StillUnsynced);
 pub struct Missing {
     /// The name of the informer or of the handler.
     pub name: String,
-    /// What keeps it, and what can be done about it.
+    /// The reason, with advice.
     pub reason: String,
-    /// What went wrong with each source that is not synced, as far as something did.
+    /// The last problem of each source that is not synced, if there is one.
     pub troubles: Vec<Trouble>,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Some of those that were waited for did not become synced.
+/// Some of the informers or handlers were not synced in time.
 ///
 /// See [`Missing`] for an example.
 ///
@@ -96,9 +96,9 @@ impl fmt::Display for Missing {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotSynced {
-    /// How long it was waited for.
+    /// The length of the wait.
     pub waited: Duration,
-    /// Who is not synced, in the order of names.
+    /// The ones that are not synced, ordered by name.
     pub missing: Vec<Missing>,
 }
 

@@ -1,4 +1,4 @@
-//! The state of an informer, for people and probes: what it does, what went wrong, and what to do about it.
+//! The health of an informer, for people and probes: its state, its problems, and advice.
 
 mod advice;
 pub(crate) mod error;

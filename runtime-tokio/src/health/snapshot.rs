@@ -1,4 +1,4 @@
-//! How an informer is, as a value.
+//! The health of an informer as a value.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,16 +6,17 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-/// How an informer is at one moment: the answer to "is it synced, and if not, why?".
+/// A snapshot of an informer's health: whether it is synced, and if not, why.
 ///
-/// It serializes by serde; durations are seconds, and moments are seconds since 1970. Members may be added to its JSON.
+/// It can be serialized with serde. Durations are seconds, and times are seconds since 1970. Later versions may add
+/// fields to the JSON.
 ///
 /// ```
 /// # async fn show(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), serde_json::Error> {
 /// let health = pods.health();
 /// println!("{} is {} for {:?}: {} objects", health.name, health.state, health.state_age, health.objects);
 /// if let Some(trouble) = &health.last_error {
-///     println!("{}: {}", trouble.message, trouble.advice.as_deref().unwrap_or("it will mend itself"));
+///     println!("{}: {}", trouble.message, trouble.advice.as_deref().unwrap_or("no action is needed"));
 /// }
 /// println!("{}", serde_json::to_string_pretty(&health)?);
 /// # Ok(())
@@ -26,73 +27,74 @@ use serde::{Serialize, Serializer};
 pub struct Health {
     /// The informer's name.
     pub name: String,
-    /// What it lists and watches, such as `pods.v1`.
+    /// The resource that it lists and watches, such as `pods.v1`.
     pub resource: String,
-    /// When this was asked.
+    /// The time of the snapshot.
     #[serde(serialize_with = "moment")]
     pub at: SystemTime,
-    /// What it is about. Of several sources it is that of the one that is worst off.
+    /// The current activity. If there are several sources, it is the worst one.
     pub state: State,
-    /// For how long it has been in this state.
+    /// How long it has been in this state.
     #[serde(serialize_with = "seconds", rename = "state_age_seconds")]
     pub state_age: Duration,
-    /// Whether the cache has shown a complete list.
+    /// Whether the cache is synced: it has received a complete list.
     pub synced: bool,
-    /// Since when the cache may be stale: it was restored from a journal, and no server has confirmed it since.
+    /// The time since which the cache may be stale, if it was restored from a journal and no server has confirmed it
+    /// since.
     #[serde(serialize_with = "opt_moment")]
     pub stale_since: Option<SystemTime>,
     /// Whether the driver has ended.
     pub ended: bool,
-    /// Whether something was refused for want of room, so that the cache is not complete.
+    /// Whether the cache is incomplete because an object did not fit.
     pub incomplete: bool,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// How many bytes the objects had as they came, as JSON. What they take in memory depends on the decoder.
+    /// The bytes of JSON of the objects, as received. Their memory depends on the decoder.
     pub bytes: usize,
-    /// The resourceVersion that the cache shows; of several sources the oldest one. Empty where it has none.
+    /// The resourceVersion that the cache has reached; the oldest of several sources. It is empty if there is none.
     pub resource_version: String,
-    /// How many lists were completed, the first one included.
+    /// The number of completed lists, including the first one.
     pub lists: u64,
-    /// How many of them were relists: more than each source's first one.
+    /// The number of relists: all lists after each source's first one.
     pub relists: u64,
-    /// How many requests failed, or ended in a failure.
+    /// The number of failed requests.
     pub failures: u64,
-    /// For how long the watch that is under way has been open; of several the youngest.
+    /// How long the current watch has been open; the most recent one of several.
     #[serde(serialize_with = "opt_seconds", rename = "watch_age_seconds")]
     pub watch_age: Option<Duration>,
-    /// How many [audits](crate::informer::AuditConfig) have come to their end.
+    /// The number of completed [audits](crate::informer::AuditConfig).
     pub audits: u64,
-    /// How long ago the last one did; of several sources the one for which that is longest ago. `None` where one of them
-    /// had none yet.
+    /// The time since the last completed audit; the longest of several sources. `None` if a source has had no audit
+    /// yet.
     #[serde(serialize_with = "opt_seconds", rename = "audit_age_seconds")]
     pub audit_age: Option<Duration>,
-    /// How many objects differed from the server for good when the last one ended.
+    /// The number of objects that differed permanently from the server in the last audit.
     pub drifted: usize,
-    /// What last went wrong, of whatever kind.
+    /// The last problem of any kind.
     pub last_error: Option<Trouble>,
-    /// The keys of objects whose latest state could not be used; an older one is shown. At most 100 of them.
+    /// The keys of objects in an older state because the latest one could not be used. At most 100 of them.
     pub stale: Vec<String>,
-    /// How many such objects there are.
+    /// The number of such objects.
     pub stale_count: usize,
-    /// Each list and watch: one, or one for each namespace.
+    /// The sources. There is one, or one for each namespace and shard.
     pub sources: Vec<SourceHealth>,
-    /// Handlers and subscriptions.
+    /// The handlers and subscriptions.
     pub handlers: Vec<HandlerHealth>,
-    /// How many calls of user-defined functions panicked: `on_report`, `on_version`, the metrics recorder, the tracing
-    /// subscriber. The first panic of each is reported. Those of handlers are counted with the handler.
+    /// The number of panics in user-defined functions: `on_report`, `on_version`, the metrics recorder, the tracing
+    /// subscriber. The first panic of each is reported. Panics of handlers are counted with the handler.
     pub hook_panics: u64,
 }
 
 impl Health {
-    /// Tells whether all is well: it is synced, complete, and nothing of it is stuck at present.
+    /// Returns whether the informer is synced, complete and running, without stale objects.
     ///
-    /// It is what a readiness probe asks.
+    /// Use it in readiness probes.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.synced && !self.ended && !self.incomplete && self.stale_count == 0
     }
 
-    /// Returns what keeps the informer from working right now: the failures that nothing has mended since.
+    /// Returns the problems that currently keep the informer from working.
     pub fn troubles(&self) -> impl Iterator<Item = &Trouble> {
         self.sources
             .iter()
@@ -101,31 +103,31 @@ impl Health {
     }
 }
 
-/// What an informer, or one source of it, is about.
+/// The activity of an informer or a source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum State {
-    /// It watches, which is its ordinary state.
+    /// It watches. This is the normal state.
     Watching,
     /// It opens a watch.
     Opening,
     /// It lists.
     Listing,
-    /// It takes the state from a streaming list.
+    /// It receives a streaming list.
     Streaming,
-    /// Its driver does not run yet.
+    /// Its driver has not started.
     NotStarted,
-    /// Something failed, and it waits before the next attempt.
+    /// A request failed, and it waits before the next attempt.
     Waiting,
-    /// It was stopped, and handlers get what is pending.
+    /// It was stopped, and handlers get the pending notifications.
     Stopping,
     /// It has ended.
     Ended,
 }
 
 impl State {
-    /// Returns the state as a word that does not change between versions.
+    /// Returns the state as a word that is stable across versions.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -147,39 +149,39 @@ impl fmt::Display for State {
     }
 }
 
-/// Something that went wrong, and what can be done about it.
+/// A problem, with advice.
 ///
 /// ```
 /// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
 /// if let Some(trouble) = pods.health().last_error
 ///     && let Some(verb) = trouble.missing_verb
 /// {
-///     println!("RBAC lacks the verb {verb}: {}", trouble.advice.unwrap_or_default());
+///     println!("RBAC does not grant the verb {verb}: {}", trouble.advice.unwrap_or_default());
 /// }
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Trouble {
-    /// Its class: a word that does not change between versions, as in [`Report::class`](crate::health::Report::class).
+    /// The class, a word that is stable across versions; see [`Report::class`](crate::health::Report::class).
     pub class: &'static str,
-    /// What was being done: `list`, `watch`, `streaming list`, `cache` or `handler`.
+    /// The phase: `list`, `watch`, `streaming list`, `cache` or `handler`.
     pub phase: &'static str,
-    /// What happened, in a line.
+    /// The message, on one line.
     pub message: String,
-    /// What a person can do about it; `None` where there is nothing to be said.
+    /// Advice for a person; `None` if there is none.
     pub advice: Option<String>,
-    /// The verb that RBAC does not grant, where that is the trouble.
+    /// The verb that RBAC does not grant, if that is the problem.
     pub missing_verb: Option<&'static str>,
-    /// The key of the object that it is about.
+    /// The key of the affected object.
     pub key: Option<String>,
-    /// How long ago it was.
+    /// The time since the problem occurred.
     #[serde(serialize_with = "seconds", rename = "age_seconds")]
     pub age: Duration,
-    /// In how long the next attempt is made.
+    /// The time until the next attempt.
     #[serde(serialize_with = "opt_seconds", rename = "retry_in_seconds")]
     pub retry_in: Option<Duration>,
-    /// Whether the server has agreed to a list or a watch since.
+    /// Whether a list or a watch has succeeded since.
     pub is_over: bool,
 }
 
@@ -194,7 +196,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// How one list and watch is: an informer of several namespaces has one for each.
+/// The health of one source. An informer of several namespaces has one for each.
 ///
 /// ```
 /// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -206,38 +208,38 @@ impl fmt::Display for Trouble {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SourceHealth {
-    /// The namespace; empty for all of them.
+    /// The namespace, or an empty string for all namespaces.
     pub namespace: String,
-    /// What it is about.
+    /// The current activity.
     pub state: State,
-    /// For how long.
+    /// How long it has been in this state.
     #[serde(serialize_with = "seconds", rename = "state_age_seconds")]
     pub state_age: Duration,
-    /// Whether it has shown a complete list.
+    /// Whether it is synced.
     pub synced: bool,
-    /// The resourceVersion that the cache shows of it.
+    /// The resourceVersion that the cache has reached for this source.
     pub resource_version: String,
-    /// For how long its watch has been open.
+    /// How long its watch has been open.
     #[serde(serialize_with = "opt_seconds", rename = "watch_age_seconds")]
     pub watch_age: Option<Duration>,
-    /// How many lists were completed.
+    /// The number of completed lists.
     pub lists: u64,
-    /// How many watches were opened.
+    /// The number of opened watches.
     pub watches: u64,
-    /// How many requests failed, or ended in a failure.
+    /// The number of failed requests.
     pub failures: u64,
-    /// How many audits have come to their end.
+    /// The number of completed audits.
     pub audits: u64,
-    /// How long ago the last one did.
+    /// The time since the last completed audit.
     #[serde(serialize_with = "opt_seconds", rename = "audit_age_seconds")]
     pub audit_age: Option<Duration>,
-    /// How many objects differed from the server for good when the last one ended.
+    /// The number of objects that differed permanently from the server in the last audit.
     pub drifted: usize,
-    /// What last went wrong with its requests.
+    /// The last problem of its requests.
     pub trouble: Option<Trouble>,
 }
 
-/// How a handler or a subscription is.
+/// The health of a handler or a subscription.
 ///
 /// ```
 /// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -251,16 +253,16 @@ pub struct SourceHealth {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HandlerHealth {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it was called with the whole first state.
+    /// Whether it was notified of the whole initial list.
     pub synced: bool,
     /// How far it is behind.
     #[serde(flatten)]
     pub lag: Lag,
-    /// How many calls it had.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of them panicked.
+    /// The number of calls that panicked.
     pub panics: u64,
 }
 
@@ -269,20 +271,20 @@ pub struct HandlerHealth {
 /// ```
 /// # fn show(handle: &informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
 /// let lag = handle.lag();
-/// println!("{} wait, the oldest for {:?}; {} were merged", lag.pending, lag.behind, lag.merged);
+/// println!("{} pending, behind for {:?}; {} merged", lag.pending, lag.behind, lag.merged);
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Lag {
-    /// How many notifications wait to be told, merged ones counted as they are.
+    /// The number of pending notifications, after coalescing.
     pub pending: usize,
-    /// How many were not told one by one, because it was too slow: they were merged by key.
+    /// The number of notifications that were merged into others of the same key because the handler was too slow.
     pub merged: u64,
-    /// For how long something has been waiting without a break: since it last had nothing to do.
+    /// How long it has continuously had pending notifications.
     #[serde(serialize_with = "seconds", rename = "behind_seconds")]
     pub behind: Duration,
-    /// For how long the call that is under way has been running.
+    /// How long the current call has been running.
     #[serde(serialize_with = "opt_seconds", rename = "call_seconds")]
     pub call: Option<Duration>,
 }

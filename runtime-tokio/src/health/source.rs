@@ -1,4 +1,4 @@
-//! What an informer notes of itself, for its health.
+//! The state that an informer records for its health.
 
 use core::time::Duration;
 use std::time::SystemTime;
@@ -13,17 +13,17 @@ use tokio::time::Instant;
 use super::advice;
 use crate::health::{SourceHealth, State, Trouble};
 
-/// What one source, the list and watch of a namespace, is about.
+/// The state of one source, which lists and watches one namespace.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) resource: OwnedResource,
-    /// `None` before the driver runs.
+    /// `None` until the driver runs.
     activity: Option<Activity>,
     since: Instant,
     watching_since: Option<Instant>,
     last: Option<Noted>,
     pub(crate) lists: u64,
-    /// What is shown comes from a journal, and the server has not confirmed it: when it was written last.
+    /// The time of the journal's last write, if the data comes from a journal and the server has not confirmed it.
     pub(crate) stale_since: Option<SystemTime>,
     watches: u64,
     failures: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Source {
     pub(crate) drifted: usize,
 }
 
-/// A report, as it is kept.
+/// A recorded report.
 #[derive(Clone, Debug)]
 pub(crate) struct Noted {
     pub(crate) class: &'static str,
@@ -107,7 +107,7 @@ impl Source {
         }
     }
 
-    /// Takes note of what the driver is about; returns whether a watch was opened.
+    /// Records the activity of the driver. Returns whether a watch was opened.
     pub(crate) fn activity(&mut self, activity: Activity) -> bool {
         let is_same = self.activity.is_some_and(|before| {
             core::mem::discriminant(&before) == core::mem::discriminant(&activity)
@@ -126,18 +126,18 @@ impl Source {
         opened
     }
 
-    /// A list, or the first part of a streaming list, is complete.
+    /// Records a completed list, or the completed first part of a streaming list.
     pub(crate) fn listed(&mut self) {
         self.lists += 1;
         self.is_well();
         if self.activity == Some(Activity::Streaming) {
-            // From here on it is a watch, which began with the stream.
+            // The stream continues as a watch.
             self.activity = Some(Activity::Watching);
             self.since = Instant::now();
         }
     }
 
-    /// An audit has come to its end, and so many objects differed for good.
+    /// Records a completed audit, with the number of objects that differed permanently.
     pub(crate) fn audited(&mut self, drifted: usize) {
         self.audits += 1;
         self.audited_at = Some(Instant::now());
@@ -153,7 +153,7 @@ impl Source {
         self.last.as_ref()
     }
 
-    /// What went wrong is over: the server has agreed to something since.
+    /// Marks the last problem as resolved, since a request has succeeded.
     const fn is_well(&mut self) {
         if let Some(last) = &mut self.last {
             last.over = true;
@@ -171,7 +171,7 @@ impl Source {
         }
     }
 
-    /// Why it is not synced, in a line for a person.
+    /// Explains on one line why it is not synced.
     pub(crate) fn reason(&self, now: Instant) -> String {
         let pending = self.last.as_ref().filter(|last| !last.over);
         if let Some(last) = pending {
@@ -183,13 +183,13 @@ impl Source {
         }
         let lasts = now.saturating_duration_since(self.since);
         match self.state() {
-            State::NotStarted => "nothing was reported; is the driver running?".to_owned(),
+            State::NotStarted => "there is no activity; is the driver running?".to_owned(),
             State::Listing | State::Streaming => {
-                format!("the list is under way since {}", seconds(lasts))
+                format!("the list has been running for {}", seconds(lasts))
             }
-            State::Opening => format!("no answer came to a watch for {}", seconds(lasts)),
+            State::Opening => format!("a watch has had no response for {}", seconds(lasts)),
             State::Watching | State::Waiting | State::Stopping | State::Ended => {
-                "the list was not taken in whole".to_owned()
+                "the list was not completed".to_owned()
             }
         }
     }

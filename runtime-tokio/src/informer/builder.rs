@@ -1,4 +1,4 @@
-//! From what a user wants to an informer and its driver.
+//! The builder of an informer and its driver.
 
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use crate::driver::{Audits, Driver, Transports, Work};
 use crate::informer::Informer;
 use crate::informer::Kind;
 
-/// Collects what an informer should be.
+/// The builder of an informer.
 ///
 /// See [`Informer::of`] and [`Informer::builder`].
 ///
@@ -39,12 +39,12 @@ pub struct Builder<T, D: Decode> {
     transport: T,
     decode: D,
     resource: OwnedResource,
-    /// The namespaces, where there are several.
+    /// The namespaces, if there are several.
     namespaces: Vec<String>,
-    /// The parts, where there are several.
+    /// The shards, if there are several.
     shards: Vec<Shard>,
     audit: Option<AuditConfig>,
-    /// Makes transports of one, where more than one is needed.
+    /// Clones the transport, if more than one is needed.
     copy: Option<fn(&T) -> T>,
     pub(crate) settings: Settings,
     name: Option<String>,
@@ -56,7 +56,7 @@ pub struct Builder<T, D: Decode> {
     journal: Option<Journal>,
 }
 
-/// What a builder and a factory set for an informer alike.
+/// The settings that a builder and a factory share.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) config: ReflectorConfig,
@@ -77,43 +77,45 @@ impl Default for Settings {
 /// The methods of a builder that has [`Settings`].
 macro_rules! settings_methods {
     () => {
-        /// Chooses how the initial state is fetched. Left out, by a streaming list where the server has it, and else by LIST.
+        /// Sets how the initial state is fetched. The default is a streaming list if the server supports it, and
+        /// otherwise a LIST.
         pub const fn initial(mut self, initial: ::informer_core::reflector::Initial) -> Self {
             self.settings.config.initial = initial;
             self
         }
 
-        /// Sets how many objects a page of a list has.
+        /// Sets the number of objects per page of a list.
         pub const fn page_size(mut self, size: u32) -> Self {
             self.settings.config.page_size = Some(size);
             self
         }
 
-        /// Sets how often every object is replayed to handlers that do not say otherwise. A resync asks no API server.
+        /// Sets the default resync period of handlers, in which every object is replayed. A resync sends no request.
         pub const fn resync(mut self, period: ::core::time::Duration) -> Self {
             self.settings.resync = Some(period);
             self
         }
 
-        /// Sets how many bytes one object may have; a larger one is reported and skipped. The default is 16 MiB.
+        /// Sets the most bytes that an object may have. A larger object is reported and skipped. The default is 16 MiB.
         pub const fn frame_limit(mut self, bytes: usize) -> Self {
             self.settings.config.frame_limit = bytes;
             self
         }
 
-        /// Sets how the delays between attempts grow.
+        /// Sets the delays between attempts.
         pub const fn backoff(mut self, backoff: ::informer_core::time::BackoffConfig) -> Self {
             self.settings.config.backoff = backoff;
             self
         }
 
-        /// Behaves as client-go does wherever a difference can be seen from outside: see `docs/DIFFERENCES.md`.
+        /// Matches client-go wherever a difference is visible from outside; see `docs/DIFFERENCES.md`.
         pub const fn client_go(mut self) -> Self {
             self.settings.config.client_go = true;
             self
         }
 
-        /// Sets how long handlers get to deliver what is pending when the informer stops. The default is 10 seconds.
+        /// Sets how long handlers may take to deliver pending notifications when the informer stops. The default is 10
+        /// seconds.
         pub const fn drain(mut self, time: ::core::time::Duration) -> Self {
             self.settings.drain = time;
             self
@@ -122,17 +124,17 @@ macro_rules! settings_methods {
 }
 pub(crate) use settings_methods;
 
-/// The methods of a builder that has a `resource`, by which the server selects objects.
+/// The methods of a builder that has a `resource` with selectors.
 macro_rules! selector_methods {
     () => {
-        /// Limits it to objects with these labels; the server selects.
+        /// Restricts it to objects with these labels. The server selects them.
         pub fn labels(mut self, selector: &str) -> Self {
             self.resource = self.resource.as_ref().labels(selector).into();
             self
         }
 
-        /// Limits it to objects with these fields, as text or as a [`FieldSelector`](crate::selector::FieldSelector); the server
-        /// selects.
+        /// Restricts it to objects with these fields, given as text or as a
+        /// [`FieldSelector`](crate::selector::FieldSelector). The server selects them.
         pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
             self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
             self
@@ -142,7 +144,7 @@ macro_rules! selector_methods {
 pub(crate) use selector_methods;
 
 impl Informer<()> {
-    /// Starts an informer of any resource, with a decoder that says what is kept of each object.
+    /// Returns the builder of an informer for any resource. The decoder determines how each object is stored.
     pub fn builder<T, D: Decode>(transport: T, resource: Resource<'_>, decode: D) -> Builder<T, D> {
         Builder {
             transport,
@@ -165,7 +167,7 @@ impl Informer<()> {
 }
 
 impl<K: Kind> Informer<K> {
-    /// Starts an informer of a resource that has a type.
+    /// Returns the builder of an informer for a typed resource.
     ///
     /// ```
     /// use informer_tokio::Informer;
@@ -183,26 +185,26 @@ impl<K: Kind> Informer<K> {
         Informer::builder(transport, K::resource().as_ref(), Json::new())
     }
 
-    /// Starts an informer of no more than the metadata of a resource that has a type. The server sends no more than
-    /// that (`PartialObjectMetadata`), and nothing else is kept.
+    /// Returns the builder of an informer that stores only metadata, for a typed resource. The server sends only
+    /// metadata too (`PartialObjectMetadata`).
     pub fn metadata_of<T>(transport: T) -> Builder<T, Meta> {
         Informer::builder(transport, K::resource().as_ref(), Meta)
     }
 }
 
 impl<T, D: Decode> Builder<T, D> {
-    /// Limits it to a namespace. Left out, or empty, it is all of them.
+    /// Restricts it to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
         self
     }
 
-    /// Limits it to several namespaces: one cache, with a list and a watch for each of them. It is synced when all of
-    /// them are. A namespace that is named twice counts once; where the empty one is among them it is all of them.
+    /// Restricts it to several namespaces: one cache, with a list and a watch for each of them. It is synced when all
+    /// of them are. Duplicates are ignored, and the empty namespace means all namespaces.
     ///
     /// # Panics
-    /// Where the list is empty: that is more likely a mistake than the wish for nothing, or for everything.
+    /// Panics if there are no namespaces.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
     where
         T: Clone,
@@ -220,16 +222,15 @@ impl<T, D: Decode> Builder<T, D> {
         self
     }
 
-    /// Has it list and watch in parts (KEP-5866) that are sources of one cache, each with requests of its own: one part is
-    /// listed again where its watch breaks, and not everything. They should be disjoint and complete, as those of
-    /// [`Shard::of`](informer_core::resource::Shard::of) are; what is in none of them is not seen. It is synced when all of them
-    /// are.
+    /// Lists and watches in shards (KEP-5866), which are separate sources of one cache. If the watch of a shard breaks,
+    /// only that shard is relisted. The shards should be disjoint and complete, like those of
+    /// [`Shard::of`](informer_core::resource::Shard::of). Objects outside of all shards are not seen. The informer is
+    /// synced when all shards are.
     ///
-    /// It is of use where the server knows of parts. From one that does not each source gets everything, and keeps what
-    /// is its own.
+    /// A server without support for shards sends everything to each source, and each source keeps only its own objects.
     ///
     /// # Panics
-    /// Where there are none: that is more likely a mistake than the wish for nothing, or for everything.
+    /// Panics if there are no shards.
     ///
     /// ```
     /// # use informer_tokio::Raw;
@@ -247,15 +248,16 @@ impl<T, D: Decode> Builder<T, D> {
         self.shards = shards.into_iter().collect();
         self.shards.sort();
         self.shards.dedup();
-        assert!(!self.shards.is_empty(), "name at least one part");
+        assert!(!self.shards.is_empty(), "name at least one shard");
         self.copy = Some(T::clone);
         self
     }
 
-    /// Compares the cache with the server now and then, by lists of the metadata at the newest version, and repairs what
-    /// differs for good: an object whose deletion a faulty server never told of, say. Each difference is a report of the
-    /// class `drift`, and handlers hear of what the repair changes. Left out, it does not, and such an object stays: see
-    /// `docs/AUDIT.md`.
+    /// Compares the cache with the server periodically, with lists of metadata at the newest version, and repairs
+    /// permanent differences. An example is an object whose deletion a faulty server never sent.
+    ///
+    /// Each difference is reported with the class `drift`, and handlers are notified of the changes that the repair
+    /// makes. There are no audits by default. See `docs/AUDIT.md`.
     pub fn audit(mut self, config: AuditConfig) -> Self
     where
         T: Clone,
@@ -267,7 +269,7 @@ impl<T, D: Decode> Builder<T, D> {
 
     selector_methods!();
 
-    /// Names it in logs and reports. Left out, it is named by its resource.
+    /// Sets the name for logs and reports. The default is the name of the resource.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -275,38 +277,40 @@ impl<T, D: Decode> Builder<T, D> {
 
     settings_methods!();
 
-    /// Sets the seed of what is random in it: jitter and the time for which watches are asked.
+    /// Sets the seed of the random values: jitter and the timeouts of watches. The default is random.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how many threads may help to decode what comes in large pieces, such as the first list. Left out it is, on a
-    /// runtime of several threads, one fewer than there are processors, 8 at most; on others none. With 0 the driver
-    /// decodes alone.
+    /// Sets the number of threads that help to decode large amounts of data, such as the first list. With 0, the driver
+    /// decodes alone. The default on a multi-threaded runtime is one less than the number of processors, at most 8. On
+    /// other runtimes it is 0.
     ///
-    /// They are threads of the runtime for blocking work, taken while there is something to do; the order of what is
-    /// told does not depend on them. A decoder says by [`Decode::is_costly`] whether it is worth it.
+    /// They are blocking threads of the runtime, and used only while there is work. They do not affect the order of
+    /// notifications. A decoder returns from [`Decode::is_costly`] whether the effort is worth it.
     pub const fn decoders(mut self, threads: usize) -> Self {
         self.decoders = Some(threads);
         self
     }
 
-    /// Keeps the cache in a file, so that after a start it is served at once, also where no API server can be reached. The
-    /// watch goes on from the version that was reached, and what changed meanwhile is told. Until the server has confirmed
-    /// it, the cache is [stale](Informer::stale_since) and not synced. See `docs/JOURNAL.md`.
+    /// Stores the cache in a file, so that it can be served immediately after a restart, even without a reachable API
+    /// server.
     ///
-    /// A journal of another cluster, resource, selector or decoder is refused, and one that cannot be used is done without:
-    /// both are reported, with the classes `journal-refused` and `journal`.
+    /// The watch resumes at the last version, and handlers are notified of the changes since then. Until the server has
+    /// confirmed the state, the cache is [stale](Informer::stale_since) and not synced. See `docs/JOURNAL.md`.
+    ///
+    /// A journal of another cluster, resource, selector or decoder is rejected, and one that cannot be used is ignored.
+    /// Both are reported, with the classes `journal-refused` and `journal`.
     pub fn journal(mut self, journal: Journal) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// Adds an index: `values` gives an object's 0 to n values in it.
+    /// Adds an index. `values` returns the values of an object in it, which may be none.
     ///
     /// # Panics
-    /// Where the name is taken already; `namespace` always is.
+    /// Panics if the name is in use. `namespace` always is.
     ///
     /// ```
     /// use informer_tokio::Json;
@@ -333,10 +337,10 @@ impl<T, D: Decode> Builder<T, D> {
         })
     }
 
-    /// Adds an index whose function hands over values that it borrows from the object.
+    /// Adds an index whose function passes on values borrowed from the object.
     ///
     /// # Panics
-    /// Where the name is taken already; `namespace` always is.
+    /// Panics if the name is in use. `namespace` always is.
     ///
     /// ```
     /// use informer_tokio::Json;
@@ -356,26 +360,26 @@ impl<T, D: Decode> Builder<T, D> {
             || self.indexes.iter().any(|(other, _)| other == name);
         assert!(
             !taken,
-            "there is an index named {name} already: choose another name"
+            "the index {name} already exists: choose another name"
         );
         self.indexes.push((name.to_owned(), Arc::new(values)));
         self
     }
 
-    /// Has `hear` called with every report: what failed, what was skipped, and what will be tried next.
+    /// Calls `hear` with every report: failures, skipped objects, and the next attempts.
     pub fn on_report(mut self, hear: impl Fn(&Report<'_>) + Send + Sync + 'static) -> Self {
         self.on_report = Some(Arc::new(hear));
         self
     }
 
-    /// Has `hear` called with every resourceVersion that is reached, bookmarks included, after the cache shows it.
+    /// Calls `hear` with every resourceVersion that the cache has reached, including bookmarks.
     pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_version = Some(Arc::new(hear));
         self
     }
 
-    /// Makes the handle and the driver. Nothing happens before the driver runs.
-    #[must_use = "nothing happens before the driver runs"]
+    /// Builds the handle and the driver. Nothing happens until the driver runs.
+    #[must_use = "an informer does nothing until its driver runs"]
     pub fn build(self) -> (Informer<D::Value>, Driver<T, D>)
     where
         T: Transport,
@@ -386,7 +390,7 @@ impl<T, D: Decode> Builder<T, D> {
         } else {
             CacheConfig::default()
         };
-        // Which of the handlers want to hear of it, their options say.
+        // The options of each handler decide whether it is notified.
         config.tell_unchanged = true;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
@@ -405,7 +409,7 @@ impl<T, D: Decode> Builder<T, D> {
         {
             let mut cache = inner.cache_mut();
             for (name, function) in self.indexes {
-                // The names are distinct, and there is no bound on `Heap`.
+                // The names are distinct, and `Heap` is unbounded.
                 if let Ok(number) = cache.declare_index(&name) {
                     indexes = indexes.with(Index {
                         number,
@@ -424,7 +428,7 @@ impl<T, D: Decode> Builder<T, D> {
             settings.resync,
             settings.config.client_go,
         );
-        // There is a copy where more than one is needed: whatever asks for more sets it.
+        // `copy` is set by everything that needs more than one transport.
         let copies = |count: usize| (0..count).filter_map(|_| Some(self.copy?(&self.transport)));
         let audits = self.audit.map(|config| Audits {
             config,
@@ -447,7 +451,7 @@ impl<T, D: Decode> Builder<T, D> {
     }
 }
 
-/// Each namespace in each part is a source.
+/// Each namespace in each shard is a source.
 fn sources(
     resource: &OwnedResource,
     namespaces: &[String],

@@ -23,13 +23,13 @@ use crate::health::error::{Ended, StillUnsynced};
 use crate::health::{Health, Trouble};
 use crate::informer::Lister;
 
-/// A handle on an informer: asks its cache, registers handlers, stops it. It is cheap to clone.
+/// A handle to an informer: returns listers, registers handlers and stops it. It is cheap to clone.
 ///
-/// An informer that a [`Factory`](crate::factory::Factory) shares counts its users: this handle and its clones, listers,
-/// subscriptions, registered handlers until they are removed, and controllers. Its watch ends when the last of them is
-/// gone. One that was [built](crate::informer::Builder::build) by itself runs until it is stopped.
+/// An informer that a [`Factory`](crate::factory::Factory) shares counts its users: this handle and its clones,
+/// listers, subscriptions, controllers, and registered handlers until they are removed. Its watch ends with the last of
+/// them. An informer that was [built](crate::informer::Builder::build) separately runs until it is stopped.
 ///
-/// `V` is what the decoder keeps of an object: `Typed<Pod>`, [`RawJson`](crate::RawJson),
+/// `V` is the type that the decoder stores for an object: `Typed<Pod>`, [`RawJson`](crate::RawJson) or
 /// [`Metadata`](crate::Metadata).
 ///
 /// ```
@@ -44,7 +44,7 @@ pub struct Informer<V> {
     jobs: mpsc::UnboundedSender<Job>,
     resync: Option<Duration>,
     client_go: bool,
-    /// Counts the users of an informer that a factory shares.
+    /// The user count of an informer that a factory shares.
     in_use: Option<Arc<Users>>,
 }
 
@@ -64,7 +64,7 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Counts this handle, its clones and what comes from them as users of a shared informer.
+    /// Counts this handle, its clones and everything created from them as users of a shared informer.
     pub(crate) fn counted(self, in_use: Arc<Users>) -> Self {
         Self {
             in_use: Some(in_use),
@@ -72,22 +72,22 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Returns whether it will not be kept up to date any more.
+    /// Returns whether the cache is no longer updated.
     pub(crate) fn is_over(&self) -> bool {
         let status = *self.inner.status.borrow();
         status.stopping || status.closed
     }
 
-    /// Returns a lister, which reads the cache and never asks the API server.
+    /// Returns a lister, which reads the cache and never sends a request.
     #[must_use]
     pub fn lister(&self) -> Lister<V> {
         Lister::new(Arc::clone(&self.inner), self.in_use.clone())
     }
 
-    /// Waits until the cache has shown a complete list.
+    /// Waits until the cache is synced: it has received a complete list.
     ///
     /// # Errors
-    /// Fails where the driver ends before that.
+    /// Fails if the driver ends before that.
     pub async fn synced(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
@@ -99,11 +99,11 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Waits until there is something to serve: what a [`Journal`](crate::journal::Journal) had, which may be
+    /// Waits until there is data to serve: the content of a [`Journal`](crate::journal::Journal), which may be
     /// [stale](Self::stale_since), or a complete list.
     ///
     /// # Errors
-    /// Fails where the driver ends before that.
+    /// Fails if the driver ends before that.
     pub async fn served(&self) -> Result<(), Ended> {
         let mut status = self.inner.status.subscribe();
         match status
@@ -115,10 +115,11 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Returns since when the cache may be stale: it was restored from a [`Journal`](crate::journal::Journal), and the server has not
-    /// said since that it goes on from there. It is the time at which a version was last written, 1970 where no clock was
-    /// right; of several sources the earliest. `None` where there is no journal, where it was empty, and from the first
-    /// event, bookmark or complete list on.
+    /// Returns the time since which the cache may be stale, if it was restored from a
+    /// [`Journal`](crate::journal::Journal) and the server has not confirmed it since. It is the time of the journal's
+    /// last write, or 1970 if the clock was wrong; the earliest of several sources.
+    ///
+    /// Returns `None` without a journal, if it was empty, and from the first event, bookmark or complete list on.
     ///
     /// ```
     /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -132,10 +133,10 @@ impl<V> Informer<V> {
         self.inner.stale_since()
     }
 
-    /// Waits until the cache has shown a complete list, but no longer than `limit`.
+    /// Waits until the cache is synced, for at most `limit`.
     ///
     /// # Errors
-    /// Fails where the time is over, and says what was last reported; or where the driver ends.
+    /// Fails with the last report if the time is over, or if the driver ends.
     pub async fn synced_within(&self, limit: Duration) -> Result<(), StillUnsynced> {
         match tokio::time::timeout(limit, self.synced()).await {
             Ok(synced) => Ok(synced?),
@@ -151,17 +152,17 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Waits until the cache shows at least this resourceVersion, as after a write of one's own, whose answer names it.
+    /// Waits until the cache has reached at least this resourceVersion, for example the one in the response to a write.
     ///
-    /// Versions that are decimal numbers are in order (KEP-5504). One that is not is waited for until it is reached
-    /// itself, which may never be, so give such a wait a limit.
+    /// Versions that are decimal numbers are ordered (KEP-5504). Any other version is awaited until exactly that
+    /// version is reached, which may never happen, so limit such a wait.
     ///
     /// # Errors
-    /// Fails where the driver ends before that.
+    /// Fails if the driver ends before that.
     ///
     /// ```
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
-    /// let written = "4711"; // metadata.resourceVersion of what the API server answered
+    /// let written = "4711"; // metadata.resourceVersion in the API server's response
     /// pods.wait_until(written).await?;
     /// let mine = pods.lister().get("prod", "web");
     /// # Ok(())
@@ -171,11 +172,11 @@ impl<V> Informer<V> {
         self.wait_for_sources(version, |_| true).await
     }
 
-    /// As [`Informer::wait_until`], for an object of this namespace: of an informer of several namespaces only that one
-    /// is waited for. A namespace that is not among them is waited for in vain.
+    /// Waits like [`Informer::wait_until`], for an object in this namespace. If the informer has several namespaces,
+    /// only this one is awaited. For a namespace that the informer does not have, it never returns.
     ///
     /// # Errors
-    /// Fails where the driver ends before that.
+    /// Fails if the driver ends before that.
     pub async fn wait_until_in(&self, namespace: &str, version: &str) -> Result<(), Ended> {
         let namespaces = self.inner.each_source(|_, source| {
             let of = source.resource.as_ref().namespace.unwrap_or_default();
@@ -190,12 +191,12 @@ impl<V> Informer<V> {
             .await
     }
 
-    /// Waits until the cache shows a write: the object at this version or a later one, or all that happened up to then.
-    /// That is earlier than [`wait_until`](Self::wait_until) if the cache has several sources, since the others know
-    /// nothing of the write.
+    /// Waits until the cache shows a write: the object at this version or a later one, or any later state of its
+    /// source. If the cache has several sources, this is earlier than [`wait_until`](Self::wait_until), since the other
+    /// sources do not see the write.
     ///
-    /// The version is the one in the server's answer. A deletion is awaited by uid, as an [`ExpectedState`]: up to
-    /// Kubernetes 1.37 the answer has the version that the object had before, which the cache shows already.
+    /// The version is the one in the server's response. A deletion is awaited by uid, as an [`ExpectedState`], because
+    /// up to Kubernetes 1.37 the response has the previous version, which the cache already shows.
     ///
     /// # Errors
     /// Fails if the driver has ended, or ends before the write is shown.
@@ -205,7 +206,7 @@ impl<V> Informer<V> {
     /// use informer_tokio::informer::ExpectedState;
     ///
     /// pods.wait_for_write("prod/web", "4711").await?;
-    /// // After a DELETE; the answer is an object or a Status.
+    /// // After a DELETE. The response is an object or a Status.
     /// if let Some(deleted) = ExpectedState::after_delete(answer) {
     ///     pods.wait_for_write("prod/old", deleted).await?;
     /// }
@@ -227,7 +228,7 @@ impl<V> Informer<V> {
         let mut status = self.inner.status.subscribe();
         loop {
             let is_shown = {
-                // The sink sends versions while it holds the cache, so only one is borrowed at a time.
+                // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
                 let shown = reached.borrow_and_update().clone();
                 let shown = shown.iter().zip(&counts);
                 let shown = shown.filter(|(_, counts)| **counts).map(|(shown, _)| shown);
@@ -272,28 +273,28 @@ impl<V> Informer<V> {
         }
     }
 
-    /// Returns the resourceVersion that the cache shows; empty where it has none yet. Of several namespaces it is the
-    /// oldest one.
+    /// Returns the resourceVersion that the cache has reached; the oldest of several namespaces. It is empty before the
+    /// first list.
     #[must_use]
     pub fn resource_version(&self) -> String {
         self.inner.resource_version()
     }
 
-    /// Tells whether the cache has shown a complete list.
+    /// Returns whether the cache is synced: it has received a complete list.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.inner.is_synced()
     }
 
-    /// Returns how the informer is: whether it is synced, and if not, why.
+    /// Returns the informer's health: whether it is synced, and if not, why.
     ///
-    /// It looks at every object for those that are stale, so it is for people and probes, not for a hot loop.
+    /// It checks every object for staleness, so it is meant for people and probes rather than for hot loops.
     #[must_use]
     pub fn health(&self) -> Health {
         self.inner.health()
     }
 
-    /// Why it is not synced: what each source that is not has to say.
+    /// The reason why it is not synced, from each source that is not synced.
     pub(crate) fn resource(&self) -> informer_core::Resource<'_> {
         self.inner.resource.as_ref()
     }
@@ -302,29 +303,30 @@ impl<V> Informer<V> {
         self.inner.why()
     }
 
-    /// Returns the informer's name: the one it was given, or its resource.
+    /// Returns the informer's name. The default is its resource.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Stops the informer. Handlers get what is pending, and then the driver ends.
+    /// Stops the informer. Handlers get the pending notifications, and then the driver ends.
     ///
-    /// A [`Factory`](crate::factory::Factory)'s informer is stopped for all of its users. Whoever asks the factory again gets a new
-    /// one.
+    /// This stops a shared informer of a [`Factory`](crate::factory::Factory) for all its users. The next request to
+    /// the factory gets a new one.
     pub fn stop(&self) {
         self.inner.stop();
     }
 
-    /// Waits until the driver has ended and every handler has received what was pending.
+    /// Waits until the driver has ended and every handler has received the pending notifications.
     ///
-    /// Each call has returned then, or panicked, which is reported. The wait takes at most the time of
-    /// [`Builder::drain`](crate::informer::Builder::drain) after the stop: a handler that is slower is dropped, and its remaining
-    /// notifications are reported as undelivered. A call of a [blocking](crate::handler::HandlerOptions::blocking) handler cannot
-    /// be interrupted; it runs to its end, but no other follows.
+    /// All calls of handlers have then returned or panicked, which is reported. The wait takes at most the time of
+    /// [`Builder::drain`](crate::informer::Builder::drain) after the stop. A handler that is slower is dropped, and its
+    /// remaining notifications are reported as undelivered. A running call of a
+    /// [blocking](crate::handler::HandlerOptions::blocking) handler cannot be interrupted; it finishes, but no other
+    /// follows.
     ///
-    /// A [`Subscription`] is not waited for: it keeps what is pending for its reader, and ends after that. Where the
-    /// driver's future was dropped, handlers end without what is pending, which is reported.
+    /// A [`Subscription`] is not awaited: it keeps the pending events for its reader, and ends after them. If the
+    /// driver's future was dropped, handlers end without the pending notifications, which is reported.
     ///
     /// A handler must not await this itself: it would wait for its own end until the time of `drain` is over.
     ///
@@ -336,7 +338,7 @@ impl<V> Informer<V> {
     /// ```
     pub async fn ended(&self) {
         let mut status = self.inner.status.subscribe();
-        // The sender is in `inner`, so this ends with the status and with nothing else.
+        // The sender is in `inner`, so only a change of the status ends this wait.
         let _ = status.wait_for(|status| status.ended).await;
     }
 
@@ -347,7 +349,7 @@ impl<V> Informer<V> {
             .filter(|period| !period.is_zero());
         let config = ListenerConfig::default().resync(resync);
         if self.client_go {
-            // client-go's listeners keep everything, and hear of unchanged objects while there is no resync.
+            // client-go's listeners are unbounded, and are notified of unchanged objects if there is no resync.
             config.backlog(usize::MAX).unchanged(resync.is_none())
         } else {
             config.backlog(options.backlog).unchanged(options.unchanged)
@@ -356,11 +358,12 @@ impl<V> Informer<V> {
 }
 
 impl<V: Send + Sync + 'static> Informer<V> {
-    /// Adds an index. The objects that are in the cache already are indexed piece by piece, and are in it when this
-    /// returns; until then it cannot be asked. It is completed even if the future is dropped before.
+    /// Adds an index. The existing objects are indexed in steps, and all of them are indexed when this returns. Until
+    /// then, reads of the index fail. The index is completed even if the future is dropped.
     ///
     /// # Errors
-    /// A name that is taken adds nothing. [`IndexError::Building`] if the runtime shuts down meanwhile.
+    /// Fails without an effect if the name is in use. Fails with [`IndexError::Building`] if the runtime shuts down
+    /// before the end.
     ///
     /// ```
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::IndexError> {
@@ -391,7 +394,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
         }
     }
 
-    /// Returns a stream of what happens, which starts with the present state.
+    /// Returns a stream of events that begins with the current state.
     ///
     /// ```
     /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
@@ -406,7 +409,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
         self.subscribe_with(&HandlerOptions::default().name("subscription"))
     }
 
-    /// As [`Informer::subscribe`], with a name, a resync period or a backlog of its own.
+    /// Subscribes like [`Informer::subscribe`], with options such as a name, a resync period or a backlog.
     #[must_use]
     pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
         Subscription::new(
@@ -417,8 +420,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
         )
     }
 
-    /// As [`Informer::subscribe_with`], of those objects that `keep` keeps: one that begins to match is added, one that
-    /// ceases to is deleted. See [`Filter`](crate::handler::Filter).
+    /// Subscribes like [`Informer::subscribe_with`], restricted to objects for which `keep` returns `true`. An object
+    /// that begins to match is added, and one that ceases to match is deleted; see [`Filter`](crate::handler::Filter).
     ///
     /// ```
     /// # use informer_tokio::{Informer, RawJson};
@@ -442,12 +445,12 @@ impl<V: Send + Sync + 'static> Informer<V> {
         )
     }
 
-    /// Adds a handler, before the driver runs or at any time after. It first hears of everything that is there.
+    /// Adds a handler, before the driver runs or at any time later. It is first notified of all existing objects.
     pub fn add_handler(&self, handler: impl EventHandler<V>) -> HandlerHandle<V> {
         self.add_handler_with(&HandlerOptions::default(), handler)
     }
 
-    /// As [`Informer::add_handler`], with a name, a resync period or a backlog of its own.
+    /// Adds a handler like [`Informer::add_handler`], with options such as a name, a resync period or a backlog.
     pub fn add_handler_with(
         &self,
         options: &HandlerOptions,
@@ -456,17 +459,17 @@ impl<V: Send + Sync + 'static> Informer<V> {
         let config = self.listener_config(options);
         let shared = (Arc::clone(&self.inner), self.in_use.clone());
         let (handle, job) = register(shared, config, options, handler);
-        // Where the driver has ended there is nobody to run it, and the handle says so.
+        // If the driver has ended, the handler never runs, and its handle reports that.
         let _ = self.jobs.send(job);
         handle
     }
 
-    /// Adds a handler whose calls await. See [`Informer::add_handler`].
+    /// Adds an asynchronous handler; see [`Informer::add_handler`].
     pub fn add_async_handler(&self, handler: impl AsyncEventHandler<V>) -> HandlerHandle<V> {
         self.add_async_handler_with(&HandlerOptions::default(), handler)
     }
 
-    /// As [`Informer::add_async_handler`], with a name, a resync period or a backlog of its own.
+    /// Adds a handler like [`Informer::add_async_handler`], with options such as a name, a resync period or a backlog.
     pub fn add_async_handler_with(
         &self,
         options: &HandlerOptions,
@@ -475,7 +478,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
         let config = self.listener_config(options);
         let shared = (Arc::clone(&self.inner), self.in_use.clone());
         let (handle, job) = register_async(shared, config, options, handler);
-        // Where the driver has ended there is nobody to run it, and the handle says so.
+        // If the driver has ended, the handler never runs, and its handle reports that.
         let _ = self.jobs.send(job);
         handle
     }

@@ -1,12 +1,12 @@
-//! Types that stand for a resource.
+//! Types that represent a resource.
 
 use informer_core::OwnedResource;
 
-/// A type that stands for a Kubernetes resource.
+/// A type that represents a Kubernetes resource.
 ///
-/// With the feature `kube` every type of k8s-openapi and every type that `kube::CustomResource` derives is one by
-/// itself; with the feature `k8s-openapi` every type of k8s-openapi that can be listed. For a struct of one's own
-/// [`kind!`](crate::kind!) is the one line that is needed, or, by hand:
+/// With the feature `kube`, all types of k8s-openapi and all types derived with `kube::CustomResource` implement it.
+/// With the feature `k8s-openapi`, all types of k8s-openapi that can be listed do. For a custom struct,
+/// [`kind!`](crate::kind!) implements it in one line. By hand:
 ///
 /// ```
 /// use informer_tokio::{Kind, Resource};
@@ -20,18 +20,18 @@ use informer_core::OwnedResource;
 /// }
 /// ```
 pub trait Kind {
-    /// Returns the resource: group, version, plural, and the kind, by which objects of another kind are noticed.
+    /// Returns the resource: group, version, plural, and the kind, which is used to detect objects of another kind.
     fn resource() -> OwnedResource;
 }
 
-/// Says for which resource a struct of one's own stands: its `apiVersion`, its plural name, and its kind, which is the
-/// name of the struct where it is left out.
+/// Implements [`Kind`] for a struct: takes its `apiVersion`, its plural name, and its kind. The default kind is the
+/// name of the struct.
 ///
 /// ```
 /// use informer_tokio::{Informer, Kind, kind};
 /// use serde::Deserialize;
 ///
-/// /// What is kept of a Pod: nothing else is.
+/// /// The part of a Pod that is stored.
 /// #[derive(Deserialize)]
 /// struct Placed { spec: Spec }
 /// #[derive(Deserialize)]
@@ -82,7 +82,7 @@ where
     }
 }
 
-/// Every type that `kube::CustomResource` derives, and, since kube knows them, every type of k8s-openapi.
+/// Every type derived with `kube::CustomResource`, and every type of k8s-openapi, through kube.
 #[cfg(feature = "kube")]
 impl<K> Kind for K
 where

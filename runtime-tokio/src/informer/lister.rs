@@ -1,4 +1,4 @@
-//! Reads the cache.
+//! Read access to the cache.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::cache::entry::{Entry, labels_of};
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
 
-/// Reads the cache of an informer: it never asks the API server, and never waits for the network or for a parse.
+/// Reads the cache of an informer. It never sends a request, and never waits for the network or for parsing.
 ///
-/// It is cheap to clone. What it gives are entries, which stay as they are.
+/// It is cheap to clone. It returns entries, which are immutable.
 ///
 /// ```
 /// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
@@ -27,7 +27,7 @@ impl<V> Lister<V> {
         Self(inner, in_use)
     }
 
-    /// Returns an object by namespace and name; the namespace is empty for a resource without namespaces.
+    /// Returns an object by namespace and name. The namespace is empty for a cluster-scoped object.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<V>> {
         if namespace.is_empty() {
@@ -60,7 +60,7 @@ impl<V> Lister<V> {
     /// Returns the objects of a namespace, in no particular order.
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Entry<V>> {
-        // The index by namespace is always there.
+        // The index by namespace always exists.
         self.by_index(informer_core::cache::NAMESPACE_INDEX, namespace)
             .unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl<V> Lister<V> {
     /// Returns the objects that have `value` in an index, in no particular order.
     ///
     /// # Errors
-    /// An index that does not exist is an error; a value that nobody has is not.
+    /// Fails if the index does not exist. A value without objects is not an error.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<V>>, IndexError> {
         let cache = self.0.cache();
         let found = cache.by_index(name, value)?;
@@ -77,7 +77,7 @@ impl<V> Lister<V> {
             .collect())
     }
 
-    /// Returns the values that objects have in an index, once each, in no particular order.
+    /// Returns the distinct values of an index, in no particular order.
     #[must_use]
     pub fn index_values(&self, name: &str) -> Vec<String> {
         let mut values = Vec::new();
@@ -87,13 +87,13 @@ impl<V> Lister<V> {
         values
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.cache().len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -101,8 +101,8 @@ impl<V> Lister<V> {
 }
 
 impl<V: View> Lister<V> {
-    /// Returns the objects whose labels match a selector, in no particular order. Where the decoder keeps no labels
-    /// an object has none.
+    /// Returns the objects whose labels match a selector, in no particular order. Objects have no labels if the form
+    /// does not store them.
     ///
     /// ```
     /// use informer_tokio::{Lister, RawJson};

@@ -1,4 +1,4 @@
-//! What a program does with one informer: builds it, reads it, waits for it.
+//! Informers: builders, handles, listers, and waiting for several of them.
 
 mod builder;
 pub(crate) mod handle;

@@ -1,4 +1,4 @@
-//! Waiting for several to be synced.
+//! Waiting for several informers and handlers.
 
 use core::pin::Pin;
 use core::time::Duration;
@@ -11,18 +11,18 @@ use crate::health::Trouble;
 use crate::health::error::{Ended, Missing, NotSynced};
 use crate::informer::Informer;
 
-/// Something that is synced sooner or later: an informer, or a handler that has been called with all there is.
+/// Something that becomes synced: an informer, or a handler that is called with all existing objects.
 pub trait HasSynced: Send + Sync {
-    /// Returns who it is.
+    /// Returns its name.
     fn who(&self) -> String;
 
     /// Waits until it is synced.
     ///
     /// # Errors
-    /// Fails where it ends before that.
+    /// Fails if it ends before that.
     fn wait(&self) -> Pin<Box<dyn Future<Output = Result<(), Ended>> + Send + '_>>;
 
-    /// Returns why it is not synced: a line for a person, and what went wrong.
+    /// Returns why it is not synced: a line of text, and the problems.
     fn why_not(&self) -> (String, Vec<Trouble>);
 }
 
@@ -55,18 +55,21 @@ impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
         }
         let lag = self.lag();
         let call = match lag.call {
-            Some(time) => format!(", and a call is under way for {:.1} s", time.as_secs_f32()),
+            Some(time) => format!(
+                ", and a call has been running for {:.1} s",
+                time.as_secs_f32()
+            ),
             None => String::new(),
         };
-        let reason = format!("{} notifications wait for it{call}", lag.pending);
+        let reason = format!("{} notifications are pending{call}", lag.pending);
         (reason, Vec::new())
     }
 }
 
-/// Waits until all of them are synced, but no longer than `limit`.
+/// Waits until all of them are synced, for at most `limit`.
 ///
 /// # Errors
-/// Fails where the time is over, or where one of them ends; it names all that are missing, and why.
+/// Fails if the time is over, or if one of them ends. The error names all that are not synced, with reasons.
 ///
 /// ```
 /// use core::time::Duration;
@@ -85,7 +88,7 @@ pub async fn wait_for_sync(
     wait_until(Some(limit), &all).await
 }
 
-/// Waits for all; without a limit as long as none has ended.
+/// Waits until all are synced. Without a limit, it waits as long as none has ended.
 pub(crate) async fn wait_until(
     limit: Option<Duration>,
     all: &[&dyn HasSynced],
@@ -99,7 +102,7 @@ pub(crate) async fn wait_until(
             .enumerate()
             .map(|(number, one)| async move { (number, one.wait().await) })
             .collect();
-        // Those that end do not keep the others from being waited for: the list of what is missing is to be whole.
+        // If one ends, the others are still awaited until the limit, so that the list of missing ones is complete.
         let every = async {
             while let Some((number, waited)) = waits.next().await {
                 failed |= waited.is_err();

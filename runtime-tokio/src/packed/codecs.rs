@@ -1,8 +1,8 @@
-//! Compressors and decompressors, which are costly to create, shared by the threads that pack and unpack.
+//! Compressors and decompressors. They are expensive to create, so threads share them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many idle ones are retained. A thread that finds none creates one, which is dropped if there are this many.
+/// The most idle codecs. A thread that finds none creates one, which is dropped if there are already this many.
 const MOST: usize = 8;
 
 /// Idle codecs, the most recently used last. A thread may use several at once.
@@ -19,7 +19,7 @@ impl<T> Codecs<T> {
         }
     }
 
-    /// Works with a tool, which is dropped where the work panics.
+    /// Lends a codec to `work`. It is dropped if `work` panics.
     pub(crate) fn lend<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let idle = self.lock().pop();
         let mut tool = idle.unwrap_or_else(self.make);
@@ -31,14 +31,14 @@ impl<T> Codecs<T> {
         result
     }
 
-    /// Drops all that nobody uses now.
+    /// Drops all idle codecs.
     pub(crate) fn clear(&self) {
-        // What is dropped may take its time, and not under the lock.
+        // Dropping may take time, so it happens outside of the lock.
         drop(core::mem::take(&mut *self.lock()));
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        // Nothing that can panic runs under the lock.
+        // Code under this lock cannot panic.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,36 +1,37 @@
-//! Dictionaries for zstd, made of samples.
+//! Training of zstd dictionaries.
 //!
-//! zstd's own way to make one takes 7 MB and 20 ms for 256 KiB of samples, and what it frees stays with the allocator. This
-//! one takes half a megabyte and a few milliseconds, for a dictionary that packs as well: the pieces of the samples
-//! that share most with all others ("COVER": Liao, Petri, Moffat and Wirth, "Effective Construction of
-//! Relative Lempel-Ziv Dictionaries", 2016), with the statistics that zstd adds to them.
+//! zstd's own trainer needs 7 MB and 20 ms for 256 KiB of samples, and its freed memory stays with the allocator. This
+//! one needs half a megabyte and a few milliseconds for a dictionary of the same quality. It selects the segments of
+//! the samples that share most with all others ("COVER": Liao, Petri, Moffat and Wirth, "Effective Construction of
+//! Relative Lempel-Ziv Dictionaries", 2016), and zstd adds its statistics.
 
 use core::ffi::c_uint;
 
 use informer_core::decode::packing::Samples;
 use zstd::zstd_safe::{self, CCtx, CDict, zstd_sys};
 
-/// The size of a dictionary's content. One of twice the size packs no better, and more slowly.
+/// The size of a dictionary's content. Twice the size compresses no better, and more slowly.
 const CONTENT_BYTES: usize = 16 << 10;
-/// What zstd needs for its statistics, at most.
+/// The most bytes of zstd's statistics.
 const STATISTICS_BYTES: usize = 1 << 10;
-/// The lengths of pieces that are tried: long ones serve objects that are alike, short ones those that share little.
+/// The segment lengths that are tried. Long segments suit similar objects, and short ones those that share little.
 const PIECES: [usize; 4] = [256, 512, 1024, 2048];
-/// How many bytes in a row are looked at together.
+/// The number of consecutive bytes that are hashed together.
 const GRAM: usize = 8;
-/// One of so many samples is not looked at for the content, and the dictionaries that are tried have to pack these.
+/// One in this many samples is held out: it is not used for the content, and the candidates are compared on these
+/// samples.
 const TRIED: usize = 4;
 /// The bits of a gram's hash.
 const HASH_BITS: u32 = 15;
 
-/// Makes a dictionary: the best of those with pieces of each length.
+/// Trains a dictionary: the best of the candidates with segments of each length.
 pub(crate) fn train(samples: &Samples, level: i32) -> Vec<u8> {
     let tried = samples.sizes().len() / TRIED;
     let tried: usize = samples.sizes().iter().rev().take(tried).sum();
     let looked_at = &samples.bytes()[..samples.bytes().len() - tried];
     let candidates = PIECES.map(|piece| {
         let content = cover(looked_at, piece);
-        // What zstd has no statistics for, such as objects that are all the same, serves as it is.
+        // zstd has no statistics for some samples, such as identical objects. The content is then used alone.
         with_statistics(&content, samples, level).unwrap_or(content)
     });
     let best = candidates
@@ -39,8 +40,8 @@ pub(crate) fn train(samples: &Samples, level: i32) -> Vec<u8> {
     best.unwrap_or_default()
 }
 
-/// Gathers pieces that share most with the rest, one of each part of the samples in turn; the best ones come last,
-/// where it costs least to point to them.
+/// Collects the segments that share most with the rest, one from each part of the samples in turn. The best segments
+/// come last, where references to them are cheapest.
 fn cover(samples: &[u8], piece: usize) -> Vec<u8> {
     if samples.len() <= CONTENT_BYTES {
         return samples.to_vec();
@@ -48,7 +49,7 @@ fn cover(samples: &[u8], piece: usize) -> Vec<u8> {
     let mut grams = Grams::of(samples);
     let part = samples.len() / (CONTENT_BYTES / piece).max(1);
     let parts = samples.chunks(part);
-    // Turns that have brought nothing; when it was none of all parts, there is nothing more.
+    // The number of consecutive turns without a segment. After a full round without one, nothing is left.
     let (all, mut vain) = (parts.len(), 0);
     let mut pieces: Vec<&[u8]> = Vec::new();
     let mut left = CONTENT_BYTES;
@@ -70,10 +71,11 @@ fn cover(samples: &[u8], piece: usize) -> Vec<u8> {
     pieces.concat()
 }
 
-/// How often each row of [`GRAM`] bytes comes in the samples, by a hash of it; 0 where it is in the dictionary.
+/// The number of occurrences of each sequence of [`GRAM`] bytes in the samples, by its hash. It is 0 if the sequence is
+/// in the dictionary.
 struct Grams {
     counts: Vec<u16>,
-    /// How often each is in the window.
+    /// The number of occurrences in the window.
     window: Vec<u16>,
 }
 
@@ -87,8 +89,8 @@ impl Grams {
         Self { counts, window }
     }
 
-    /// Finds the window of so many bytes whose different grams are the most frequent ones; none where all there is is in
-    /// the dictionary.
+    /// Finds the window of this size whose distinct grams are the most frequent. `None` if all grams are in the
+    /// dictionary.
     fn best<'a>(&mut self, part: &'a [u8], bytes: usize) -> Option<&'a [u8]> {
         let width = (bytes + 1).saturating_sub(GRAM).max(1);
         let (mut score, mut best, mut end) = (0, 0, 0);
@@ -114,7 +116,7 @@ impl Grams {
         (best > 0).then(|| &part[end.saturating_sub(bytes)..end])
     }
 
-    /// Takes note that a piece is in the dictionary.
+    /// Records that a segment is in the dictionary.
     fn spend(&mut self, piece: &[u8]) {
         slots(piece).for_each(|slot| self.counts[slot] = 0);
     }
@@ -129,14 +131,14 @@ fn slots(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Adds what zstd knows by the samples of how what is not in the dictionary is distributed.
+/// Adds zstd's statistics of the sample data that is not in the dictionary.
 #[expect(unsafe_code, reason = "the safe bindings do not have this function")]
 fn with_statistics(content: &[u8], samples: &Samples, level: i32) -> Option<Vec<u8>> {
     let mut dictionary = vec![0; content.len() + STATISTICS_BYTES];
     let parameters = zstd_sys::ZDICT_params_t {
         compressionLevel: level,
         notificationLevel: 0,
-        // One that zstd chooses.
+        // zstd chooses the id.
         dictID: 0,
     };
     let sizes = samples.sizes();
@@ -144,8 +146,8 @@ fn with_statistics(content: &[u8], samples: &Samples, level: i32) -> Option<Vec<
         return None;
     }
     let count = c_uint::try_from(sizes.len()).ok()?;
-    // SAFETY: Each pointer is to as many bytes, or sizes, as is said beside it, and they live until it returns. The sizes add up
-    // to the length of the samples.
+    // SAFETY: Each pointer is valid for the length that is passed with it, until the call returns. The sizes add up to
+    // the length of the samples.
     let written = unsafe {
         zstd_sys::ZDICT_finalizeDictionary(
             dictionary.as_mut_ptr().cast(),
@@ -158,14 +160,14 @@ fn with_statistics(content: &[u8], samples: &Samples, level: i32) -> Option<Vec<
             parameters,
         )
     };
-    // An error is a number near the largest one.
+    // Errors are encoded as values near the maximum.
     (written <= dictionary.len()).then(|| {
         dictionary.truncate(written);
         dictionary
     })
 }
 
-/// What the last samples take with a dictionary.
+/// Returns the compressed size of the held-out samples with a dictionary.
 fn trial(dictionary: &[u8], samples: &Samples, level: i32) -> usize {
     let dictionary = CDict::create(dictionary, level);
     let mut context = CCtx::create();
@@ -205,7 +207,7 @@ mod tests {
         packed.expect("there is room")
     }
 
-    /// A text of words that a number decides.
+    /// A text of words that a number determines.
     fn words(number: usize, count: usize) -> String {
         let next = |state: usize| state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let states = core::iter::successors(Some(next(number + 1)), |state| Some(next(*state)));
@@ -252,7 +254,7 @@ mod tests {
             let dictionary = train(&samples, 1);
             assert!(!dictionary.is_empty());
             let first = core::str::from_utf8(&samples.bytes()[..samples.sizes()[0]]).expect("text");
-            // The number of the dictionary takes four bytes.
+            // The id of the dictionary takes four bytes.
             assert!(packed(&dictionary, first) <= packed(&[], first) + 4);
         }
     }

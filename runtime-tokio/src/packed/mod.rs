@@ -1,4 +1,4 @@
-//! Objects kept compressed by zstd, with a dictionary made of the first of them.
+//! Objects stored in compressed form, by zstd with a dictionary made from the first objects.
 
 mod codecs;
 mod dictionary;
@@ -17,17 +17,18 @@ use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::packed::codecs::Codecs;
 
-/// How much room is kept from one object to the next: one rare large object does not keep its own.
+/// The most bytes of buffer that are kept for the next object, so that one large object does not retain its memory.
 const KEPT_BYTES: usize = 128 << 10;
 
-/// Keeps each object compressed: its exact bytes, in a tenth of their room or less.
+/// A form that compresses each object. It preserves the exact bytes, in a tenth of their size or less.
 ///
-/// Objects of one resource are alike. A dictionary made of the first 256 KiB of them takes out of the others what they
-/// share; when objects no longer fit it, another one is made of those that come then. Objects keep the dictionary they
-/// were packed with, which lives as long as they do. Those that came before the first dictionary are packed without.
+/// Objects of one resource are similar. A dictionary made from the first 256 KiB of objects removes what the others
+/// share. If later objects no longer fit it, a new dictionary is made from them. Each object keeps the dictionary that
+/// it was compressed with, which lives as long as its objects. Objects before the first dictionary are compressed
+/// without one.
 ///
-/// Unpacking an object takes microseconds, so each reader does it again: see [`PackedJson`]. An index by what is
-/// often looked for is faster. A clone has the same dictionary.
+/// Decompressing an object takes microseconds, and each read does it again; see [`PackedJson`]. For frequent lookups an
+/// index is faster. A clone uses the same dictionary.
 ///
 /// ```
 /// use informer_tokio::Packed;
@@ -51,20 +52,20 @@ struct Packer {
     training: Mutex<Training>,
 }
 
-/// What objects share, made ready for both ways.
+/// A dictionary, prepared for compression and decompression.
 struct Dictionary {
     pack: CDict<'static>,
     unpack: DDict<'static>,
 }
 
 impl Packed {
-    /// Makes a decoder that packs at level 1.
+    /// Creates a decoder with compression level 1.
     #[must_use]
     pub fn new() -> Self {
         Self::with_level(1)
     }
 
-    /// Makes a decoder that packs at another level of zstd, from 1 to 22: higher ones take much more time for little.
+    /// Creates a decoder with another level of zstd, from 1 to 22. Higher levels are much slower for a small gain.
     #[must_use]
     pub fn with_level(level: i32) -> Self {
         Self {
@@ -77,13 +78,7 @@ impl Packed {
         }
     }
 
-    /// Leaves out parts of each object before it is packed, such as [`Prune::NOISE`].
-    ///
-    /// ```
-    /// use informer_tokio::Packed;
-    /// use informer_tokio::decode::Prune;
-    /// let decoder = Packed::new().prune(Prune::NOISE);
-    /// ```
+    /// Removes parts of each object before it is compressed, such as [`Prune::NOISE`].
     #[must_use]
     pub fn prune(self, prune: Prune) -> Self {
         Self { prune, ..self }
@@ -104,7 +99,7 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// Why an object could not be packed or unpacked.
+/// The reason why an object could not be compressed or decompressed.
 ///
 /// ```
 /// use informer_tokio::decode::{PackError, PackedJson};
@@ -115,7 +110,7 @@ impl fmt::Debug for Packed {
 /// ```
 #[derive(thiserror::Error)]
 pub enum PackError {
-    /// zstd says why.
+    /// An error of zstd.
     #[error("zstd: {0}")]
     Zstd(&'static str),
     /// The object is not of the type.
@@ -131,14 +126,14 @@ impl PackError {
     }
 }
 
-/// What it takes to pack an object.
+/// A compressor with its buffer.
 struct Press {
     context: CCtx<'static>,
     packed: Vec<u8>,
     kept: Vec<u8>,
 }
 
-/// What it takes to unpack one.
+/// A decompressor with its buffer.
 struct Opener {
     context: DCtx<'static>,
     json: Vec<u8>,
@@ -155,7 +150,8 @@ static OPENERS: Codecs<Opener> = Codecs::new(|| Opener {
     json: Vec::new(),
 });
 
-/// Drops the tools that a list needed. Those that were used without a dictionary have twice the room that they need with one.
+/// Drops the codecs that a list needed. A codec that was used without a dictionary has twice the memory that it needs
+/// with one.
 pub(crate) fn settle() {
     PRESSES.clear();
     OPENERS.clear();
@@ -261,7 +257,7 @@ impl Dictionary {
     }
 }
 
-/// An object kept compressed. Whoever wants to read it unpacks it, as a whole.
+/// A compressed object. Each read decompresses the whole object.
 ///
 /// ```
 /// use informer_tokio::Entry;
@@ -278,26 +274,26 @@ pub struct PackedJson {
 }
 
 impl PackedJson {
-    /// Returns how many bytes it takes, without its part of the dictionary.
+    /// Returns the compressed size in bytes, without the dictionary.
     #[must_use]
     pub const fn packed_len(&self) -> usize {
         self.packed.len()
     }
 
-    /// Returns the object's JSON, to be read at leisure.
+    /// Returns the decompressed object.
     ///
     /// # Errors
-    /// Fails where what was packed is damaged.
+    /// Fails if the compressed data is damaged.
     pub fn unpack(&self) -> Result<RawJson, PackError> {
         self.read(RawJson::new)
     }
 
-    /// Calls `read` with the object's JSON, which is unpacked into memory that is there already.
+    /// Calls `read` with the object's JSON, which is decompressed into a reused buffer.
     ///
     /// # Errors
-    /// Fails where what was packed is damaged.
+    /// Fails if the compressed data is damaged.
     pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
-        // `read` may unpack another object, with another opener.
+        // `read` may decompress another object with another codec.
         OPENERS.lend(|opener| {
             let Opener { context, json } = opener;
             json.clear();
@@ -315,10 +311,10 @@ impl PackedJson {
         })
     }
 
-    /// Returns the text at a path, where there is one; a number in the path is a place in an array.
+    /// Returns the string at a path, if there is one. A number in the path is an index into an array.
     ///
     /// # Errors
-    /// Fails where what was packed is damaged.
+    /// Fails if the compressed data is damaged.
     pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
         self.read(|whole| {
             let text = json::value_at(whole, path).and_then(json::as_str);
@@ -329,7 +325,7 @@ impl PackedJson {
     /// Decodes the object as a type.
     ///
     /// # Errors
-    /// Fails where the object is not of the type, or what was packed is damaged.
+    /// Fails if the object is not of the type, or if the compressed data is damaged.
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, PackError> {
         Ok(self.read(|json| serde_json::from_slice(json))??)
     }
@@ -337,7 +333,7 @@ impl PackedJson {
 
 impl View for PackedJson {
     fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
-        // It was packed here, from JSON that was checked; damage would be that of the memory.
+        // It was compressed here from valid JSON, so only damaged memory can cause an error.
         let _ = self.read(|whole| {
             json::value_at(whole, &["metadata", "labels"])
                 .into_iter()
@@ -384,7 +380,7 @@ mod tests {
         let pods: Vec<String> = (0..400).map(|i| pod(i, "web")).collect();
         let kept: Vec<_> = pods.iter().map(|json| keep(&packed, json)).collect();
         assert!(kept[0].dictionary.is_none() && kept[399].dictionary.is_some());
-        // These repeat themselves so much that they pack well without.
+        // These are so repetitive that they compress well without a dictionary.
         assert!(kept[399].packed_len() * 3 < kept[0].packed_len() * 2);
         for (json, kept) in pods.iter().zip(&kept) {
             assert_eq!(kept.unpack().unwrap().bytes(), json.as_bytes());

@@ -1,4 +1,4 @@
-//! The page for a person.
+//! The HTML page.
 
 use core::fmt::{self, Write as _};
 use core::time::Duration;
@@ -65,7 +65,7 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
         out,
         "runs",
         format_args!(
-            "{} went well, {} failed, {} panicked, {} were cut",
+            "{} succeeded, {} failed, {} panicked, {} were cut",
             metrics.succeeded, metrics.failed, metrics.panicked, metrics.cut
         ),
     )?;
@@ -88,7 +88,7 @@ fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt:
         out,
         "writes",
         format_args!(
-            "{} keys wait for theirs to be seen, {} were not seen in time",
+            "{} keys wait for their writes, {} writes were not seen in time",
             metrics.waiting_for_writes, metrics.writes_not_seen
         ),
     )?;
@@ -159,7 +159,7 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
             out,
             "audits",
             format_args!(
-                "{}, the last {} ago, at which {} objects differed",
+                "{}, the last one {} ago with {} differing objects",
                 health.audits,
                 Time(age),
                 health.drifted
@@ -192,7 +192,7 @@ fn trouble_of(out: &mut String, trouble: &Trouble, namespace: &str) -> fmt::Resu
         Text(&trouble.message),
         Text(trouble.class),
         Time(trouble.age),
-        if trouble.is_over { ", and over" } else { "" }
+        if trouble.is_over { ", resolved" } else { "" }
     )?;
     if let Some(advice) = &trouble.advice {
         write!(out, "<p>{}</p>", Text(advice))?;
@@ -249,7 +249,7 @@ fn row(out: &mut String, name: &str, value: impl fmt::Display) -> fmt::Result {
     writeln!(out, "<tr><th>{name}</th><td>{value}</td></tr>")
 }
 
-/// Text as HTML has it.
+/// Text with HTML escapes.
 struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {
@@ -284,7 +284,10 @@ impl fmt::Display for Time {
 struct Bytes(usize);
 
 impl fmt::Display for Bytes {
-    #[expect(clippy::cast_precision_loss, reason = "it is for a person")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the precision is sufficient for people"
+    )]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             bytes @ 0..1024 => write!(f, "{bytes} B"),

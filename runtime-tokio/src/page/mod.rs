@@ -1,4 +1,4 @@
-//! A page that shows how informers are, for people and for Prometheus.
+//! An HTTP page with the health of informers, for people and for Prometheus.
 
 mod html;
 mod prometheus;
@@ -16,18 +16,17 @@ use crate::factory::Factory;
 use crate::health::Health;
 use crate::informer::Informer;
 
-/// A small HTTP page on how informers are. It is a router for axum, to be served by itself or nested in another one.
+/// An HTTP page with the health of informers. It is an axum router, which can be served alone or nested in another one.
 ///
 /// | path | |
 /// |---|---|
-/// | `/` | for a person: each informer, what is wrong with it and what can be done about it |
+/// | `/` | for people: each informer, its problems and advice |
 /// | `/metrics` | for Prometheus, in its text format |
 /// | `/health.json` | every [`Health`] as JSON |
-/// | `/readyz` | 200 where every informer is synced and runs, else 503 and who is not |
+/// | `/readyz` | 200 if every informer is synced and running, else 503 with the names of those that are not |
 /// | `/livez` | 200 |
 ///
-/// It shows names, selectors and messages of the API server, but no object. Whom it may be shown to is the server's
-/// business.
+/// It shows names, selectors and messages of the API server, but no objects. Access control is up to the program.
 ///
 /// ```no_run
 /// use informer_tokio::{Informer, RawJson};
@@ -39,7 +38,7 @@ use crate::informer::Informer;
 /// axum::serve(listener, page.router()).await
 /// # }
 /// ```
-#[must_use = "`router` gives the page"]
+#[must_use = "call `router` for the page"]
 pub struct Page {
     title: String,
     sources: Vec<Source>,
@@ -49,7 +48,7 @@ pub struct Page {
 type Source = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
 
 impl Page {
-    /// Makes a page of nothing, with a title.
+    /// Creates an empty page with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -64,13 +63,13 @@ impl Page {
         self.add(move || vec![informer.health()])
     }
 
-    /// Adds a factory: all informers that it has whenever the page is asked for.
+    /// Adds a factory, with all informers that it has at the time of a request.
     pub fn factory(self, factory: &Factory) -> Self {
         let factory = factory.clone();
         self.add(move || factory.health())
     }
 
-    /// Adds a controller: for `/` and `/metrics`.
+    /// Adds a controller to `/` and `/metrics`.
     pub fn controller(mut self, controller: &ControllerHandle) -> Self {
         self.controllers.push(controller.clone());
         self
@@ -168,7 +167,7 @@ impl Page {
     }
 }
 
-/// Two may have the same name; in figures each has to have its own.
+/// Makes the names distinct, since each metric needs its own.
 fn tell_apart<T>(all: &mut [T], name_of: fn(&mut T) -> &mut String) {
     let mut taken: Vec<String> = Vec::new();
     for one in all {

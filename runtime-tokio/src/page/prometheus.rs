@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 use crate::controller::ControllerMetrics;
 use crate::health::{HandlerHealth, Health, State};
 
-/// A figure of an informer, a handler or a controller; `None` leaves it out.
+/// A metric of an informer, a handler or a controller. `None` omits it.
 struct Figure<T> {
     name: &'static str,
     kind: &'static str,
@@ -19,42 +19,42 @@ macro_rules! figures {
     };
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+#[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
 const INFORMER: &[Figure<Health>] = figures! {
-    gauge "informer_synced" "1 where the cache has shown a complete list." |h| Some(bit(h.synced));
+    gauge "informer_synced" "1 if the cache is synced." |h| Some(bit(h.synced));
     gauge "informer_running" "1 while the driver has not ended." |h| Some(bit(!h.ended));
-    gauge "informer_incomplete" "1 where something was refused for want of room." |h| Some(bit(h.incomplete));
+    gauge "informer_incomplete" "1 if the cache is incomplete because an object did not fit." |h| Some(bit(h.incomplete));
     gauge "informer_objects" "Objects in the cache." |h| Some(h.objects as f64);
-    gauge "informer_object_bytes" "Bytes of these objects as they came, as JSON." |h| Some(h.bytes as f64);
-    gauge "informer_stale_objects" "Objects whose latest state could not be used." |h| Some(h.stale_count as f64);
-    gauge "informer_state_age_seconds" "For how long the informer has been in its state." |h| Some(h.state_age.as_secs_f64());
-    gauge "informer_watch_age_seconds" "For how long the watch has been open." |h| Some(h.watch_age?.as_secs_f64());
-    counter "informer_lists_total" "Lists that were completed." |h| Some(h.lists as f64);
-    counter "informer_watches_total" "Watches that were opened." |h| Some(h.sources.iter().map(|source| source.watches).sum::<u64>() as f64);
-    counter "informer_failures_total" "Requests that failed, or ended in a failure." |h| Some(h.failures as f64);
-    gauge "informer_troubles" "Failures that nothing has mended yet." |h| Some(h.troubles().count() as f64);
-    counter "informer_audits_total" "Audits that have come to their end." |h| Some(h.audits as f64);
-    gauge "informer_audit_age_seconds" "How long ago the last audit came to its end." |h| Some(h.audit_age?.as_secs_f64());
-    gauge "informer_drifted_objects" "Objects that differed from the server for good when the last audit ended." |h| Some(h.drifted as f64);
+    gauge "informer_object_bytes" "Bytes of JSON of the objects in the cache, as received." |h| Some(h.bytes as f64);
+    gauge "informer_stale_objects" "Objects in an older state because the latest one could not be used." |h| Some(h.stale_count as f64);
+    gauge "informer_state_age_seconds" "Time in the current state." |h| Some(h.state_age.as_secs_f64());
+    gauge "informer_watch_age_seconds" "Time since the watch was opened." |h| Some(h.watch_age?.as_secs_f64());
+    counter "informer_lists_total" "Completed lists." |h| Some(h.lists as f64);
+    counter "informer_watches_total" "Opened watches." |h| Some(h.sources.iter().map(|source| source.watches).sum::<u64>() as f64);
+    counter "informer_failures_total" "Failed requests." |h| Some(h.failures as f64);
+    gauge "informer_troubles" "Problems that are not resolved." |h| Some(h.troubles().count() as f64);
+    counter "informer_audits_total" "Completed audits." |h| Some(h.audits as f64);
+    gauge "informer_audit_age_seconds" "Time since the last completed audit." |h| Some(h.audit_age?.as_secs_f64());
+    gauge "informer_drifted_objects" "Objects that differed permanently from the server in the last audit." |h| Some(h.drifted as f64);
 };
 
-#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+#[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
 const HANDLER: &[Figure<HandlerHealth>] = figures! {
-    gauge "informer_handler_pending" "Notifications that wait for a handler." |h| Some(h.lag.pending as f64);
-    gauge "informer_handler_behind_seconds" "For how long it has not been without work." |h| Some(h.lag.behind.as_secs_f64());
+    gauge "informer_handler_pending" "Notifications that are pending for a handler." |h| Some(h.lag.pending as f64);
+    gauge "informer_handler_behind_seconds" "Time for which a handler has continuously had pending notifications." |h| Some(h.lag.behind.as_secs_f64());
     counter "informer_handler_merged_total" "Notifications merged into others of the same key." |h| Some(h.lag.merged as f64);
-    counter "informer_handler_calls_total" "Calls of a handler." |h| Some(h.calls as f64);
-    counter "informer_handler_panics_total" "Calls that panicked." |h| Some(h.panics as f64);
+    counter "informer_handler_calls_total" "Calls to a handler." |h| Some(h.calls as f64);
+    counter "informer_handler_panics_total" "Calls to a handler that panicked." |h| Some(h.panics as f64);
 };
 
-#[expect(clippy::cast_precision_loss, reason = "the format has floats alone")]
+#[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
 const CONTROLLER: &[Figure<ControllerMetrics>] = figures! {
     gauge "informer_controller_queue_depth" "Keys that wait for a worker." |c| Some(c.queue.depth as f64);
-    gauge "informer_controller_delayed" "Keys that wait for their time." |c| Some(c.queue.delayed as f64);
-    gauge "informer_controller_running" "Keys that are reconciled now." |c| Some(c.running as f64);
-    gauge "informer_controller_longest_running_seconds" "For how long the key has been worked on that was begun first." |c| Some(c.queue.longest_running.as_secs_f64());
+    gauge "informer_controller_delayed" "Keys that are delayed." |c| Some(c.queue.delayed as f64);
+    gauge "informer_controller_running" "Keys that are being reconciled." |c| Some(c.running as f64);
+    gauge "informer_controller_longest_running_seconds" "Time of the longest running reconciliation." |c| Some(c.queue.longest_running.as_secs_f64());
     gauge "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." |c| Some(c.waiting_for_writes as f64);
-    counter "informer_controller_retries_total" "Keys that were tried again after a failure." |c| Some(c.queue.retries as f64);
+    counter "informer_controller_retries_total" "Keys that were retried after a failure." |c| Some(c.queue.retries as f64);
     counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
 };
 
@@ -87,7 +87,7 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
             }
         }
     }
-    let help = "1 for the state that the informer is in.";
+    let help = "1 for the current state of the informer.";
     head(out, "informer_state", "gauge", help)?;
     for health in all {
         let name = Label(&health.name);
@@ -102,7 +102,7 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
     for figure in HANDLER {
         head(out, figure.name, figure.kind, figure.help)?;
         for health in all {
-            // A name may be given twice; a series may not.
+            // Handler names may not be unique, but series must be.
             let mut sums: Vec<(&str, f64)> = Vec::new();
             for handler in &health.handlers {
                 let value = (figure.of)(handler).unwrap_or_default();
@@ -162,7 +162,7 @@ fn bit(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// The value of a label, as the format wants it.
+/// A label value with the escapes of the format.
 struct Label<'a>(&'a str);
 
 impl fmt::Display for Label<'_> {

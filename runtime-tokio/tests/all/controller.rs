@@ -525,7 +525,7 @@ async fn waiting_for_a_write_has_an_end() {
         .map(|(_, second)| *second)
         .collect();
     assert_eq!(at, [0, 45]);
-    let text = "prod/a: replicasets.v1.apps has not shown the write of prod/a at 1000000 after 45s";
+    let text = "prod/a: replicasets.v1.apps did not show the write of prod/a at 1000000 within 45s";
     assert_eq!(*told.lock().unwrap(), [text]);
     // A stop does not wait for it.
     let start = Instant::now();

@@ -202,7 +202,7 @@ async fn calls_that_await_come_one_after_another() {
     let waited = wait_for_sync(secs(5), [&handle as _, &pods as _]).await;
     let error = waited.unwrap_err().to_string();
     assert!(
-        error.contains("slow of pods.v1: 3 notifications wait for it, and a call is under way"),
+        error.contains("slow of pods.v1: 3 notifications are pending, and a call has been running"),
         "{error}"
     );
 

@@ -397,7 +397,7 @@ async fn a_plugin_has_no_more_room_than_it_needs() {
         shown.iter().filter(|byte| **byte == b'#').count() as u64,
         exec::MOST_MESSAGES
     );
-    assert!(shown.ends_with(b"are dropped]\n"));
+    assert!(shown.ends_with(b"are discarded]\n"));
 }
 
 /// A plugin that never ends is killed when its limit passes, and when the transport is dropped.

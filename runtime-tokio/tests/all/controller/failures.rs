@@ -56,7 +56,7 @@ async fn failures_and_panics_are_retried_with_backoff() {
     told.sort();
     let expected: Vec<String> = (0..5)
         .map(|attempt| format!("prod/bad: not yet ({attempt})"))
-        .chain((0..2).map(|attempt| format!("prod/wild: it panicked: no way ({attempt})")))
+        .chain((0..2).map(|attempt| format!("prod/wild: panicked: no way ({attempt})")))
         .collect();
     assert_eq!(told, expected);
     let metrics = controller.handle.metrics();
@@ -119,7 +119,7 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
         let wild = told.iter().filter(|line| line.starts_with("prod/wild"));
         wild.cloned().collect::<Vec<_>>()
     };
-    let expected = "prod/wild: it panicked: in `only`: who knows";
+    let expected = "prod/wild: panicked: in `only`: who knows";
     assert_eq!(wild(&told.lock().unwrap()), [expected; 2]);
     assert_eq!(controller.handle.metrics().panicked, 2);
 
