@@ -1,4 +1,4 @@
-//! What the engine asks of a network and of a clock.
+//! The engine's interface to the network and the clock.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,10 +7,10 @@ use crate::time::Instant;
 
 /// Sends requests to one API server.
 ///
-/// A transport adds what is its own: the address, credentials, the connection. It does not retry and it does not
-/// follow resourceVersions; that is the engine's work.
+/// A transport provides the address, the credentials and the connection. It does not retry and does not handle
+/// resourceVersions; the engine does.
 ///
-/// A transport of one's own in a few lines:
+/// A minimal custom transport:
 ///
 /// ```
 /// use informer_core::{Body, Head, Transport, transport::{FailureKind, Get, TransportError}};
@@ -46,22 +46,22 @@ use crate::time::Instant;
 pub trait Transport {
     /// The body of a response.
     type Body: Body<Error = Self::Error>;
-    /// Why a request failed.
+    /// The error of a request.
     type Error: TransportError;
 
-    /// Waits until a request can be sent, where a connection is shared in turns. It is awaited before each request, and
-    /// what it takes counts for none of the engine's deadlines: it is not the server that is silent.
+    /// Waits until a request can be sent, if a connection is shared in turns. It is awaited before each request, and
+    /// does not count towards the engine's deadlines: the server is not silent while a request waits for its turn.
     ///
-    /// Dropping the future gives the place in the queue up. What boxes a transport may leave it out, so that `send` has to
-    /// do as well without it.
+    /// Dropping the future gives up the place in the queue. A wrapper may omit this call, so `send` must also work
+    /// without it.
     async fn ready(&mut self) {}
 
     /// Sends a GET request and waits for the head of the response.
     ///
-    /// Dropping the future abandons the request. Any HTTP status is a success here.
+    /// Dropping the future abandons the request. Every HTTP status is a success here.
     ///
     /// # Errors
-    /// Fails where there is no response at all.
+    /// Fails if there is no response.
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), Self::Error>;
 }
 
@@ -71,46 +71,46 @@ pub trait Transport {
     reason = "whether the future is Send follows from the transport, and embassy needs none"
 )]
 pub trait Body {
-    /// Why reading failed.
+    /// The error of a read.
     type Error: TransportError;
 
-    /// Waits for more of the body; `None` is its clean end. What it gives is decoded: without transfer or content
-    /// encoding. An empty chunk is allowed and means nothing.
+    /// Waits for the next chunk of the body; `None` is the regular end. The data is decoded, without transfer or
+    /// content encoding. Empty chunks are allowed and ignored.
     ///
-    /// It is cancel-safe: where the future is dropped before it is ready, no byte is lost.
+    /// It must be cancel-safe: dropping the future before it is ready must not lose data.
     ///
     /// # Errors
-    /// Fails where the body ends before its end: a reset, or fewer bytes than were announced.
+    /// Fails if the body ends prematurely: after a reset, or with fewer bytes than announced.
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Self::Error>;
 }
 
-/// The error of a transport, in the classes that the engine tells apart. `Display` gives one line for a person.
+/// The error of a transport, with a class for the engine. `Display` writes one line.
 pub trait TransportError: fmt::Display {
     /// Returns the class of the failure.
     fn kind(&self) -> FailureKind;
 
-    /// Tells whether the connection had already served a request. A request that finds its kept connection closed is
-    /// repeated at once.
+    /// Returns whether the connection had already served a request. If a reused connection turns out to be closed, the
+    /// request is retried at once.
     fn connection_was_used(&self) -> bool {
         false
     }
 }
 
-/// The class of a transport's failure.
+/// The class of a transport error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused,
-    /// The connection was reset or closed in the middle.
+    /// The connection was reset or closed prematurely.
     Reset,
-    /// Nothing came in time.
+    /// A time limit passed.
     TimedOut,
-    /// The TLS handshake failed: a certificate, a name, a protocol.
+    /// The TLS handshake failed, for example because of a certificate, a name or a protocol.
     Tls,
-    /// The name of the server was not found.
+    /// The server's name could not be resolved.
     Dns,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -136,31 +136,26 @@ impl fmt::Display for FailureKind {
             Self::Reset => "connection reset",
             Self::TimedOut => "timed out",
             Self::Tls => "TLS handshake failed",
-            Self::Dns => "the server's name was not found",
+            Self::Dns => "the server's name could not be resolved",
             Self::Other => "the transport failed",
         })
     }
 }
 
-/// A GET request as a transport sends it.
+/// A GET request for a transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Get<'a> {
-    /// Path and query, percent-encoded: `/api/v1/pods?limit=500&resourceVersion=0`.
+    /// The path and query, percent-encoded: `/api/v1/pods?limit=500&resourceVersion=0`.
     pub target: &'a str,
     /// The `Accept` header.
     pub accept: &'a str,
-    /// Whether the response is a stream that stays open.
+    /// Whether the response is a stream.
     pub watch: bool,
 }
 
 impl<'a> Get<'a> {
-    /// Makes a request for JSON.
-    ///
-    /// ```
-    /// let get = informer_core::transport::Get::new("/api/v1/pods?limit=500");
-    /// assert_eq!(get.accept, "application/json");
-    /// ```
+    /// Creates a request for JSON.
     #[must_use]
     pub const fn new(target: &'a str) -> Self {
         Self {
@@ -176,7 +171,7 @@ impl<'a> Get<'a> {
         Self { accept, ..self }
     }
 
-    /// Says whether the response is a stream that stays open.
+    /// Sets whether the response is a stream.
     #[must_use]
     pub const fn watch(self, watch: bool) -> Self {
         Self { watch, ..self }
@@ -189,16 +184,12 @@ impl<'a> Get<'a> {
 pub struct Head {
     /// The HTTP status.
     pub status: u16,
-    /// The `Retry-After` header where it is a whole number of seconds.
+    /// The `Retry-After` header, if it is a whole number of seconds.
     pub retry_after: Option<Duration>,
 }
 
 impl Head {
-    /// Makes a head with this HTTP status.
-    ///
-    /// ```
-    /// assert_eq!(informer_core::Head::new(200).retry_after, None);
-    /// ```
+    /// Creates a head with this HTTP status.
     #[must_use]
     pub const fn new(status: u16) -> Self {
         Self {
@@ -207,7 +198,7 @@ impl Head {
         }
     }
 
-    /// Takes over the value of a `Retry-After` header; a date is not understood and counts as none.
+    /// Sets the value of a `Retry-After` header. A date is not supported and is ignored.
     ///
     /// ```
     /// # use core::time::Duration;
@@ -228,13 +219,13 @@ impl Head {
 /// How a response, or the attempt to get one, ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The body ended where it should.
+    /// The body ended regularly.
     Clean,
     /// It was cut.
     Failed(Failure),
 }
 
-/// What the engine needs to know of a transport's error.
+/// The properties of a transport's error that the engine needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Failure {
@@ -245,7 +236,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes a failure of a connection that had served nothing.
+    /// Creates a failure of a new connection.
     #[must_use]
     pub const fn new(kind: FailureKind) -> Self {
         Self {
@@ -254,7 +245,7 @@ impl Failure {
         }
     }
 
-    /// Takes over what a transport's error says.
+    /// Copies the class of a transport's error.
     pub fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
@@ -263,15 +254,16 @@ impl Failure {
     }
 }
 
-/// A clock that can be waited for.
+/// A clock with a timer.
 #[expect(
     async_fn_in_trait,
     reason = "whether the future is Send follows from the timer, and embassy needs none"
 )]
 pub trait Timer {
-    /// Returns the present time.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Waits until `deadline`. It may wake early: the driver compares the clock. Dropping the future is harmless.
+    /// Waits until `deadline`. It may wake early, since the driver checks the clock. The future may be dropped at any
+    /// time.
     async fn sleep_until(&mut self, deadline: Instant);
 }

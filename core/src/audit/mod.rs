@@ -1,4 +1,4 @@
-//! Compares what a cache holds with what the server lists, and finds what differs for good.
+//! Audits: compares a cache with the server's lists, and finds permanent differences.
 
 #[cfg(test)]
 mod tests;
@@ -15,27 +15,22 @@ use crate::resource::Fnv;
 use crate::storage::Text;
 use crate::time::{Instant, Rng};
 
-/// How often a cache is compared with the server, and how patiently.
+/// The configuration of audits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AuditConfig {
-    /// How long drift lasts at most, but for the time that lists take: the next audit begins earlier than that, at a
-    /// random time, so that many informers do not list at once.
+    /// The longest time that drift may last, apart from the time that lists take. The next audit begins earlier than
+    /// that, at a random time, so that many informers do not list at once.
     pub period: Duration,
-    /// How long the watch may lag behind a list before what differs counts all the same. An idle watch hears of
-    /// versions once in a minute. The default is 90 seconds.
+    /// How long the watch may lag behind a list before differences count anyway. An idle watch receives a version about
+    /// once a minute. The default is 90 seconds.
     pub patience: Duration,
-    /// How long a list may take before this audit is given up. The default is 10 minutes.
+    /// The longest time that a list may take before the audit is abandoned. The default is 10 minutes.
     pub list_limit: Duration,
 }
 
 impl AuditConfig {
-    /// Makes a configuration with this period, and the rest as it is when left out.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// let hourly = informer_core::audit::AuditConfig::new(Duration::from_secs(3600));
-    /// ```
+    /// Creates a configuration with this period and the defaults of the other fields.
     #[must_use]
     pub const fn new(period: Duration) -> Self {
         Self {
@@ -46,57 +41,56 @@ impl AuditConfig {
     }
 }
 
-/// An audit of one source of a cache: a state machine without I/O.
+/// An audit of one source of a cache, as a state machine without I/O.
 ///
-/// A watch is no proof: a server, a proxy or a bug of either can lose an event, and nothing in list-watch ever notices.
-/// So now and then all objects are listed at the newest version, of which no more than key, uid and resourceVersion is
-/// looked at, and compared with the cache. What differs has to differ in the same way in a second list, which begins
-/// when the watch has reached the version of the first one: what merely lags is never taken for drift. A list counts
-/// when it is complete, and only then.
+/// A watch can miss events: a server or a proxy may lose one because of a bug, and list-watch never notices. An audit
+/// therefore lists all objects at the newest version and compares key, uid and resourceVersion with the cache.
+/// Differences count only if a second list has the same ones. It begins after the watch has reached the version of the
+/// first list, so that a lag is never taken for drift. Incomplete lists do not count.
 ///
-/// The driver of it does the following: it [polls](Self::poll); for [`AuditStep::List`] it runs a reflector that
-/// [lists once](crate::Reflector::list_once), says [`begin`](Self::begin), [`listed`](Self::listed) and
-/// [`complete`](Self::complete) as that says it, and [`failed`](Self::failed) where it came to nothing; for
-/// [`AuditStep::Compare`] it hands in the cache. A [`Verdict::Drift`] asks for a
-/// [repair](crate::Reflector::repair) of the reflector that feeds the cache: a list of the newest version, from which
-/// readers and handlers get what they missed.
+/// The driver of an audit [polls](Self::poll) it. For [`AuditStep::List`] it runs a reflector that [lists
+/// once](crate::Reflector::list_once), and calls [`begin`](Self::begin), [`listed`](Self::listed) and
+/// [`complete`](Self::complete), or [`failed`](Self::failed) if the list fails. For [`AuditStep::Compare`] it passes
+/// the content of the cache. After [`Verdict::Drift`] it requests a [repair](crate::Reflector::repair) from the
+/// reflector that feeds the cache: a relist at the newest version, which updates readers and handlers.
 ///
-/// It holds 8 bytes for each object while it lists, and the keys of the first 1000 that differ.
+/// An audit takes 8 bytes per object while it lists, and stores the keys of the first 1000 differences.
 #[derive(Debug)]
 pub struct Audit<X> {
     config: AuditConfig,
     rng: Rng,
     state: State<X>,
-    /// Hashes of the keys that the list has. Of two keys with one hash, which nobody will see, one is not looked at.
+    /// Hashes of the keys in the list. If two keys have the same hash, which is very unlikely, one of them is not
+    /// checked.
     seen: Vec<u64>,
-    /// What the list has and the cache had not when it came.
+    /// Objects that were in the list but not in the cache when they were listed.
     suspects: Vec<Difference<X>>,
-    /// What differed after the first list.
+    /// The differences after the first list.
     doubts: Vec<Difference<X>>,
-    /// What differed in both.
+    /// The differences after both lists.
     drift: Vec<Difference<X>>,
-    /// What a repair was asked for already, by hash. Another one would not help.
+    /// Hashes of the differences for which a repair was requested already. Another repair would not help.
     asked: Vec<u64>,
 }
 
 #[derive(Debug)]
 enum State<X> {
-    /// Until then nothing is done; `None` before the first poll.
+    /// The time of the next audit; `None` before the first poll.
     Idle(Option<Instant>),
-    /// A list is wanted, or under way.
+    /// A list is wanted or in progress.
     Listing { second: bool, begun: bool },
     /// The list is complete.
     Listed {
         second: bool,
         version: ResourceVersion<X>,
-        /// Until when the watch may take to reach its version.
+        /// The latest time for the watch to reach the list's version.
         until: Instant,
-        /// The cache was looked at before the watch had reached it, and something differed.
+        /// Whether a comparison before the watch had reached that version found differences.
         lags: bool,
     },
 }
 
-/// One key that is not the same on both sides.
+/// A key that differs.
 #[derive(Debug)]
 struct Difference<X> {
     key: String,
@@ -106,40 +100,40 @@ struct Difference<X> {
 
 type Pair<X> = (Uid<X>, ResourceVersion<X>);
 
-/// So many differences are kept.
+/// The most differences that are stored.
 const MOST: usize = 1000;
 
-/// What an audit wants next.
+/// The next step of an audit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuditStep {
-    /// Nothing before then.
+    /// Wait until this time.
     Wait(Instant),
-    /// Nothing before then, or before the version that the watch has reached moves on.
+    /// Wait until this time, or until the watch has reached a newer version.
     Behind(Instant),
-    /// A list of all objects at the newest version.
+    /// List all objects at the newest version.
     List,
-    /// A look at the cache.
+    /// Compare the list with the cache.
     Compare,
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing differs.
+    /// There are no differences.
     Clean,
-    /// Something differs, which may be in flight: poll again.
+    /// There are differences that may be due to a lag. Poll again.
     Doubt,
-    /// So many objects differ for good. [`Audit::drift`] says which.
+    /// There are permanent differences. [`Audit::drift`] returns them.
     Drift {
-        /// How many.
+        /// The number of objects that differ.
         count: usize,
-        /// Whether a repair is wanted: not where one was wanted for all of them before and has changed nothing, as it
-        /// is with objects whose state of that version the decoder refuses.
+        /// Whether to repair the cache. It is `false` if a repair of all of them was already requested without an effect, as
+        /// with objects that the decoder rejects.
         repair: bool,
     },
 }
 
-/// What the cache has of one object.
+/// The cache's state of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a, X> {
     /// The key.
@@ -148,13 +142,13 @@ pub struct AuditEntry<'a, X> {
     pub uid: &'a Uid<X>,
     /// The resourceVersion.
     pub version: &'a ResourceVersion<X>,
-    /// Whether a newer state of it could not be used. It is never the same as what the server has then, and it is gone
-    /// where the server does not list it.
+    /// Whether a newer state of the object could not be used. It then counts as different from the server's object, and
+    /// as deleted if the server does not list it.
     pub is_stale: bool,
 }
 
 impl<X: Text + PartialEq> Audit<X> {
-    /// Makes an audit that is due after its first period.
+    /// Creates an audit that is due after its first period.
     ///
     /// ```
     /// use core::time::Duration;
@@ -186,7 +180,7 @@ impl<X: Text + PartialEq> Audit<X> {
         &self.config
     }
 
-    /// Says what is wanted next. `reached` is the version up to which the cache shows everything.
+    /// Returns the next step. `reached` is the version up to which the cache is complete.
     pub fn poll(&mut self, now: Instant, reached: &ResourceVersion<X>) -> AuditStep {
         match &self.state {
             State::Idle(None) => AuditStep::Wait(self.rest(now)),
@@ -209,7 +203,7 @@ impl<X: Text + PartialEq> Audit<X> {
         }
     }
 
-    /// A list begins, or begins again: what came before does not count.
+    /// Begins a list, or begins it again. Data of the previous list is discarded.
     pub fn begin(&mut self) {
         self.seen.clear();
         self.suspects.clear();
@@ -219,7 +213,7 @@ impl<X: Text + PartialEq> Audit<X> {
         }
     }
 
-    /// The list has an object. `cached` is what the cache has of its key now.
+    /// Adds an object of the list. `cached` is the cache's current state of its key.
     pub fn listed(&mut self, key: &str, object: &RawObject<'_>, cached: Option<AuditEntry<'_, X>>) {
         let uid = Uid::from_json(object.uid());
         let version = ResourceVersion::from_json(object.resource_version());
@@ -236,7 +230,7 @@ impl<X: Text + PartialEq> Audit<X> {
         }
     }
 
-    /// The list is complete, all pages of it, as of a version.
+    /// Ends a complete list, with all its pages, at its version.
     pub fn complete(&mut self, now: Instant, version: &ResourceVersion<X>)
     where
         X: Clone,
@@ -259,13 +253,13 @@ impl<X: Text + PartialEq> Audit<X> {
         };
     }
 
-    /// The list came to nothing: this audit is over, and says nothing of the cache.
+    /// Ends this audit without a result, because the list failed.
     pub fn failed(&mut self, now: Instant) {
         self.rest(now);
     }
 
-    /// Compares the list with all that the cache has of the source. `reached` is the version up to which the cache showed
-    /// everything before it was looked at.
+    /// Compares the list with all objects that the cache has of the source. `reached` is the version up to which the
+    /// cache was complete before it was read.
     pub fn compare<'e>(
         &mut self,
         now: Instant,
@@ -291,7 +285,7 @@ impl<X: Text + PartialEq> Audit<X> {
             return Verdict::Clean;
         }
         if *second {
-            // The same, on both sides, as after the first list.
+            // The differences that are the same on both sides as after the first list.
             let doubts = core::mem::take(&mut self.doubts);
             let mut drift = found;
             drift.retain(|found| doubts.iter().any(|doubt| doubt.is(found)));
@@ -318,16 +312,16 @@ impl<X: Text + PartialEq> Audit<X> {
         Verdict::Doubt
     }
 
-    /// Returns which keys differed at the last [`Verdict::Drift`], and how, until the next list begins.
+    /// Returns the keys that differed at the last [`Verdict::Drift`], and how, until the next list begins.
     pub fn drift(&self) -> impl Iterator<Item = (&str, DriftKind)> {
         self.drift
             .iter()
             .map(|difference| (difference.key.as_str(), difference.kind()))
     }
 
-    /// Does nothing until the next period is over, and keeps no memory.
+    /// Waits until the next period, and frees the memory.
     fn rest(&mut self, now: Instant) -> Instant {
-        // What is found is to be mended within the period, too.
+        // Drift must also be repaired within the period.
         let period = self.config.period;
         let most = period - self.config.patience.min(period / 4);
         let due = now + self.rng.between(most / 5 * 4, most);
@@ -360,7 +354,7 @@ impl<X: Text + PartialEq> Difference<X> {
         for side in [&self.listed, &self.cached] {
             hash.add("\0");
             if let Some((uid, version)) = side {
-                // It cannot fail: the hash takes everything.
+                // The hash accepts any input, so this cannot fail.
                 let _ = write!(hash, "{uid}\0{version}");
             }
         }
@@ -368,7 +362,7 @@ impl<X: Text + PartialEq> Difference<X> {
     }
 }
 
-/// What is not the same in a list and in the cache.
+/// Returns the differences between a list and the cache.
 fn differences<'e, X: Text + PartialEq + Clone + 'e>(
     seen: &[u64],
     suspects: &[Difference<X>],
@@ -390,11 +384,11 @@ fn differences<'e, X: Text + PartialEq + Clone + 'e>(
                 }
                 Some((uid.clone(), version.clone()))
             }
-            // It was the same when it was listed, or is one of those that are too many.
+            // It was equal when it was listed, or there are too many differences to store it.
             Err(_) if seen.binary_search(&hash(entry.key)).is_ok() => continue,
             Err(_) => None,
         };
-        // What is newer than the list the list cannot judge.
+        // The list cannot judge an object that is newer than the list.
         if entry.version.compare(version) != Some(Ordering::Greater) && found.len() < MOST {
             found.push(Difference {
                 key: entry.key.into(),

@@ -1,4 +1,4 @@
-//! Audits by hand: what lags is no drift, what differs twice is.
+//! Audits by hand: a lag is not drift, and a repeated difference is.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use super::*;
 type X = Box<str>;
 type Side = BTreeMap<String, (Uid<X>, ResourceVersion<X>)>;
 
-/// Both sides, and an audit between them.
+/// Both sides, and an audit of them.
 struct Both {
     server: Side,
     cache: Side,
@@ -47,7 +47,7 @@ impl Both {
         both
     }
 
-    /// A change that the cache hears of when it catches up, or never.
+    /// Makes a change that the cache receives when it catches up, or never.
     fn put(&mut self, key: &str) -> (Uid<X>, ResourceVersion<X>) {
         self.newest += 1;
         let uid = self.server.get(key).map(|(uid, _)| uid.clone());
@@ -78,7 +78,7 @@ impl Both {
         self.audit.poll(self.now, &version(self.reached))
     }
 
-    /// Lists all, as it is at the server now.
+    /// Lists the objects that the server has now.
     fn list(&mut self) {
         assert_eq!(self.step(), AuditStep::List);
         self.begin();
@@ -104,7 +104,7 @@ impl Both {
             .compare(self.now, &reached, self.cache.iter().map(entry))
     }
 
-    /// Goes through one audit in which nothing moves; returns what it asks for.
+    /// Runs one audit while nothing changes, and returns its verdict.
     fn audit(&mut self) -> Verdict {
         self.due();
         self.list();
@@ -179,13 +179,13 @@ fn each_kind_of_drift_is_found_and_repaired_once() {
         ("new", DriftKind::Missing),
     ];
     assert_eq!(found, expected.map(|(key, kind)| (key.to_string(), kind)));
-    // The repair has helped with all but one, which the decoder refuses.
+    // The repair has fixed all but one, which the decoder rejects.
     let cache = both.cache.clone();
     both.catch_up();
     both.cache.remove("new");
     assert_eq!(both.audit(), drift(1, false));
     assert_eq!(both.audit(), drift(1, false));
-    // Another state of it, or another key, is worth a try.
+    // Another state of it, or another key, is worth another attempt.
     both.put("new");
     both.reached = both.newest;
     assert_eq!(both.audit(), drift(1, true));
@@ -198,8 +198,8 @@ fn each_kind_of_drift_is_found_and_repaired_once() {
     assert!(matches!(both.audit(), Verdict::Drift { repair: true, .. }));
 }
 
-/// An older state is shown of it, since a newer one could not be used. That is repaired for once, as anything else is; and
-/// where the server has lost it, it is gone.
+/// The cache shows an older state, since a newer one could not be used. One repair is requested for it, as for any
+/// other difference. If the server has lost it, it is swept.
 #[test]
 fn what_is_stale_is_looked_at_as_well() {
     let mut both = Both::new(&["a", "stale"]);
@@ -217,7 +217,7 @@ fn what_is_stale_is_looked_at_as_well() {
     assert_eq!(both.audit(), Verdict::Clean);
 }
 
-/// Same version, another uid: a server that was restored from a backup can come to that.
+/// The same version with another uid: a server that was restored from a backup can produce that.
 #[test]
 fn another_object_with_the_same_version_is_drift() {
     let mut both = Both::new(&["a"]);
@@ -225,7 +225,7 @@ fn another_object_with_the_same_version_is_drift() {
     both.cache
         .insert("a".into(), (Uid::new("another"), before.clone()));
     assert_eq!(both.audit(), drift(1, true));
-    // Without a uid the version alone counts.
+    // Without a uid only the version is compared.
     both.cache.insert("a".into(), (Uid::default(), before));
     assert_eq!(both.audit(), Verdict::Clean);
 }
@@ -238,7 +238,7 @@ fn what_lags_is_waited_for() {
     both.delete("b");
     both.put("d");
     both.list();
-    // Nothing is wrong: the watch is late. It is looked at once, and then not before the watch is there.
+    // Nothing is wrong: the watch lags. The cache is compared once, and then not before the watch has caught up.
     assert_eq!(both.compare(), Verdict::Doubt);
     assert!(matches!(both.step(), AuditStep::Behind(_)));
     both.now = both.now + SECOND;
@@ -262,7 +262,7 @@ fn what_changes_after_the_list_is_not_judged() {
         "what was the same when it was listed"
     );
 
-    // The list is read while the cache moves on.
+    // The list is read while the cache changes.
     both.due();
     assert_eq!(both.step(), AuditStep::List);
     let server = both.server.clone();
@@ -282,7 +282,7 @@ fn what_changes_after_the_list_is_not_judged() {
     assert_eq!(both.compare(), Verdict::Clean);
 }
 
-/// Where the watch does not move on, what differs counts after a while.
+/// If the watch never catches up, differences count after a while.
 #[test]
 fn a_watch_that_is_stuck_is_found_out() {
     let mut both = Both::new(&["a", "b"]);
@@ -291,7 +291,7 @@ fn a_watch_that_is_stuck_is_found_out() {
     assert_eq!(both.audit(), drift(1, true));
     assert!(both.now - before <= PERIOD);
 
-    // In the second list it is another state: perhaps it does move.
+    // In the second list it has another state, so the watch may be working.
     both.due();
     both.list();
     assert_eq!(both.compare(), Verdict::Doubt);
@@ -309,13 +309,13 @@ fn a_watch_that_is_stuck_is_found_out() {
 fn a_list_that_is_not_complete_never_counts() {
     let mut both = Both::new(&["a", "b", "c"]);
     both.due();
-    // It is cut after nothing, and begun again.
+    // It is cut without data, and begun again.
     assert_eq!(both.step(), AuditStep::List);
     both.audit.begin();
     assert_eq!(both.step(), AuditStep::List);
     both.list();
     assert_eq!(both.compare(), Verdict::Clean);
-    // It comes to nothing at all.
+    // It fails completely.
     both.due();
     assert_eq!(both.step(), AuditStep::List);
     both.audit.begin();
@@ -323,12 +323,12 @@ fn a_list_that_is_not_complete_never_counts() {
     both.audit.complete(both.now, &version(both.newest));
     assert!(matches!(both.step(), AuditStep::Wait(_)));
     assert_eq!(both.drift(), []);
-    // What says that it is complete without having begun is of another request.
+    // A completion without a begin belongs to another request.
     both.due();
     assert_eq!(both.step(), AuditStep::List);
     both.audit.complete(both.now, &version(both.newest));
     assert_eq!(both.step(), AuditStep::List);
-    // A comparison that nobody asked for says nothing.
+    // An unrequested comparison has no effect.
     let reached = version(both.reached);
     let verdict = both
         .audit

@@ -1,14 +1,14 @@
-//! How long a Lease is held.
+//! The timing of elections.
 
 use core::fmt;
 use core::time::Duration;
 
-/// client-go's `JitterFactor`, in tenths: by how much a retry may come later.
+/// client-go's `JitterFactor`, in tenths: the longest retry period relative to the configured one.
 const JITTER_TENTHS: u32 = 12;
 
-/// How one of several replicas becomes the leader, and for how long.
+/// The timing of an election among replicas.
 ///
-/// The defaults are client-go's. [`validate`](Self::validate) says what is allowed.
+/// The defaults are client-go's. [`validate`](Self::validate) documents the allowed values.
 ///
 /// ```
 /// use core::time::Duration;
@@ -22,13 +22,13 @@ const JITTER_TENTHS: u32 = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ElectionConfig {
-    /// How long other replicas wait after a leader's last renewal before they take its place. The Lease carries it as
-    /// `leaseDurationSeconds`, so it is a whole number of seconds.
+    /// How long other replicas wait after the leader's last renewal before they take over. The Lease stores it in
+    /// `leaseDurationSeconds`, so it must be a whole number of seconds.
     pub lease_duration: Duration,
-    /// How long a leader that cannot renew goes on. It counts from when its last renewal was *sent*, so that this leader
-    /// has stopped before another one starts.
+    /// How long a leader that cannot renew remains the leader. It counts from the time at which the last renewal was
+    /// *sent*, so that this leader stops before another one starts.
     pub renew_deadline: Duration,
-    /// The time between two attempts to acquire or to renew.
+    /// The time between attempts to acquire or renew the Lease.
     pub retry_period: Duration,
 }
 
@@ -43,12 +43,12 @@ impl Default for ElectionConfig {
 }
 
 impl ElectionConfig {
-    /// Checks what client-go checks: `lease_duration` > `renew_deadline` > 1.2 * `retry_period`. If a leader went on for
-    /// longer than the others wait, two would lead. `lease_duration` is also a whole number of seconds that fits the
-    /// Lease, and `retry_period` is at least a millisecond. Every constructor that takes a config calls this.
+    /// Checks the same conditions as client-go: `lease_duration` > `renew_deadline` > 1.2 * `retry_period`. Otherwise
+    /// two replicas could lead at the same time. `lease_duration` must also be a whole number of seconds that fits the
+    /// Lease, and `retry_period` at least a millisecond. Every constructor that takes a config calls this.
     ///
     /// # Errors
-    /// Names the value that is wrong, and what it can be.
+    /// Names the invalid value and the allowed range.
     ///
     /// ```
     /// use core::time::Duration;
@@ -96,7 +96,7 @@ impl ElectionConfig {
     }
 }
 
-/// Why an election cannot begin: with these values two replicas could lead, or none.
+/// The reason why a config or an identity is invalid. With it, two replicas could lead, or none.
 ///
 /// ```
 /// use informer_core::election::{ElectionConfig, Elector};
@@ -110,24 +110,24 @@ impl ElectionConfig {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionError {
-    /// The identity is empty, which in a Lease means that nobody holds it.
+    /// The identity is empty, which in a Lease means that it has no holder.
     EmptyIdentity,
     /// `lease_duration` is not a whole number of seconds from 1 to 2,147,483,647.
     LeaseDuration(Duration),
     /// `renew_deadline` is not shorter than `lease_duration`.
     RenewDeadline {
-        /// How long a leader goes on.
+        /// The configured `renew_deadline`.
         renew_deadline: Duration,
-        /// How long the others wait.
+        /// The configured `lease_duration`.
         lease_duration: Duration,
     },
     /// `retry_period` is shorter than a millisecond.
     RetryPeriod(Duration),
-    /// `renew_deadline` leaves no time for a second attempt.
+    /// `renew_deadline` is too short for a second attempt.
     Retries {
-        /// How long a leader goes on.
+        /// The configured `renew_deadline`.
         renew_deadline: Duration,
-        /// The time between two attempts.
+        /// The configured `retry_period`.
         retry_period: Duration,
     },
 }
@@ -155,7 +155,7 @@ impl fmt::Display for ElectionError {
             ),
             Self::RetryPeriod(retry_period) => write!(
                 f,
-                "retry_period ({retry_period:?}) must be at least 1ms, or requests follow each other without a pause"
+                "retry_period ({retry_period:?}) must be at least 1ms, or requests would be sent without a pause"
             ),
             Self::Retries {
                 renew_deadline,

@@ -1,4 +1,4 @@
-//! Leader election by a Lease, on given time.
+//! Leader election with a Lease, as a state machine.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,21 +10,21 @@ use crate::object::ResourceVersion;
 use crate::reflector::RequestId;
 use crate::time::Instant;
 
-/// What stands in a Lease (`coordination.k8s.io/v1`), as far as elections go. Its times are not there: they are for
-/// people, and are written by whoever sends it.
+/// The fields of a Lease (`coordination.k8s.io/v1`) that an election uses. Its times are not included: they are for
+/// people, and the client sets them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LeaseRecord {
-    /// `spec.holderIdentity`; empty where nobody holds it.
+    /// `spec.holderIdentity`; empty if the Lease has no holder.
     pub holder: String,
     /// `spec.leaseDurationSeconds`.
     pub duration_seconds: u32,
-    /// `spec.leaseTransitions`: how often the holder changed.
+    /// `spec.leaseTransitions`: how often the holder has changed.
     pub transitions: u32,
-    /// What tells one renewal from the next: `spec.renewTime` as it stands there. It is not read as a time.
+    /// The text of `spec.renewTime`, which distinguishes one renewal from the next. It is not parsed as a time.
     pub renewed: String,
 }
 
-/// What an [`Elector`] wants done. A request has an id, which comes back with its answer.
+/// The next step of an [`Elector`]. The id of a request must be passed with its result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ElectionStep {
     /// Read the Lease and call [`Elector::handle_read`].
@@ -32,31 +32,31 @@ pub enum ElectionStep {
     /// Create the Lease, with the current time as `spec.acquireTime` and `spec.renewTime`, and call
     /// [`Elector::handle_written`].
     Create {
-        /// The request.
+        /// The id of the request.
         id: RequestId,
-        /// What to write.
+        /// The content to write.
         record: LeaseRecord,
     },
     /// Update the Lease if it still has this resourceVersion, and call [`Elector::handle_written`]. `spec.renewTime` is
     /// the current time, and so is `spec.acquireTime` if `acquire` is set.
     Update {
-        /// The request.
+        /// The id of the request.
         id: RequestId,
-        /// What to write.
+        /// The content to write.
         record: LeaseRecord,
-        /// The resourceVersion that it was read with.
+        /// The resourceVersion of the last read.
         resource_version: String,
-        /// Whether the holder changes by it.
+        /// Whether the write changes the holder.
         acquire: bool,
     },
-    /// Do nothing until then.
+    /// Wait until this time.
     Wait(Instant),
 }
 
-/// How a write of a Lease went.
+/// The result of a write of a Lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// It was written; the Lease has this resourceVersion now.
+    /// It was written, and the Lease now has this resourceVersion.
     Done(String),
     /// The Lease has changed (409), or it was deleted (404). A leader stops leading until a read shows that it still
     /// holds the Lease.
@@ -65,15 +65,14 @@ pub enum Written {
     Failed,
 }
 
-/// Makes one replica of several the leader, as client-go's `leaderelection` does, without I/O and without a clock.
+/// Elects one of several replicas as the leader, as client-go's `leaderelection` does, without I/O and without a clock.
 ///
-/// Only the local clock is believed: another's Lease has run out when it was seen unchanged for its whole duration.
-/// That needs clocks that run about equally fast, and does not need clocks that agree. While the leader holds the
-/// Lease, nobody else does, provided that its clock does not run slower than theirs by more than the part that
-/// `renew_deadline` is shorter than `lease_duration`.
+/// Only the local clock is used: another replica's Lease has expired when it was observed unchanged for its whole
+/// duration. The clocks need not agree. Only one replica leads at a time, provided that clock rates do not differ by
+/// more than `lease_duration / renew_deadline`.
 ///
-/// Each request has an id. An answer to any other request than the current one changes nothing: a write that was given up
-/// may still arrive, and must not count as the next one.
+/// Each request has an id. Results of earlier requests are ignored: an abandoned write may still arrive, and must not
+/// count as the next one.
 ///
 /// ```
 /// use core::time::Duration;
@@ -96,15 +95,15 @@ pub enum Written {
 pub struct Elector {
     identity: String,
     config: ElectionConfig,
-    /// What was seen last, with its version, and when it was first seen so.
+    /// The last observed Lease with its version, and the time since which it has been unchanged.
     seen: Option<Seen>,
     step: Step,
     next: Instant,
-    /// When the last successful write was sent; `None` if this replica does not hold the Lease.
+    /// The time at which the last successful write was sent; `None` if this replica does not hold the Lease.
     renewed: Option<Instant>,
-    /// The version that a renewal was refused at, until the next successful write. Empty if there was none.
+    /// The version of a rejected renewal, until the next successful write. It is empty if there was none.
     refused: Option<String>,
-    /// A read has shown since the refusal that this replica still holds the Lease.
+    /// Whether a read after the rejection has shown that this replica still holds the Lease.
     is_confirmed: bool,
     releasing: bool,
     /// The last request.
@@ -120,13 +119,13 @@ struct Seen {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// It is time to try, or it will be at `next`.
+    /// An attempt is due now or at `next`.
     Idle,
     /// The Lease has been read, and can be written.
     Write {
         exists: bool,
     },
-    /// Something was asked for at that time, and is on its way.
+    /// A request is in progress since this time.
     Reading,
     Writing {
         sent: Instant,
@@ -136,7 +135,8 @@ enum Step {
 }
 
 impl Elector {
-    /// Creates a replica that takes part. Its identity must be unique: two replicas with the same one would both lead.
+    /// Creates the elector of a replica. Its identity must be unique: two replicas with the same identity would both
+    /// lead.
     ///
     /// # Errors
     /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
@@ -167,7 +167,7 @@ impl Elector {
         })
     }
 
-    /// Returns what to do next: to wait, while a request is under way.
+    /// Returns the next step. It is to wait while a request is in progress.
     pub fn poll(&mut self, now: Instant) -> ElectionStep {
         match self.step {
             Step::Idle | Step::Write { .. } if self.releasing && !self.holds(now) => {
@@ -175,7 +175,7 @@ impl Elector {
                 ElectionStep::Wait(now + self.config.retry_period)
             }
             Step::Idle if now < self.next && !self.releasing => ElectionStep::Wait(self.next),
-            // After a failed write the version is unknown, so the Lease has to be read first.
+            // After a failed write the version is unknown, so the Lease must be read first.
             Step::Idle if self.holds(now) && self.seen.is_some() => self.write(now, true),
             Step::Idle => {
                 self.step = Step::Reading;
@@ -188,8 +188,8 @@ impl Elector {
         }
     }
 
-    /// Takes the answer to a read: the Lease and its resourceVersion, `None` if it does not exist. A failed read is
-    /// [`handle_read_failed`](Self::handle_read_failed).
+    /// Handles the result of a read: the Lease and its resourceVersion, or `None` if it does not exist. For a failed
+    /// read call [`handle_read_failed`](Self::handle_read_failed).
     pub fn handle_read(
         &mut self,
         now: Instant,
@@ -200,7 +200,7 @@ impl Elector {
             return;
         }
         let Some((record, resource_version)) = lease else {
-            // Anyone may create it at once.
+            // Any replica may create it now.
             self.renewed = None;
             self.seen = None;
             self.step = Step::Write { exists: false };
@@ -220,7 +220,7 @@ impl Elector {
         }
     }
 
-    /// Records that a read failed or timed out.
+    /// Handles a read that failed or timed out.
     pub fn handle_read_failed(&mut self, now: Instant, id: RequestId) {
         if self.step != Step::Reading || !self.is_current(id) {
             return;
@@ -231,7 +231,7 @@ impl Elector {
         }
     }
 
-    /// Takes the outcome of a write; one that timed out is [`Written::Failed`].
+    /// Handles the result of a write. A write that timed out is [`Written::Failed`].
     pub fn handle_written(&mut self, now: Instant, id: RequestId, written: Written) {
         let Step::Writing { sent, release } = self.step else {
             return;
@@ -252,14 +252,14 @@ impl Elector {
                 self.is_confirmed = true;
                 self.renewed = Some(sent).filter(|_| !release);
             }
-            // A read shows who holds it, also if the write arrived and its answer was lost.
+            // A read shows the holder, even if the write arrived and its response was lost.
             Written::Conflict | Written::Failed => {
                 let seen = self.seen.take();
                 if written == Written::Conflict && !release {
                     let version = seen.as_ref().map(|seen| seen.resource_version.clone());
                     let is_first = self.refused.replace(version.unwrap_or_default()).is_none();
                     self.is_confirmed = false;
-                    // A leader reads at once, but only once: a server that refuses every write must not be flooded.
+                    // A leader reads at once, but only once: a server that rejects every write must not be flooded.
                     if is_first && self.holds(now) {
                         self.next = now;
                     }
@@ -276,27 +276,27 @@ impl Elector {
         leads && self.leads_until().is_some_and(|until| now < until)
     }
 
-    /// Returns until when it is the leader if it cannot renew; `None` if it does not lead, or after a conflict until a read
-    /// has shown that it holds the Lease.
+    /// Returns the time until which it is the leader without a renewal. `None` if it does not lead, or after a conflict
+    /// until a read has shown that it holds the Lease.
     #[must_use]
     pub fn leads_until(&self) -> Option<Instant> {
         self.deadline().filter(|_| self.is_confirmed)
     }
 
-    /// Returns who was seen to hold the Lease, if anyone.
+    /// Returns the last observed holder of the Lease, if any.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         let holder = &self.seen.as_ref()?.record.holder;
         (!holder.is_empty()).then_some(holder)
     }
 
-    /// Gives the Lease up, so that another one need not wait for it to run out: from now on this replica is not the
-    /// leader, and [`poll`](Self::poll) says what to write. What it did as the leader has to be over.
+    /// Releases the Lease, so that another replica need not wait for it to expire. This replica stops leading
+    /// immediately, and [`poll`](Self::poll) returns the write. The work of the leader must have ended before.
     pub const fn release(&mut self) {
         self.releasing = true;
     }
 
-    /// Tells whether it was given up, as far as that could be done.
+    /// Returns whether the Lease was released, as far as possible.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.step == Step::Released
@@ -307,13 +307,14 @@ impl Elector {
             .map(|renewed| renewed + self.config.renew_deadline)
     }
 
-    /// Returns whether the Lease is this replica's as far as it knows, though a conflict may wait for its read.
+    /// Returns whether this replica holds the Lease as far as it knows, although a conflict may still wait for its
+    /// read.
     fn holds(&self, now: Instant) -> bool {
         self.deadline().is_some_and(|until| now < until)
     }
 
-    /// Returns whether a read shows a state from before the refusal, as a read from a cache may: it confirms nothing. This
-    /// counts only until the deadline, since a restored backup lowers all versions.
+    /// Returns whether a read shows a state from before the rejection, for example a read from a cache. It confirms
+    /// nothing. This applies only until the deadline, since a restored backup lowers all versions.
     fn is_outdated(&self, now: Instant, resource_version: &str) -> bool {
         let Some(refused) = self.refused.as_ref().filter(|_| self.holds(now)) else {
             return false;
@@ -323,7 +324,7 @@ impl Elector {
         order.is_some_and(Ordering::is_le)
     }
 
-    /// Returns whether this is the request that an answer is awaited for.
+    /// Returns whether this is the id of the request in progress.
     fn is_current(&self, id: RequestId) -> bool {
         id.0 == self.id
     }
@@ -352,7 +353,7 @@ impl Elector {
         });
     }
 
-    /// Tells whether somebody else holds the Lease, as far as this clock can know.
+    /// Returns whether another replica holds the Lease, as far as this clock can tell.
     fn is_taken(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|seen| {
             let duration = Duration::from_secs(seen.record.duration_seconds.into());
@@ -376,7 +377,7 @@ impl Elector {
             duration_seconds: if release {
                 1
             } else {
-                // Whole seconds: the config is validated.
+                // The config is validated, so this is a whole number.
                 u32::try_from(self.config.lease_duration.as_secs()).unwrap_or(u32::MAX)
             },
             transitions: before.map_or(0, |seen| {

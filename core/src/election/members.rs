@@ -1,4 +1,4 @@
-//! Which replica does which key, on given time.
+//! Assignment of keys to replicas, as a state machine.
 
 #[cfg(test)]
 mod tests;
@@ -10,47 +10,51 @@ use alloc::string::String;
 use crate::election::{ElectionConfig, ElectionError, rendezvous};
 use crate::time::Instant;
 
-/// What one replica knows of all of them, and so which keys are its own: a state machine without I/O.
+/// The state of one of several replicas that share keys, which determines its own keys. It is a state machine without
+/// I/O.
 ///
-/// Each replica holds a Lease of its own, by an [`Elector`](crate::election::Elector) that nobody contends with, and lists the
-/// Leases of all as often as it renews. Keys are spread over the live ones by [`rendezvous()`], so that few move when one
-/// comes or goes. That no key is done by two at once is the promise of the Lease, and it is kept so:
-/// - A replica is taken for dead when a list that was asked for `lease_duration` after its Lease was first seen so
-///   shows it unchanged. It has stopped before: without a renewal it has no keys after `renew_deadline`.
-/// - A replica that is new has no keys until `lease_duration` after its Lease was written. By then every other has seen
-///   it, or has stopped: without a list that was begun within `renew_deadline` it has no keys either.
-/// - Who had no keys for a moment is new again.
+/// Each replica holds a Lease through an [`Elector`](crate::election::Elector) without competitors, and lists the
+/// Leases of all replicas as often as it renews. [`rendezvous()`] distributes the keys among the live replicas, so that
+/// few keys move when a replica comes or goes. The following rules guarantee that no key belongs to two replicas at
+/// once:
+/// - A replica counts as dead if a list shows its Lease unchanged, and the list was requested at least `lease_duration`
+///   after the Lease was first observed in that state. The replica has stopped before that: without a renewal it has no
+///   keys after `renew_deadline`.
+/// - A new replica has no keys until `lease_duration` after its Lease was written. By then every other replica has
+///   observed it or has stopped, since a replica without a list requested within `renew_deadline` has no keys either.
+/// - A replica that had no keys for a moment counts as new again.
 ///
-/// So clocks need not agree, but they have to run alike, as for any Lease: none may run faster than another by the part
-/// by which `lease_duration` is longer than `renew_deadline`. What a replica has begun with a key it has to end at once
-/// when the key is its own no more. The lists have to be of the newest version.
+/// The clocks need not agree, but clock rates must not differ by more than `lease_duration / renew_deadline`, as for
+/// any Lease. A replica must stop its work on a key as soon as the key no longer belongs to it. The lists must be read
+/// at the newest version.
 ///
-/// Names are used once: a replica that starts again takes another one, or it might be taken for what it was.
+/// A name must be used only once: a replica that restarts takes a new name. Otherwise it could be taken for its
+/// predecessor.
 #[derive(Clone, Debug)]
 pub struct Members {
     identity: String,
     config: ElectionConfig,
     others: BTreeMap<String, Seen>,
-    /// When the last list was begun that came to an end.
+    /// The time at which the last completed list was requested.
     listed: Option<Instant>,
-    /// Until when the own Lease is held for sure.
+    /// The time until which this replica certainly holds its Lease.
     leads: Option<Instant>,
-    /// Since when it has had a Lease and a list, without a gap.
+    /// The time since which it has continuously had a Lease and a list.
     since: Option<Instant>,
-    /// It gives its Lease up, and takes no part any more.
+    /// Whether it has resigned.
     resigned: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Seen {
     renewed: String,
-    /// When it was first seen like that.
+    /// The time since which it has been unchanged.
     since: Instant,
     is_dead: bool,
 }
 
 impl Members {
-    /// Creates a replica that knows of no other.
+    /// Creates a replica that knows no others.
     ///
     /// # Errors
     /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
@@ -83,22 +87,21 @@ impl Members {
         })
     }
 
-    /// Returns the own name.
+    /// Returns the name of this replica.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Says until when the own Lease is held for sure; `None` where it is not.
+    /// Sets the time until which this replica certainly holds its Lease; `None` if it does not hold it.
     pub fn handle_lease(&mut self, now: Instant, until: Option<Instant>) {
         self.lapse(now);
         self.leads = until.filter(|until| *until > now);
         self.begin(now);
     }
 
-    /// Takes a list of all Leases: who holds each, and the text of its last renewal. `began` is when the list was asked
-    /// for. One whose holder is empty was given up. Answers may overtake each other: what an earlier question brings later
-    /// is no news.
+    /// Handles a list of all Leases: the holder of each, and the text of its last renewal. `began` is the time at which
+    /// the list was requested. A Lease with an empty holder was released. Lists that arrive out of order are ignored.
     pub fn handle_list<'a>(
         &mut self,
         began: Instant,
@@ -117,8 +120,8 @@ impl Members {
             let seen = before.remove(holder);
             let seen = match seen.filter(|seen| seen.renewed == renewed) {
                 Some(seen) => Seen {
-                    // A holder may have renewed since the list was requested. So the request, not its answer, has to
-                    // be late enough: a holder that renews after that has lost its keys and is new.
+                    // A holder may have renewed after the list was requested. So the request, not its response, must be
+                    // late enough: a holder that renews after the request has lost its keys and counts as new.
                     is_dead: began >= seen.since + self.config.lease_duration,
                     ..seen
                 },
@@ -134,7 +137,7 @@ impl Members {
         self.begin(now);
     }
 
-    /// Gives all keys up for good: before the own Lease is given up.
+    /// Gives up all keys permanently. Call it before the Lease is released.
     ///
     /// ```
     /// # use informer_core::{Instant, election::{ElectionConfig, Members}};
@@ -147,20 +150,20 @@ impl Members {
         self.resigned = true;
     }
 
-    /// Tells whether this replica may have keys at all.
+    /// Returns whether this replica can own keys at all.
     #[must_use]
     pub fn is_active(&self, now: Instant) -> bool {
         let waited = |since: Instant| now >= since + self.config.lease_duration;
         !self.resigned && self.has_authority(now) && self.since.is_some_and(waited)
     }
 
-    /// Tells whether a key is this replica's own. Where it is no replica's for a while it will be one's.
+    /// Returns whether a key belongs to this replica. A key may belong to no replica for a while.
     #[must_use]
     pub fn owns(&self, now: Instant, key: &str) -> bool {
         self.is_active(now) && rendezvous(key, self.live()) == Some(self.identity())
     }
 
-    /// Returns the names of the live replicas, with the own one.
+    /// Returns the names of the live replicas, including this one.
     pub fn live(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter();
         others
@@ -169,7 +172,7 @@ impl Members {
             .chain([self.identity()])
     }
 
-    /// Returns when time alone changes whose a key is, if it will.
+    /// Returns the time at which the owners of keys change without further input, if they do.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let active = self.since.map(|since| since + self.config.lease_duration);
@@ -177,7 +180,7 @@ impl Members {
         times.filter(|time| *time > now).min()
     }
 
-    /// Until when it has both a Lease and a list that is new enough.
+    /// The time until which it has both a Lease and a recent list.
     fn authority(&self) -> Option<Instant> {
         let listed = self.listed? + self.config.renew_deadline;
         Some(self.leads?.min(listed))
@@ -187,7 +190,7 @@ impl Members {
         self.authority().is_some_and(|until| now < until)
     }
 
-    /// Who had no authority for a moment is new again.
+    /// A replica that had no authority for a moment counts as new again.
     fn lapse(&mut self, now: Instant) {
         if !self.has_authority(now) {
             self.since = None;

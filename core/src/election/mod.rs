@@ -1,4 +1,4 @@
-//! How replicas share their work: one of them leads, or each has a part of the keys.
+//! Sharing work among replicas: one of them leads, or each has a part of the keys.
 
 #[cfg(feature = "alloc")]
 mod config;

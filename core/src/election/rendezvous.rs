@@ -1,11 +1,11 @@
-//! Which member a key belongs to.
+//! Rendezvous hashing.
 
 use crate::resource::Fnv;
 
-/// Says which of several members a key belongs to, so that a member that comes or goes moves no more keys than it has
-/// to (rendezvous hashing). `None` where there are no members.
+/// Returns the member that a key belongs to. `None` if there are no members.
 ///
-/// Members are identified by their names, and their order does not matter.
+/// When a member comes or goes, no more keys move than necessary (rendezvous hashing). Members are identified by their
+/// names, and their order does not matter.
 ///
 /// ```
 /// use informer_core::election::rendezvous;
@@ -13,7 +13,7 @@ use crate::resource::Fnv;
 /// let three = ["a", "b", "c"];
 /// let owner = rendezvous("prod/web", three);
 /// let without = three.into_iter().filter(|member| Some(*member) != owner);
-/// // Another key's owner stays the same where that one goes.
+/// // When this member leaves, the owners of other keys stay the same.
 /// for key in ["prod/x", "prod/y", "prod/z"] {
 ///     let before = rendezvous(key, three);
 ///     if before != owner {
@@ -35,7 +35,7 @@ pub fn rendezvous<'a>(key: &str, members: impl IntoIterator<Item = &'a str>) -> 
         .max_by_key(|member| (weight(member), *member))
 }
 
-/// The upper bits of FNV differ little where only the end does; this spreads them (the finalizer of splitmix64).
+/// FNV's upper bits differ little if only the end of the input differs. The finalizer of splitmix64 spreads them.
 const fn mixed(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::RateLimit;
 use crate::time::Instant;
 
-/// Lets so many things happen in a second, and a burst of some at once after a time of rest.
+/// Limits events to a rate per second, with a burst after an idle time.
 ///
-/// A place can be [reserved](Self::reserve) that is yet to come, so that nobody has to ask twice.
+/// A token can be [reserved](Self::reserve) in advance, so that the caller need not poll.
 ///
 /// ```
 /// use core::time::Duration;
@@ -23,19 +23,18 @@ use crate::time::Instant;
 pub struct TokenBucket {
     per_second: f64,
     burst: f64,
-    /// What was there at a time; less than nothing where it was reserved ahead.
+    /// The tokens at that time. It is negative if tokens were reserved in advance.
     tokens: f64,
     at: Option<Instant>,
 }
 
 impl TokenBucket {
-    /// Makes a bucket that is full. A rate that is not above 0 lets the burst through and nothing more; a burst of 0 is
-    /// one of 1.
+    /// Creates a full bucket. With a rate that is not positive, only the burst is allowed. A burst of 0 counts as 1.
     #[must_use]
     pub fn new(per_second: f64, burst: u32) -> Self {
         let burst = f64::from(burst.max(1));
         Self {
-            // `max` makes 0 of what is no number.
+            // `max` replaces NaN with 0.
             per_second: per_second.max(0.0),
             burst,
             tokens: burst,
@@ -48,14 +47,14 @@ impl TokenBucket {
         self.reserve_within(now, Duration::ZERO).is_some()
     }
 
-    /// Takes a token in any case, and returns how long to wait for it.
+    /// Takes a token unconditionally, and returns how long to wait for it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         self.fill(now);
         self.tokens -= 1.0;
         self.wait_for(self.tokens)
     }
 
-    /// Takes a token if it comes within a time, and returns how long to wait for it.
+    /// Takes a token if it is available within `most`, and returns how long to wait for it.
     ///
     /// ```
     /// # use core::time::Duration;
@@ -77,7 +76,7 @@ impl TokenBucket {
     }
 
     fn fill(&mut self, now: Instant) {
-        // A clock that goes back brings nothing.
+        // If the clock goes back, no tokens are added.
         let at = self.at.map_or(now, |at| at.max(now));
         let passed = self.at.map_or(Duration::ZERO, |before| at - before);
         self.tokens = (self.tokens + passed.as_secs_f64() * self.per_second).min(self.burst);
@@ -89,7 +88,7 @@ impl TokenBucket {
             return Duration::ZERO;
         }
         let wait = Duration::try_from_secs_f64(-tokens / self.per_second).unwrap_or(Duration::MAX);
-        // What is less than a microsecond is the rounding of the sums.
+        // Less than a microsecond is a rounding error.
         if wait < Duration::from_micros(1) {
             Duration::ZERO
         } else {
@@ -98,7 +97,7 @@ impl TokenBucket {
     }
 }
 
-/// All keys take from the one bucket, and none is remembered.
+/// All keys share the bucket, and no failures are counted.
 impl<K> RateLimit<K> for TokenBucket {
     fn delay(&mut self, now: Instant, _: &K) -> Duration {
         self.reserve(now)

@@ -1,17 +1,17 @@
-//! How long a key waits until it is tried again.
+//! Rate limits for retries.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Says how long a key waits until it is tried again.
+/// Determines how long a key waits before it is retried.
 ///
 /// ```
 /// use core::time::Duration;
 /// use informer_core::{Instant, queue::RateLimit};
 ///
-/// /// Each second, for ever.
+/// /// One second, for ever.
 /// struct Steady;
 ///
 /// impl<K> RateLimit<K> for Steady {
@@ -26,17 +26,17 @@ use crate::time::Instant;
 /// # assert_eq!(Steady.delay(Instant::from_micros(0), &"a"), Duration::from_secs(1));
 /// ```
 pub trait RateLimit<K> {
-    /// Counts a failure of a key, and returns how long it is to wait.
+    /// Counts a failure of a key, and returns the delay before its retry.
     fn delay(&mut self, now: Instant, key: &K) -> Duration;
 
-    /// Forgets the failures of a key.
+    /// Resets the failures of a key.
     fn forget(&mut self, key: &K);
 
-    /// Returns how many failures of a key are counted.
+    /// Returns the number of counted failures of a key.
     fn requeues(&self, key: &K) -> u32;
 }
 
-/// Each key waits twice as long each time, up to a limit.
+/// Doubles the delay of a key with each failure, up to a maximum.
 ///
 /// ```
 /// use core::time::Duration;
@@ -57,7 +57,7 @@ pub struct Exponential<K> {
 }
 
 impl<K: Ord> Exponential<K> {
-    /// Starts with a delay, which grows up to another.
+    /// Creates a limit with a first and a maximum delay.
     #[must_use]
     pub const fn new(first: Duration, most: Duration) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
     }
 }
 
-/// A few times fast, then slow.
+/// Uses a short delay for the first failures of a key, and a long one after them.
 ///
 /// ```
 /// use core::time::Duration;
@@ -102,7 +102,7 @@ pub struct FastSlow<K> {
 }
 
 impl<K: Ord> FastSlow<K> {
-    /// Waits `fast` so many times, and `slow` after that.
+    /// Creates a limit with the delay `fast` for the first `times` failures, and `slow` after them.
     #[must_use]
     pub const fn new(fast: Duration, slow: Duration, times: u32) -> Self {
         Self {
@@ -151,12 +151,12 @@ impl<K, A: RateLimit<K>, B: RateLimit<K>> RateLimit<K> for MaxOf<A, B> {
     }
 }
 
-/// The delay of another limit, but no longer than this.
+/// The delay of another limit, up to a maximum.
 #[derive(Clone, Copy, Debug)]
 pub struct MaxWait<L> {
     /// The limit.
     pub limit: L,
-    /// The longest delay.
+    /// The maximum delay.
     pub most: Duration,
 }
 
@@ -174,9 +174,9 @@ impl<K, L: RateLimit<K>> RateLimit<K> for MaxWait<L> {
     }
 }
 
-/// A backoff for each key that ends by itself: one that was not used for twice its limit begins anew.
+/// A backoff per key that expires: it starts again if the key was not used for twice the maximum delay.
 ///
-/// It is client-go's `flowcontrol.Backoff`: a key that never failed does not wait.
+/// It corresponds to client-go's `flowcontrol.Backoff`. A key that never failed has no delay.
 ///
 /// ```
 /// use core::time::Duration;
@@ -198,7 +198,7 @@ pub struct KeyedBackoff<K> {
 }
 
 impl<K: Ord + Clone> KeyedBackoff<K> {
-    /// Starts with a delay, which doubles up to another.
+    /// Creates a backoff with a first and a maximum delay. The delay doubles with each failure.
     #[must_use]
     pub fn new(first: Duration, most: Duration) -> Self {
         Self {
@@ -209,13 +209,13 @@ impl<K: Ord + Clone> KeyedBackoff<K> {
         }
     }
 
-    /// Sets after how long without a failure a key begins anew.
+    /// Sets the time without a failure after which a key starts again.
     #[must_use]
     pub fn expires_after(self, expires: Duration) -> Self {
         Self { expires, ..self }
     }
 
-    /// Counts a failure, and returns how long to wait from now on.
+    /// Counts a failure, and returns how long to wait from now.
     pub fn next(&mut self, now: Instant, key: &K) -> Duration {
         let last = self.entries.get(key).copied();
         let delay = match last {
@@ -234,7 +234,7 @@ impl<K: Ord + Clone> KeyedBackoff<K> {
             .map_or(Duration::ZERO, |entry| entry.0)
     }
 
-    /// Tells whether the delay since the last failure is not over.
+    /// Returns whether the delay since the last failure is not over.
     #[must_use]
     pub fn is_waiting(&self, now: Instant, key: &K) -> bool {
         self.entries
@@ -242,31 +242,31 @@ impl<K: Ord + Clone> KeyedBackoff<K> {
             .is_some_and(|(delay, at)| now - *at < *delay && now - *at <= self.expires)
     }
 
-    /// Forgets a key.
+    /// Resets a key.
     pub fn reset(&mut self, key: &K) {
         self.entries.remove(key);
     }
 
-    /// Forgets the keys that begin anew anyway. Without it they are kept.
+    /// Removes expired keys, which otherwise stay in memory.
     pub fn collect(&mut self, now: Instant) {
         let expires = self.expires;
         self.entries.retain(|_, (_, at)| now - *at <= expires);
     }
 
-    /// Returns how many keys are remembered.
+    /// Returns the number of stored keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Tells whether no key is remembered.
+    /// Returns whether no keys are stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Counts a failure; returns how many there were before.
+/// Counts a failure. Returns the number of earlier ones.
 fn count<K: Ord + Clone>(failures: &mut BTreeMap<K, u32>, key: &K) -> u32 {
     match failures.get_mut(key) {
         Some(failures) => {

@@ -1,8 +1,8 @@
-//! What a work queue counts.
+//! Metrics of a work queue.
 
 use core::time::Duration;
 
-/// Figures of a work queue, as client-go's workqueue metrics have them.
+/// Metrics of a work queue, like client-go's workqueue metrics.
 ///
 /// ```
 /// use core::time::Duration;
@@ -20,35 +20,35 @@ use core::time::Duration;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct QueueMetrics {
-    /// How many keys can be given out.
+    /// The number of keys that are ready.
     pub depth: usize,
-    /// How many keys are worked on.
+    /// The number of keys that are being processed.
     pub working: usize,
-    /// How many keys are delayed.
+    /// The number of delayed keys.
     pub delayed: usize,
-    /// How often a key was added that was not there.
+    /// The number of added keys, without those that were already waiting.
     pub adds: u64,
-    /// How often a key was added by the rate limit.
+    /// The number of keys that were added through the rate limit.
     pub retries: u64,
-    /// How long keys waited until they were given out.
+    /// The times that keys waited before they were processed.
     pub wait: Spread,
-    /// How long keys were worked on.
+    /// The times that keys were processed.
     pub work: Spread,
-    /// For how long the keys that are worked on have been so, together.
+    /// The total time since the keys in processing were taken.
     pub unfinished: Duration,
-    /// For how long the one of them has been so that began first.
+    /// The time since the first of them was taken.
     pub longest_running: Duration,
 }
 
-/// Count, sum and maximum of durations.
+/// The count, sum and maximum of durations.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Spread {
-    /// How many.
+    /// The number of durations.
     pub count: u64,
-    /// All together.
+    /// Their sum.
     pub sum: Duration,
-    /// The longest.
+    /// The longest one.
     pub max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The work queue of a controller, on given time.
+//! The work queue of a controller, as a state machine.
 
 mod bucket;
 mod limit;
@@ -17,23 +17,24 @@ pub use self::metrics::{QueueMetrics, Spread};
 pub use self::waiters::{Turn, Waiter, Waiters};
 use crate::time::{Instant, earliest};
 
-/// After so many keys in a row that were added later than the oldest ready key, the oldest one is next.
+/// The most keys in a row that may pass the oldest ready key.
 const MOST_PASSED: u32 = 16;
 
-/// What has to be done: each key once, however often it was added, and never by two workers at the same time.
+/// A work queue: each key waits at most once, however often it was added, and is never processed by two workers at the
+/// same time.
 ///
-/// It has client-go's contract (`util/workqueue`). A key that is added while it waits is not added again; one that is
-/// added while somebody works on it waits until that is [`done`](Self::done), and is then given out once more. Keys
-/// can be added after a delay, of which the earliest counts, and at the pace of a [`RateLimit`]. A key of higher
-/// priority goes first; those of the same priority go in the order in which they came.
+/// It has client-go's contract (`util/workqueue`). A key that is added while it waits is not added again. A key that is
+/// added while it is being processed becomes ready again after [`done`](Self::done). Keys can be added after a delay,
+/// of which the earliest applies, and with the delay of a [`RateLimit`]. Keys of higher priority come first, and keys
+/// of the same priority in the order in which they were added.
 ///
-/// No priority starves. At most 16 keys in a row pass the key that has been ready for longest, then that one is next,
-/// whatever its priority: under a flood of urgent keys the others still get one of 17 places. A key is therefore handed
-/// out after at most 17 * (n + 1) calls of [`take`](Self::take), where n keys were ready before it.
+/// No priority starves. After at most 16 keys in a row that pass the oldest ready key, that key is next, whatever its
+/// priority. So even under a flood of urgent keys, one of 17 places goes to the others. A key is returned after at most
+/// 17 * (n + 1) calls of [`take`](Self::take), if n keys were ready before it.
 ///
-/// Times are given, and nothing waits: [`take`](Self::take) returns what is to be done now, and
-/// [`next_due`](Self::next_due) when to look again. [`Waiters`] has the rules for workers that sleep. Memory is held for keys that wait, that are worked on or, by the
-/// rate limit, that failed and were not forgotten.
+/// The queue has no clock and never waits: [`take`](Self::take) returns the key to process now, and
+/// [`next_due`](Self::next_due) the time to check again. [`Waiters`] implements the rules for sleeping workers. Memory
+/// is used for keys that wait, that are being processed, or whose failures the rate limit has counted.
 ///
 /// ```
 /// use core::time::Duration;
@@ -46,7 +47,7 @@ const MOST_PASSED: u32 = 16;
 /// assert_eq!(queue.take(now), Some("prod/web"));
 /// assert_eq!(queue.take(now), None);
 ///
-/// // It went wrong: again, a little later each time.
+/// // It failed: retry with an increasing delay.
 /// queue.add_rate_limited(now, "prod/web");
 /// queue.done(now, &"prod/web");
 /// assert_eq!(queue.next_due(), Some(now + Duration::from_millis(5)));
@@ -58,15 +59,15 @@ const MOST_PASSED: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct WorkQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     items: BTreeMap<K, Item>,
-    /// What can be given out: by priority, then in the order in which it came.
+    /// The ready keys, by priority and then in the order in which they were added.
     ready: BTreeMap<Place, K>,
-    /// The same in the order in which it became ready.
+    /// The same keys, in the order in which they became ready.
     ages: BTreeMap<u64, Place>,
     /// How many keys in a row have passed the oldest.
     passed: u32,
-    /// What is to be added later.
+    /// The delayed keys.
     delayed: BTreeMap<(Instant, u64), K>,
-    /// When those who work on something began, the earliest first.
+    /// The times at which the keys in processing were taken, the earliest first.
     working: BTreeSet<(Instant, u64)>,
     limit: L,
     metrics: QueueMetrics,
@@ -74,13 +75,13 @@ pub struct WorkQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     ending: Ending,
 }
 
-/// A place among what is ready.
+/// A place among the ready keys.
 type Place = (Reverse<i32>, u64);
 
-/// All that is known of a key.
+/// The state of a key.
 #[derive(Clone, Default, Debug)]
 struct Item {
-    /// It has to be done: its place among what is ready, where nobody works on it.
+    /// Set if the key must be processed.
     dirty: Option<Dirty>,
     working: Option<(Instant, u64)>,
     delayed: Option<Delayed>,
@@ -90,7 +91,7 @@ struct Item {
 struct Dirty {
     since: Instant,
     priority: i32,
-    /// Its place, and its number among the ages; `None` while somebody works on it.
+    /// Its place and its number among the ages; `None` while the key is being processed.
     place: Option<(Place, u64)>,
 }
 
@@ -104,15 +105,15 @@ struct Delayed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Not,
-    /// What is queued is given out, and nothing more.
+    /// Waiting keys are returned, and no others.
     ShutDown,
-    /// So it is, and what is worked on is waited for, and given out again where it was added meanwhile.
+    /// The same, and keys in processing are awaited and returned again if they were added in the meantime.
     Drain,
 }
 
 impl<K: Ord + Clone> WorkQueue<K> {
-    /// Makes a queue with client-go's rate limit for controllers: 5 ms for a key that failed once, twice as much for
-    /// each further time up to 1,000 s; and for all together 10 a second, with a burst of 100.
+    /// Creates a queue with client-go's rate limit for controllers: a delay of 5 ms after the first failure of a key,
+    /// doubled with each further failure up to 1,000 s, and for all keys together 10 per second with a burst of 100.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -129,7 +130,7 @@ impl<K: Ord + Clone> Default for WorkQueue<K> {
 }
 
 impl<K: Ord + Clone, L> WorkQueue<K, L> {
-    /// Makes a queue with another rate limit.
+    /// Creates a queue with a custom rate limit.
     ///
     /// ```
     /// use core::time::Duration;
@@ -155,12 +156,13 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         }
     }
 
-    /// Adds a key, with priority 0. After a shutdown nothing is added.
+    /// Adds a key with priority 0. After a shutdown it is ignored.
     pub fn add(&mut self, now: Instant, key: K) {
         self.add_with_priority(now, key, 0);
     }
 
-    /// Adds a key. One that waits with a lower priority is raised to this one, and goes behind those that have it.
+    /// Adds a key. A key that waits with a lower priority is raised to this priority, behind others of the same
+    /// priority.
     ///
     /// ```
     /// # use informer_core::{Instant, queue::WorkQueue};
@@ -210,13 +212,13 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         self.ages.insert(age, place);
     }
 
-    /// Adds a key after a delay, or now where there is none. Of several delays for a key the one that ends first
-    /// counts; one that is running ends by itself where the key is added meanwhile.
+    /// Adds a key after a delay, or now if the delay is zero. Of several delays for a key, the earliest applies. A
+    /// delay is not affected if the key is also added directly.
     pub fn add_after(&mut self, now: Instant, key: K, delay: Duration) {
         self.add_after_with_priority(now, key, delay, 0);
     }
 
-    /// Adds a key after a delay. The higher priority of several counts.
+    /// Adds a key after a delay. Of several priorities for a key, the highest applies.
     pub fn add_after_with_priority(
         &mut self,
         now: Instant,
@@ -253,7 +255,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         self.next += 1;
     }
 
-    /// Returns the next key to work on. It counts as worked on until [`done`](Self::done).
+    /// Returns the next key to process. It counts as being processed until [`done`](Self::done).
     pub fn take(&mut self, now: Instant) -> Option<K> {
         self.bring_due(now);
         let (first, oldest) = (*self.ready.keys().next()?, *self.ages.values().next()?);
@@ -274,8 +276,8 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         Some(key)
     }
 
-    /// Ends the work on a key, and makes it ready again if it was added in the meantime. A key that nobody works on is
-    /// ignored.
+    /// Ends the processing of a key, and makes it ready again if it was added in the meantime. A key that is not being
+    /// processed is ignored.
     pub fn done(&mut self, now: Instant, key: &K) {
         let Some(item) = self.items.get_mut(key) else {
             return;
@@ -284,7 +286,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
             self.working.remove(&began);
             self.metrics.worked(now - began.0);
             if let Some(dirty) = &mut item.dirty {
-                // It goes behind what is ready already.
+                // It goes behind the keys that are already ready.
                 let (place, age) = ((Reverse(dirty.priority), self.next), self.next);
                 dirty.place = Some((place, age));
                 self.put(place, age, key.clone());
@@ -296,44 +298,45 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         }
     }
 
-    /// Returns when a delayed key is due, if there is one.
+    /// Returns the time of the next delayed key, if there is one.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Returns how many keys can be given out now, delayed ones that are due aside.
+    /// Returns the number of ready keys, without delayed keys that have become due.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ready.len()
     }
 
-    /// Tells whether no key is there at all: none waits, none is delayed, and none is worked on.
+    /// Returns whether there are no keys that wait, are delayed or are being processed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Returns how many keys are worked on.
+    /// Returns the number of keys that are being processed.
     #[must_use]
     pub fn working(&self) -> usize {
         self.working.len()
     }
 
-    /// Returns how many keys are delayed.
+    /// Returns the number of delayed keys.
     #[must_use]
     pub fn delayed(&self) -> usize {
         self.delayed.len()
     }
 
-    /// Takes nothing more in. What is queued is still given out, what is delayed is dropped and its number returned.
+    /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned.
     pub fn shut_down(&mut self) -> usize {
         self.ending = Ending::ShutDown;
         self.drop_delayed()
     }
 
-    /// Takes nothing more in, and waits for what is worked on: [`is_shut_down`](Self::is_shut_down) tells when it is
-    /// done. A key that was added while it was worked on is given out once more.
+    /// Stops accepting keys, like [`shut_down`](Self::shut_down), and drains the queue.
+    /// [`is_shut_down`](Self::is_shut_down) becomes `true` when all keys have been processed, including those that were
+    /// added while they were being processed.
     pub fn shut_down_with_drain(&mut self) -> usize {
         if self.ending == Ending::Not {
             self.ending = Ending::Drain;
@@ -341,13 +344,13 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         self.drop_delayed()
     }
 
-    /// Tells whether nothing is taken in any more.
+    /// Returns whether the queue has stopped accepting keys.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.ending != Ending::Not
     }
 
-    /// Tells whether it is over: nothing will be given out any more, and after a drain nobody works any more.
+    /// Returns whether no key will be returned any more, and after a drain, whether no key is being processed.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         match self.ending {
@@ -357,7 +360,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         }
     }
 
-    /// Returns figures. Those of time that passes are as of `now`.
+    /// Returns the metrics. Running times are as of `now`.
     #[must_use]
     pub fn metrics(&self, now: Instant) -> QueueMetrics {
         let mut metrics = self.metrics.clone();
@@ -387,7 +390,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
                 .items
                 .get_mut(&key)
                 .and_then(|item| item.delayed.take());
-            // It has waited since it was due, not since somebody looked.
+            // It has waited since it became due, not since the last call.
             self.add_with_priority(due, key, delayed.map_or(0, |delayed| delayed.priority));
         }
     }
@@ -407,15 +410,14 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
 }
 
 impl<K: Ord + Clone, L: RateLimit<K>> WorkQueue<K, L> {
-    /// Adds a key after the time that the rate limit says, which grows with each time until it is
-    /// [forgotten](Self::forget).
+    /// Adds a key after the delay of the rate limit, which grows until the key is [forgotten](Self::forget).
     pub fn add_rate_limited(&mut self, now: Instant, key: K) {
         self.add_rate_limited_with_priority(now, key, 0);
     }
 
-    /// Adds a key after the time that the rate limit says.
+    /// Adds a key after the delay of the rate limit, with a priority.
     pub fn add_rate_limited_with_priority(&mut self, now: Instant, key: K, priority: i32) {
-        // Where nothing is taken in, nothing is counted.
+        // A key that is not accepted does not count as a failure.
         if self.ending != Ending::Not {
             return;
         }
@@ -424,12 +426,12 @@ impl<K: Ord + Clone, L: RateLimit<K>> WorkQueue<K, L> {
         self.add_after_with_priority(now, key, delay, priority);
     }
 
-    /// Has the rate limit forget what it knows of a key, for which all went well.
+    /// Resets the rate limit for a key, after a success.
     pub fn forget(&mut self, key: &K) {
         self.limit.forget(key);
     }
 
-    /// Returns how often a key was added by the rate limit since it was forgotten.
+    /// Returns how often the rate limit has delayed a key since it was reset.
     #[must_use]
     pub fn requeues(&self, key: &K) -> u32 {
         self.limit.requeues(key)
@@ -437,7 +439,7 @@ impl<K: Ord + Clone, L: RateLimit<K>> WorkQueue<K, L> {
 }
 
 impl<K: Ord + Clone, L> WorkQueue<K, L> {
-    /// Returns when something can be given out: `now` where it is there, later where it is delayed.
+    /// Returns the time at which the next key is ready: `now`, or later if it is delayed.
     #[must_use]
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {
         earliest(

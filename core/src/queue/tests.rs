@@ -20,7 +20,7 @@ fn queue() -> WorkQueue<&'static str> {
     WorkQueue::new()
 }
 
-/// Many that add and many that work, in an order that a seed makes.
+/// Many producers and many workers, in an order determined by a seed.
 #[test]
 fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
     for seed in 0..crate::rounds(200) {
@@ -28,7 +28,7 @@ fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
         let mut rng = Rng::new(seed);
         let mut queue: WorkQueue<u64> = WorkQueue::new();
         let mut working: Vec<u64> = Vec::new();
-        // What was added and not given out since.
+        // Keys that were added and not returned since.
         let mut owed = BTreeMap::new();
         let mut ended = false;
         for step in 0..500 {
@@ -212,7 +212,7 @@ fn k06_of_several_delays_the_earliest_counts() {
     assert_eq!(queue.take(at(200)), None, "once");
     queue.done(at(200), &"a");
 
-    // In the order in which they are due, also where they are looked at late.
+    // In the order in which they are due, even if they are taken late.
     for (key, delay) in [("d", 40), ("b", 20), ("c", 30), ("a", 10)] {
         queue.add_after(at(300), key, ms(delay));
     }
@@ -326,7 +326,8 @@ fn k10_figures() {
         ),
         (1, ms(60), ms(50))
     );
-    // A key that was added while it was worked on waits from then on, one that was delayed since it was due.
+    // A key that was added while it was being processed waits from then on, and a delayed key from the time it became
+    // due.
     queue.add(at(120), "b");
     queue.done(at(140), &"b");
     assert_eq!(queue.take(at(200)), Some("b"));
@@ -357,7 +358,7 @@ fn k12_a_backoff_for_each_key_ends_by_itself() {
     backoff.reset(&"a");
     assert!(backoff.is_empty());
 
-    // Not used for longer than twice its limit, it begins anew.
+    // It was not used for longer than twice its limit, so it starts again.
     backoff.next(at(0), &"a");
     assert_eq!(backoff.next(at(16_000), &"a"), secs(2));
     assert_eq!(backoff.next(at(32_001), &"a"), secs(1));
@@ -376,17 +377,17 @@ fn k13_a_token_bucket_fills_again_and_lets_a_burst_through() {
     let mut bucket = TokenBucket::new(10.0, 5);
     assert_eq!((0..10).filter(|_| bucket.try_take(at(0))).count(), 5);
     assert!(!bucket.try_take(at(99)) && bucket.try_take(at(100)));
-    // After a long rest it is full, and no fuller.
+    // After a long idle time it is full.
     assert_eq!((0..10).filter(|_| bucket.try_take(at(100_000))).count(), 5);
-    // What is reserved ahead is gone.
+    // Tokens reserved in advance are used.
     assert_eq!(bucket.reserve(at(100_000)), ms(100));
     assert_eq!(bucket.reserve_within(at(100_000), ms(199)), None);
     assert_eq!(bucket.reserve_within(at(100_000), ms(200)), Some(ms(200)));
     assert!(!bucket.try_take(at(100_299)) && bucket.try_take(at(100_300)));
-    // A clock that goes back brings nothing, and takes nothing.
+    // A clock that goes back adds nothing and removes nothing.
     assert!(!bucket.try_take(at(50_000)) && bucket.try_take(at(100_400)));
 
-    // Over an hour of trying all the time, the rate is what was asked for.
+    // Over an hour of constant use, the configured rate is kept.
     let mut precise = TokenBucket::new(3.0, 1);
     let taken = (0..3_600_000)
         .filter(|now| precise.try_take(at(*now)))
@@ -407,12 +408,12 @@ fn a_higher_priority_goes_first() {
     queue.add(at(0), "first");
     queue.add(at(0), "second");
     queue.add_with_priority(at(0), "urgent", 7);
-    // It is raised, and goes behind those that are there; it is never lowered.
+    // It is raised, behind others of that priority. It is never lowered.
     queue.add(at(0), "resync");
     queue.add_with_priority(at(0), "urgent", -100);
     let order: Vec<_> = core::iter::from_fn(|| queue.take(at(0))).collect();
     assert_eq!(order, ["urgent", "first", "second", "resync"]);
-    // Also while it is worked on, and while it is delayed.
+    // The same while it is being processed or delayed.
     queue.add_with_priority(at(0), "first", -1);
     queue.add_with_priority(at(0), "first", 1);
     queue.add(at(0), "second");
@@ -425,7 +426,8 @@ fn a_higher_priority_goes_first() {
     assert_eq!(order, ["third", "first", "second"]);
 }
 
-/// Urgent keys come faster than they are done. The others get one place of 17, in the order in which they came.
+/// Urgent keys arrive faster than they are processed. The others get one place of 17, in the order in which they were
+/// added.
 #[test]
 fn no_priority_starves_under_a_flood_of_urgent_keys() {
     let mut queue: WorkQueue<u64> = WorkQueue::new();
@@ -435,11 +437,11 @@ fn no_priority_starves_under_a_flood_of_urgent_keys() {
     queue.add_after_with_priority(at(0), 3, ms(5), -7);
     let mut handed_out = Vec::new();
     for now in 0..100 {
-        // Two come for each that is done.
+        // Two arrive for each that is processed.
         for urgent in [1000 + 2 * now, 1001 + 2 * now] {
             queue.add_with_priority(at(now), urgent, 5);
         }
-        // Raised, but not above the flood: it keeps its age.
+        // It is raised, but not above the flood. It keeps its age.
         queue.add_with_priority(at(now), 2, 1);
         let key = queue.take(at(now)).unwrap_or_default();
         queue.done(at(now), &key);
@@ -451,13 +453,14 @@ fn no_priority_starves_under_a_flood_of_urgent_keys() {
     assert_eq!(first, [(0, 16), (1, 33), (2, 50), (3, 67)]);
 }
 
-/// Whatever is added, raised and done in between, n keys that were ready before one delay it by 17 * (n + 1) at most.
+/// Whatever is added, raised and processed in between, n keys that were ready before a key delay it by at most 17 * (n
+/// + 1).
 #[test]
 fn each_key_is_handed_out_within_its_bound() {
     for seed in 0..crate::rounds(200) {
         let mut rng = Rng::new(seed);
         let mut queue: WorkQueue<u64> = WorkQueue::new();
-        // By when each key that is ready has to be handed out, in calls.
+        // The call by which each ready key must be returned.
         let mut owed: BTreeMap<u64, u64> = BTreeMap::new();
         for calls in 0..600 {
             for _ in 0..rng.below(3) {

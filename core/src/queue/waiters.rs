@@ -8,13 +8,13 @@ use alloc::collections::BTreeSet;
 use super::WorkQueue;
 use crate::time::Instant;
 
-/// Who waits for a key of a [`WorkQueue`], who of them wakes, and who keeps the timer of the next delayed key: a state
-/// machine without I/O, for a runtime whose workers may stop waiting at any moment.
+/// Decides which worker that waits for a key of a [`WorkQueue`] is woken, and which one keeps the timer of the next
+/// delayed key. It is a state machine without I/O, for runtimes whose workers may stop waiting at any time.
 ///
-/// One waiter at a time keeps a timer. If it leaves or gets a key, another one takes the timer over; if nobody waits,
-/// the key is handed out as soon as somebody [looks](Self::look). The runtime has three duties: a waiter that is woken or
-/// whose time has come looks again, one that stops waiting [leaves](Self::leave), and after each change of the queue
-/// and each `look` or `leave` the runtime wakes whom [`wake`](Self::wake) names.
+/// One waiter at a time keeps a timer. If it leaves or gets a key, another one takes over the timer. Without waiters, a
+/// due key is returned by the next [`look`](Self::look). The runtime has three duties. A waiter that is woken, or whose
+/// timer has fired, looks again. A waiter that stops waiting [leaves](Self::leave). After each change of the queue and
+/// each `look` or `leave`, the runtime wakes the waiters that [`wake`](Self::wake) returns.
 ///
 /// ```
 /// use core::time::Duration;
@@ -26,7 +26,7 @@ use crate::time::Instant;
 /// let (first, second) = (waiters.join(), waiters.join());
 /// assert_eq!(waiters.look(now, first, &mut queue), Turn::Wait(Some(due)));
 /// assert_eq!(waiters.look(now, second, &mut queue), Turn::Wait(None));
-/// // The first one is dropped, and with it its timer.
+/// // The first one is dropped together with its timer.
 /// waiters.leave(first);
 /// assert_eq!(waiters.wake(now, &mut queue), Some(second));
 /// assert_eq!(waiters.look(now, second, &mut queue), Turn::Wait(Some(due)));
@@ -34,32 +34,32 @@ use crate::time::Instant;
 /// ```
 #[derive(Clone, Default, Debug)]
 pub struct Waiters {
-    /// Those that sleep; a lower number has waited for longer.
+    /// The sleeping waiters. A lower number has waited for longer.
     asleep: BTreeSet<u64>,
-    /// Those that were woken and have not looked since.
+    /// The waiters that were woken and have not looked since.
     woken: BTreeSet<u64>,
-    /// Who sleeps no longer than until then, for the next delayed key.
+    /// The waiter that keeps the timer of the next delayed key, and its time.
     timer: Option<(u64, Instant)>,
     next: u64,
 }
 
-/// Names one that waits.
+/// The id of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Waiter(u64);
 
-/// What a waiter does next.
+/// The next action of a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn<K> {
-    /// Work on this key.
+    /// Process this key.
     Work(K),
-    /// Sleep until it is woken, but no longer than until then.
+    /// Sleep until it is woken, or until this time.
     Wait(Option<Instant>),
     /// Stop: the queue is shut down.
     Over,
 }
 
 impl Waiters {
-    /// Creates a set of waiters that is empty.
+    /// Creates an empty set of waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -70,13 +70,13 @@ impl Waiters {
         }
     }
 
-    /// Adds a waiter, which has to [look](Self::look) first.
+    /// Adds a waiter, which must [look](Self::look) first.
     pub const fn join(&mut self) -> Waiter {
         self.next += 1;
         Waiter(self.next)
     }
 
-    /// Takes a key for a waiter, or puts the waiter to sleep.
+    /// Takes a key for a waiter, or marks it as sleeping.
     pub fn look<K: Ord + Clone, L>(
         &mut self,
         now: Instant,
@@ -103,8 +103,8 @@ impl Waiters {
         self.forget(waiter);
     }
 
-    /// Returns a waiter that has to look again; call it until there is none. One is woken for each key that can be handed
-    /// out, one if nobody keeps the timer of the next delayed key, and all after a shutdown.
+    /// Returns a waiter that must look again. Call it until it returns `None`. One waiter is woken for each ready key,
+    /// one if nobody keeps the timer of the next delayed key, and all after a shutdown.
     pub fn wake<K: Ord + Clone, L>(
         &mut self,
         now: Instant,

@@ -1,45 +1,47 @@
-//! What a journal has and does not hand over.
+//! Parts of a journal that are not restored.
 
 use core::fmt;
 
-/// A part of a journal that was not restored, and why.
+/// A part of a journal that was not restored, with the reason.
 ///
 /// ```
 /// use informer_core::journal::{Loss, Lost};
 ///
 /// let lost = Lost::new(Loss::Damaged, 2, 102_400);
-/// assert_eq!(lost.to_string(), "102400 bytes are not what was written: 2 records before them and all after them are dropped");
+/// assert_eq!(lost.to_string(), "102400 bytes are damaged: 2 records before them and all records after them are dropped");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Lost {
-    /// Why it was not restored.
+    /// The reason.
     pub why: Loss,
-    /// How many records are dropped, as far as they could be counted: those behind damage cannot.
+    /// The number of dropped records. Records after damage cannot be counted.
     pub records: u64,
-    /// How many bytes are dropped.
+    /// The number of dropped bytes.
     pub bytes: u64,
 }
 
-/// Why a part of a journal is not restored.
+/// The reason why a part of a journal is not restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Loss {
-    /// No version covers it: the process ended before a version or a list was complete. The server sends it again.
+    /// No version covers it: the process ended before a version or a list was complete. The server sends the data
+    /// again.
     Unfinished,
-    /// It is not what was written: the medium changed it, it was cut off, or the power was lost before it was synced.
+    /// It differs from what was written: the medium changed it, it was cut off, or the power failed before it was
+    /// synced.
     Damaged,
-    /// It does not begin as a journal does.
+    /// It is not a journal.
     NoJournal,
-    /// It has another format, of this number.
+    /// It has another format, with this number.
     Format(u8),
-    /// It is the cache of something else.
+    /// It is the journal of another cache.
     Refused(Mismatch),
-    /// The decoder refuses these objects now, or there is no room for them.
+    /// The decoder now rejects these objects, or there is no room for them.
     Unusable,
 }
 
-/// In what two identities differ: the first of them.
+/// The first difference between two identities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mismatch {
@@ -47,9 +49,9 @@ pub enum Mismatch {
     Cluster,
     /// The group, version, resource or namespace.
     Resource,
-    /// The selectors of labels or fields, or the shard.
+    /// The label or field selectors, or the shard.
     Selectors,
-    /// What the decoder keeps of an object.
+    /// The data that the decoder stores.
     Decoder,
 }
 
@@ -65,7 +67,7 @@ impl fmt::Display for Mismatch {
 }
 
 impl Lost {
-    /// Makes a description of a loss.
+    /// Creates a description of a loss.
     #[must_use]
     pub const fn new(why: Loss, records: u64, bytes: u64) -> Self {
         Self {
@@ -86,15 +88,15 @@ impl fmt::Display for Lost {
         match why {
             Loss::Unfinished => write!(
                 f,
-                "{records} records ({bytes} bytes) were not finished when the process ended and are dropped; the server sends them again"
+                "{records} records ({bytes} bytes) were incomplete when the process ended and are dropped; the server sends them again"
             ),
             Loss::Damaged => write!(
                 f,
-                "{bytes} bytes are not what was written: {records} records before them and all after them are dropped"
+                "{bytes} bytes are damaged: {records} records before them and all records after them are dropped"
             ),
             Loss::NoJournal => write!(
                 f,
-                "{bytes} bytes do not begin as a journal and are dropped; the next list overwrites them"
+                "{bytes} bytes are not a journal and are dropped; the next list overwrites them"
             ),
             Loss::Format(found) => write!(
                 f,
@@ -102,7 +104,7 @@ impl fmt::Display for Lost {
             ),
             Loss::Refused(mismatch) => write!(
                 f,
-                "it holds the cache of {mismatch}, of which {records} records ({bytes} bytes) are dropped: give each cache a journal of its own"
+                "it belongs to {mismatch}, and {records} records ({bytes} bytes) are dropped: use a separate journal for each cache"
             ),
             Loss::Unusable => write!(
                 f,

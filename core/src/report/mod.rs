@@ -1,4 +1,4 @@
-//! What went wrong, for the user: nothing is lost in silence.
+//! Reports of problems for the user.
 
 mod lost;
 mod readable;
@@ -12,26 +12,25 @@ use crate::json::{JsonStr, ScanError};
 use crate::transport::FailureKind;
 use crate::wire::{ErrorClass, FrameProblem};
 
-/// Something the user should hear of.
+/// A problem that the user should know about.
 ///
-/// `Display` writes one line for a person, whatever the texts of servers, transports and decoders contain (see
-/// [`OneLine`]).
+/// `Display` writes one line, whatever the texts of servers, transports and decoders contain (see [`OneLine`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Report<'a> {
-    /// What was being done.
+    /// The phase in which it happened.
     pub phase: Phase,
-    /// What happened.
+    /// The problem.
     pub problem: Problem<'a>,
-    /// How long it takes until the next attempt, where there is a wait.
+    /// The time until the next attempt, if there is a delay.
     pub retry_in: Option<Duration>,
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
-    /// What the transport says of its failure; empty where it says nothing.
+    /// The transport's description of its failure; empty if there is none.
     pub detail: &'a str,
 }
 
-/// What the engine was doing when something happened.
+/// The phase of the engine in which a problem happened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Phase {
@@ -41,20 +40,20 @@ pub enum Phase {
     Watch,
     /// Reading the initial state from a streaming list.
     Stream,
-    /// Keeping an object in the cache.
+    /// Storing an object in the cache.
     Cache,
     /// Calling a handler.
     Handler,
     /// Comparing the cache with the server.
     Audit,
-    /// Keeping the cache where it outlives the process.
+    /// Persisting the cache.
     Journal,
-    /// A driver, or a user-defined function that it calls.
+    /// Running a driver, or calling a user-defined function.
     Driver,
 }
 
 impl Phase {
-    /// Returns the phase as a word.
+    /// Returns the phase as text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,75 +69,74 @@ impl Phase {
     }
 }
 
-/// How much a report matters.
+/// The severity of a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
-    /// Part of the ordinary way, such as a server without streaming lists. client-go's error handler does not hear
-    /// of it.
+    /// A normal event, such as a server without streaming lists. client-go's error handler is not called for it.
     Debug,
-    /// It will mend itself.
+    /// No action is needed.
     Info,
-    /// Something is lost or late.
+    /// Data is lost or delayed.
     Warn,
-    /// It will not mend itself: somebody has to do something.
+    /// The user must act.
     Error,
 }
 
-/// How an object of the cache differs from what the server has.
+/// How an object of the cache differs from the server's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DriftKind {
-    /// The server has it and the cache has not.
+    /// It is on the server but not in the cache.
     Missing,
-    /// The cache has it and the server has not: nobody told of its deletion.
+    /// It is in the cache but not on the server: its deletion was lost.
     Gone,
     /// The cache has another state of it, or another object of the same name.
     Other,
 }
 
-/// What happened.
+/// The problem of a report.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Problem<'a> {
-    /// The server answered with an error, or sent one in the stream.
+    /// The server responded with an error, or sent one in a stream.
     Answer {
-        /// What it means.
+        /// The class of the error.
         class: ErrorClass,
-        /// The HTTP status; for an error in a stream that of the `Status` object, or 0.
+        /// The HTTP status. For an error in a stream, it is the code of the `Status` object, or 0.
         status: u16,
-        /// What the server says.
+        /// The message of the server.
         message: JsonStr<'a>,
     },
-    /// There was no answer, or it was cut.
+    /// There was no response, or it was cut.
     Transport(FailureKind),
-    /// The answer ended before its JSON did.
+    /// The response ended within its JSON.
     Truncated,
-    /// The answer is not JSON.
+    /// The response is not JSON.
     NotJson(ScanError),
-    /// The answer is JSON, but no list of this resource.
+    /// The response is JSON, but not a list of this resource.
     NotAList,
-    /// A frame of the watch is JSON, but no event.
+    /// A frame of the watch is JSON, but not an event.
     NotAnEvent,
     /// A watch ended within a second, without an event.
     VeryShortWatch,
-    /// Watches end so often that the next one waits.
+    /// Watches end so often that the next one is delayed.
     ShortWatches,
-    /// Nothing came for so long that the connection must be dead.
+    /// There was no data for so long that the connection is considered dead.
     Silent(Duration),
-    /// A streaming list brought no event for so long that it was given up.
+    /// A streaming list sent no event for so long that it was abandoned.
     NoInitialEvents(Duration),
-    /// A streaming list was read for so long without coming to its end, and was given up for a list.
+    /// A streaming list did not end within this time and was abandoned for a plain list.
     EndlessStream(Duration),
-    /// The pages of a list do not end: a `continue` token was repeated, or page after page was empty.
+    /// The pages of a list do not end: a `continue` token was repeated, or many pages were empty.
     EndlessPages,
-    /// The server asks to wait so long before the next attempt, which is made sooner.
+    /// The server requests a delay that is longer than the longest one accepted. The next attempt is made earlier.
     LongRetryAfter(Duration),
-    /// A list has no resourceVersion. Deletions between it and the watch are noticed with the next list only.
+    /// A list has no resourceVersion. Deletions between it and the watch are detected only by the next list.
     NoVersion,
     /// A list takes or took this long.
     SlowList(Duration),
-    /// A list is older than what was seen before it: the server was restored, or another one answered.
+    /// A list is older than the current state: the server was restored, or another server responded.
     VersionWentBack,
-    /// The request is longer than the storage takes.
+    /// The request is longer than the storage allows.
     RequestTooLong,
     /// An object is of another kind and was skipped.
     OtherKind {
@@ -147,112 +145,112 @@ pub enum Problem<'a> {
         /// Its kind.
         kind: JsonStr<'a>,
     },
-    /// An object has no name and was skipped.
+    /// An object without a name was skipped.
     NoName,
-    /// An event is of a type that is not known.
+    /// An event has an unknown type.
     UnknownEvent(JsonStr<'a>),
-    /// A frame could not be used; the older state of its object stays.
+    /// A frame could not be used. The older state of its object stays.
     Frame {
-        /// The object's key, where it could be read.
+        /// The object's key, if it could be read.
         key: &'a str,
-        /// What is wrong with it.
+        /// The problem of the frame.
         problem: FrameProblem,
     },
-    /// The decoder refused an object; its older state stays.
+    /// The decoder rejected an object. Its older state stays.
     Undecodable {
         /// The object's key.
         key: &'a str,
-        /// What the decoder says.
+        /// The message of the decoder.
         message: &'a dyn DisplayDebug,
     },
-    /// There is no room for an object; the cache is incomplete.
+    /// There is no room for an object. The cache is incomplete.
     NoRoom {
         /// The object's key.
         key: &'a str,
     },
-    /// An object's key is longer than the storage takes.
+    /// An object's key is longer than the storage allows.
     KeyTooLong {
-        /// As much of the key as fits.
+        /// The part of the key that fits.
         key: &'a str,
     },
-    /// An object was brought by a source that the cache does not have.
+    /// An object comes from a source that the cache does not have.
     UnknownSource {
         /// The object's key.
         key: &'a str,
     },
-    /// An index function panicked; the object has no values in that index.
+    /// An index function panicked. The object has no values in that index.
     IndexPanicked {
         /// The object's key.
         key: &'a str,
         /// The name of the index.
         index: &'a str,
     },
-    /// A handler panicked; it goes on with the next notification.
+    /// A handler panicked. It continues with the next notification.
     HandlerPanicked {
         /// The handler's name.
         handler: &'a str,
-        /// What it said.
+        /// The message of the panic.
         message: &'a str,
     },
     /// A user-defined function panicked. It is called again, but reported only once.
     HookPanicked {
         /// The name of the function, such as `on_report`.
         hook: &'a str,
-        /// What the panic said.
+        /// The message of the panic.
         message: &'a str,
     },
-    /// A driver ended although nobody asked for a stop.
+    /// A driver ended without a stop request.
     DriverEnded {
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
-    /// Notifications that were pending when the informer stopped were not delivered.
+    /// Notifications were still pending for a handler when the informer stopped.
     Undelivered {
         /// The handler's name.
         handler: &'a str,
-        /// How many there were.
+        /// The number of these notifications.
         count: usize,
     },
-    /// The journal cannot be read or written. It keeps what it holds, and is tried again; a list then begins it anew.
+    /// The journal cannot be read or written. Its content stays, and it is retried; a list then restarts it.
     Journal {
-        /// What it says.
+        /// The message of the journal.
         message: &'a dyn DisplayDebug,
     },
-    /// A part of the journal, or all of it, was not restored. What was restored is a state of the server nevertheless, of
-    /// an older version perhaps.
+    /// The journal was not restored, or only in part. The restored part is still a state of the server, possibly of an
+    /// older version.
     JournalLost {
-        /// How much, and why.
+        /// The size and the reason of the loss.
         lost: Lost,
     },
-    /// The journal is whole again after a failure: it holds all that the cache shows.
+    /// The journal is complete again after a failure.
     JournalRecovered,
     /// Other users of the machine can read the files of the journal, and their mode cannot be changed.
     JournalExposed {
-        /// Which file, and why not.
+        /// The file, and why its mode cannot be changed.
         message: &'a dyn DisplayDebug,
     },
-    /// An audit found that an object differs from what the server has, for good.
+    /// An audit found that an object permanently differs from the server's.
     Drift {
         /// The key of the object.
         key: &'a str,
         /// How it differs.
         kind: DriftKind,
     },
-    /// An audit found drift: so many objects differ from what the server has.
+    /// An audit found objects that permanently differ from the server's.
     Drifted {
-        /// How many.
+        /// The number of objects.
         count: usize,
-        /// Whether a new list is to repair it; false where one has changed nothing before.
+        /// Whether a relist will repair it. It is `false` if one had no effect before.
         repair: bool,
     },
 }
 
-/// What can be shown to a person.
+/// A value with both `Display` and `Debug`.
 pub trait DisplayDebug: fmt::Display + fmt::Debug {}
 
 impl<T: fmt::Display + fmt::Debug> DisplayDebug for T {}
 
-/// Shows an error that can only be displayed.
+/// Implements `Debug` for an error through its `Display`.
 pub(crate) struct Shown<'a, E>(pub(crate) &'a E);
 
 impl<E: fmt::Display> fmt::Display for Shown<'_, E> {
@@ -267,10 +265,11 @@ impl<E: fmt::Display> fmt::Debug for Shown<'_, E> {
     }
 }
 
-/// Displays a text that somebody else wrote, such as a server or a decoder, on one line.
+/// Displays an external text, such as one from a server or a decoder, on one line.
 ///
 /// Line breaks, escape sequences, other control characters and those that reorder text are escaped as in a Rust string
-/// literal. So the text can neither forge a line of a log nor control a terminal. [`Report`] does this to all of its texts.
+/// literal. So the text can neither forge a log line nor control a terminal. [`Report`] does this with all of its
+/// texts.
 ///
 /// ```
 /// use informer_core::report::OneLine;
@@ -288,7 +287,7 @@ impl<T: fmt::Display> fmt::Display for OneLine<T> {
     }
 }
 
-/// Escapes what would not stay on its line.
+/// Escapes characters that would affect other lines.
 struct Escaped<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaped<'_, '_> {
@@ -308,7 +307,7 @@ fn leaves_line(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // Marks, embeddings and isolates of bidirectional text, and the separators of lines and paragraphs.
+            // Marks, embeddings and isolates of bidirectional text, and separators of lines and paragraphs.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
 }
@@ -325,13 +324,13 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Makes a report about the cache or a handler, as a runtime does.
+    /// Creates a report about the cache or a handler, for runtimes.
     #[must_use]
     pub const fn about(phase: Phase, problem: Problem<'a>) -> Self {
         Self::new(phase, problem)
     }
 
-    /// Adds what a transport says of its failure.
+    /// Adds the transport's description of its failure.
     #[must_use]
     pub const fn with_detail<'b>(self, detail: &'b str) -> Report<'b>
     where
@@ -340,17 +339,17 @@ impl<'a> Report<'a> {
         Report { detail, ..self }
     }
 
-    /// Returns the class of the problem as a word that does not change between versions.
+    /// Returns the class of the problem, a word that is stable across versions.
     #[must_use]
     pub const fn class(&self) -> &'static str {
         self.problem.class()
     }
 
-    /// Returns whether a request failed in a way that further attempts will not mend.
+    /// Returns whether a request failed in a way that retries alone will not fix.
     ///
-    /// The server refused the credentials, the permissions, the resource or the parameters, and no other way to ask is
-    /// left. The informer keeps trying, ever more slowly, because somebody may grant the permission or install the
-    /// resource. A program that a person has just started should rather end with this report than wait.
+    /// The server rejected the credentials, the permissions, the resource or the parameters, and there is no
+    /// alternative request. The informer keeps retrying with growing delays, since the permission may be granted or the
+    /// resource installed later. An interactive program should rather end with this report than wait.
     ///
     /// ```
     /// use informer_core::{Head, Heap, Instant, Output, Reflector, ReflectorConfig, Resource};
@@ -368,11 +367,11 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         let is_request = matches!(self.phase, Phase::List | Phase::Watch | Phase::Stream);
-        // A refusal that another request gets around is less than an error.
+        // A rejection with an alternative request has a lower level than an error.
         is_request && self.level == Level::Error
     }
 
-    /// Returns the key of the object it is about.
+    /// Returns the key of the affected object.
     #[must_use]
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -492,7 +491,7 @@ impl fmt::Display for Report<'_> {
         }
         match self.retry_in {
             Some(wait) => {
-                // Without floating point, whose formatting takes 8 kB of a device's flash.
+                // Formatting floating point numbers would take 8 kB of a device's flash.
                 let tenths =
                     wait.as_secs().saturating_mul(10) + u64::from(wait.subsec_millis() + 50) / 100;
                 write!(
@@ -532,42 +531,42 @@ impl Problem<'_> {
                 }
             }
             Self::Transport(kind) => write!(f, "{kind}"),
-            Self::Truncated => f.write_str("the answer ended in the middle"),
-            Self::NotJson(error) => write!(f, "the answer is not JSON: {error}"),
-            Self::NotAList => f.write_str("the answer is no list of this resource"),
-            Self::NotAnEvent => f.write_str("the watch sent JSON that is no event"),
+            Self::Truncated => f.write_str("the response was cut off"),
+            Self::NotJson(error) => write!(f, "the response is not JSON: {error}"),
+            Self::NotAList => f.write_str("the response is not a list of this resource"),
+            Self::NotAnEvent => f.write_str("the watch sent JSON that is not an event"),
             Self::VeryShortWatch => {
                 f.write_str("the watch ended within a second, without an event")
             }
-            Self::ShortWatches => f.write_str("watches end so often that the next one waits"),
+            Self::ShortWatches => f.write_str("watches end so often that the next one is delayed"),
             Self::Silent(time) => write!(
                 f,
-                "nothing came for {} s: the connection is taken for dead",
+                "no data for {} s: the connection is considered dead",
                 time.as_secs()
             ),
             Self::NoInitialEvents(time) => write!(f, "no initial event for {} s", time.as_secs()),
             Self::EndlessStream(time) => write!(
                 f,
-                "the streaming list did not come to its end within {} s: a list follows",
+                "the streaming list did not end within {} s: a list follows",
                 time.as_secs()
             ),
             Self::EndlessPages => f.write_str(
-                "the pages of the list do not end: the server repeats a `continue` token, or sends empty pages only",
+                "the pages of the list do not end: the server repeats a `continue` token or sends only empty pages",
             ),
             Self::LongRetryAfter(asked) => write!(
                 f,
-                "the server asks to wait {} s, which is more than is waited",
+                "the server requests a delay of {} s, which is too long",
                 asked.as_secs()
             ),
             Self::NoVersion => f.write_str(
                 "the list has no resourceVersion: deletions before the watch begins are missed until the next list",
             ),
-            Self::SlowList(time) => write!(f, "the list takes long: {} s", time.as_secs()),
+            Self::SlowList(time) => write!(f, "the list is slow: {} s", time.as_secs()),
             Self::VersionWentBack => f.write_str(
-                "the list is older than what was seen before it; it is taken as the truth",
+                "the list is older than the current state, and replaces it",
             ),
             Self::RequestTooLong => {
-                f.write_str("the request is longer than the storage takes: shorten the selectors")
+                f.write_str("the request is longer than the storage allows: shorten the selectors")
             }
             Self::OtherKind { key, kind } => write!(f, "{key} is a {kind} and was skipped"),
             Self::NoName => f.write_str("an object without a name was skipped"),
@@ -589,18 +588,18 @@ impl Problem<'_> {
             }
             Self::NoRoom { key } => write!(f, "no room for {key}: the cache is incomplete"),
             Self::KeyTooLong { key } => {
-                write!(f, "the key of {key}… is longer than the storage takes")
+                write!(f, "the key of {key}… is longer than the storage allows")
             }
             Self::UnknownSource { key } => {
                 write!(
                     f,
-                    "{key} comes from a source that the cache was not made for"
+                    "{key} comes from a source that the cache does not have"
                 )
             }
             Self::IndexPanicked { key, index } => {
                 write!(
                     f,
-                    "the function of index {index} panicked on {key}, which has no values in it"
+                    "the function of index {index} panicked on {key}, so the object has no values in it"
                 )
             }
             Self::HandlerPanicked { handler, message } => {
@@ -608,31 +607,31 @@ impl Problem<'_> {
             }
             Self::HookPanicked { hook, message } => write!(
                 f,
-                "{hook} panicked: {message}; it is still called, and further panics are counted in health"
+                "{hook} panicked: {message}; it will be called again, and health counts further panics"
             ),
             Self::DriverEnded { reason } => write!(
                 f,
-                "the driver ended without a stop: {reason}; the cache stays as it is: build a new informer"
+                "the driver ended without a stop request: {reason}; the cache is no longer updated: build a new informer"
             ),
             Self::Journal { message } => write!(
                 f,
-                "the journal cannot be used: {message}; it keeps what it holds, and is tried again"
+                "the journal cannot be used: {message}; its content stays, and it is retried"
             ),
             Self::JournalLost { lost } => {
                 write!(f, "a part of the journal is not restored: {lost}")
             }
-            Self::JournalRecovered => f.write_str("the journal is whole again"),
+            Self::JournalRecovered => f.write_str("the journal is complete again"),
             Self::JournalExposed { message } => write!(
                 f,
-                "others can read the objects in the journal: {message}; keep it in a folder that is the program's alone"
+                "other users can read the objects in the journal: {message}; store it in a private folder"
             ),
             Self::Drift { key, kind } => {
                 write!(
                     f,
                     "{key} {}",
                     match kind {
-                        DriftKind::Missing => "is on the server and not in the cache",
-                        DriftKind::Gone => "is in the cache and not on the server",
+                        DriftKind::Missing => "is on the server but not in the cache",
+                        DriftKind::Gone => "is in the cache but not on the server",
                         DriftKind::Other => "has another state on the server than in the cache",
                     }
                 )
@@ -640,15 +639,15 @@ impl Problem<'_> {
             Self::Drifted { count, repair } => {
                 write!(f, "the cache differs from the server in {count} objects: ")?;
                 f.write_str(if *repair {
-                    "everything is listed again"
+                    "a relist repairs it"
                 } else {
-                    "a list has not helped before"
+                    "an earlier relist did not repair it"
                 })
             }
             Self::Undelivered { handler, count } => {
                 write!(
                     f,
-                    "handler {handler} was stopped with {count} notifications not delivered"
+                    "handler {handler} was stopped with {count} undelivered notifications"
                 )
             }
         }
@@ -663,7 +662,7 @@ mod tests {
 
     const HOSTILE: &str = "a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}\u{2066}\u{2028}\u{0}\t";
 
-    /// Whatever text a server, a transport, a decoder or a handler gives, a report stays on its line.
+    /// A report stays on one line, whatever text a server, a transport, a decoder or a handler gives.
     #[test]
     fn every_report_is_one_line() {
         let json = escaped(HOSTILE);

@@ -1,9 +1,9 @@
-//! Errors that a person can read wherever they are shown.
+//! Errors with a readable `Debug`.
 
-/// Has `Debug` write the line that `Display` writes.
+/// Implements `Debug` with the text of `Display`.
 ///
-/// A `main` that returns an error shows it by `Debug`, and so do `unwrap` and `expect`. Every public error type of the
-/// workspace is listed in such a call, so that all of them show one line that says what is wrong and what to do.
+/// A `main` that returns an error prints it with `Debug`, and so do `unwrap` and `expect`. Every public error type of
+/// the workspace is listed in such a call, so that all of them print one line with the problem and advice.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! readable_errors {

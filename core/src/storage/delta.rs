@@ -1,10 +1,10 @@
-//! What may happen to one key, in the words of client-go.
+//! Deltas of keys, with client-go's names.
 
 use core::fmt;
 
 use crate::storage::{DeltaList, Storage};
 
-/// The five types of delta.
+/// The types of deltas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeltaKind {
     /// A watch reported a new object.
@@ -13,9 +13,9 @@ pub enum DeltaKind {
     Updated,
     /// A watch reported a deletion, or a list showed that there was one.
     Deleted,
-    /// A list named the object.
+    /// A list contained the object.
     Replaced,
-    /// A resync replays the object; also what [`DeltaFifo::replace`](crate::cache::DeltaFifo::replace) gives where
+    /// A resync replays the object. [`DeltaFifo::replace`](crate::cache::DeltaFifo::replace) also uses it if
     /// `emit_replaced` is off.
     Sync,
 }
@@ -40,13 +40,13 @@ impl fmt::Display for DeltaKind {
     }
 }
 
-/// One thing that happened to a key.
+/// One change of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Delta<T> {
-    /// What happened.
+    /// The type of the change.
     pub kind: DeltaKind,
-    /// The object after it.
+    /// The object after the change.
     pub payload: Payload<T>,
 }
 
@@ -55,16 +55,15 @@ impl<T> Delta<T> {
         Self { kind, payload }
     }
 
-    /// Tells whether it is a deletion that nobody saw, and whose final state is therefore unknown.
+    /// Returns whether it is a deletion that was not observed, so that the final state is unknown.
     #[must_use]
     pub const fn is_tombstone(&self) -> bool {
         matches!(self.payload, Payload::Tombstone(_))
     }
 
-    /// Returns the object; `stored` is what the consumer's store holds for the key when all deltas before this one
-    /// have been applied.
+    /// Returns the object. `stored` is the object in the consumer's store after all earlier deltas have been applied.
     ///
-    /// A resync and a tombstone of a list name the object in the store rather than holding a copy of it.
+    /// A resync and a tombstone of a list refer to the stored object instead of holding a copy.
     #[must_use]
     pub const fn object<'a>(&'a self, stored: Option<&'a T>) -> Option<&'a T> {
         match &self.payload {
@@ -80,24 +79,25 @@ impl<T> Delta<T> {
 pub enum Payload<T> {
     /// The object itself.
     Object(T),
-    /// The one in the consumer's store: a resync clones nothing.
+    /// The object in the consumer's store. A resync clones nothing.
     Stored,
-    /// The object is gone and nobody saw it go: client-go's `DeletedFinalStateUnknown`.
+    /// The object was deleted, and the deletion was not observed: client-go's `DeletedFinalStateUnknown`.
     Tombstone(Last<T>),
 }
 
-/// The last known state of an object whose deletion nobody saw.
+/// The last known state of an object whose deletion was not observed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Last<T> {
-    /// This one.
+    /// This state.
     Object(T),
-    /// The one in the consumer's store when all earlier deltas of the key have been applied.
+    /// The object in the consumer's store after all earlier deltas of the key have been applied.
     Stored,
     /// It is not known.
     Unknown,
 }
 
-/// A deletion that nobody saw, as it is handed to [`DeltaFifo::delete_tombstone`](crate::cache::DeltaFifo::delete_tombstone).
+/// A deletion that was not observed, as an argument of
+/// [`DeltaFifo::delete_tombstone`](crate::cache::DeltaFifo::delete_tombstone).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tombstone<'a, T> {
     /// The key of the object.
@@ -106,7 +106,7 @@ pub struct Tombstone<'a, T> {
     pub last: Option<T>,
 }
 
-/// All deltas of one key that were pending, oldest first; never empty when it comes from a queue.
+/// All pending deltas of one key, oldest first. It is never empty when it comes from a queue.
 pub struct Deltas<T, S: Storage> {
     key: S::Text,
     list: S::Deltas<T>,
@@ -123,19 +123,19 @@ impl<T, S: Storage> Deltas<T, S> {
         &self.key
     }
 
-    /// Returns the newest one.
+    /// Returns the newest delta.
     #[must_use]
     pub fn newest(&self) -> Option<&Delta<T>> {
         self.as_slice().last()
     }
 
-    /// Returns the oldest one.
+    /// Returns the oldest delta.
     #[must_use]
     pub fn oldest(&self) -> Option<&Delta<T>> {
         self.as_slice().first()
     }
 
-    /// Returns them, oldest first.
+    /// Returns the deltas, oldest first.
     #[must_use]
     pub fn as_slice(&self) -> &[Delta<T>] {
         self.list.as_slice()
@@ -145,7 +145,7 @@ impl<T, S: Storage> Deltas<T, S> {
 impl<T, S: Storage> Iterator for Deltas<T, S> {
     type Item = Delta<T>;
 
-    /// Takes the oldest one.
+    /// Removes the oldest delta.
     fn next(&mut self) -> Option<Delta<T>> {
         self.list.pop_oldest()
     }

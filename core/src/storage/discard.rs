@@ -1,11 +1,11 @@
-//! Values that are no longer needed.
+//! Discarded values.
 
 use crate::storage::{Delta, Last, Payload};
 
-/// Where values go that are no longer needed: they are dropped at once, or kept until somebody takes them.
+/// Collects discarded values, or drops them at once.
 ///
-/// Dropping a value runs code of a user. A runtime that shares a cache under a lock takes the values under the lock, and
-/// drops them after it has released it.
+/// Dropping a value runs user code. A runtime with a shared cache takes the values while it holds the lock, and drops
+/// them after it has released the lock.
 #[derive(Debug)]
 pub(crate) struct Discarded<T> {
     #[cfg(feature = "alloc")]
@@ -39,19 +39,19 @@ impl<T> Discarded<T> {
         }
     }
 
-    /// Tells whether values are kept.
+    /// Returns whether values are collected.
     #[cfg(feature = "alloc")]
     pub(crate) const fn keeps(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Keeps values from now on.
+    /// Collects values from now on.
     #[cfg(feature = "alloc")]
     pub(crate) fn keep(&mut self) {
         self.kept.get_or_insert_default();
     }
 
-    /// Takes the values that were kept.
+    /// Takes the collected values.
     #[cfg(feature = "alloc")]
     pub(crate) fn take(&mut self) -> alloc::vec::Vec<T> {
         self.kept.as_mut().map(core::mem::take).unwrap_or_default()

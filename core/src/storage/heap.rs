@@ -1,4 +1,4 @@
-//! Storage that grows.
+//! Growable storage.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -12,9 +12,9 @@ use super::{DeltaList, Few, Lookup, Postings, SlotId, Slots, Storage, Text, hash
 use crate::storage::Delta;
 use crate::wire::FrameBuffer;
 
-/// Storage that grows, for programs with an allocator.
+/// Growable storage, for programs with an allocator.
 ///
-/// `X` is the type of its short texts. A runtime that shares keys between threads gives one that is cheap to clone.
+/// `X` is the type of its short texts. A runtime that shares keys between threads uses one that is cheap to clone.
 ///
 /// ```
 /// use informer_core::{Heap, cache::DeltaFifo};
@@ -48,10 +48,10 @@ impl Text for Box<str> {
     }
 }
 
-/// How many slots are allocated at a time, so that growth never copies what is there.
+/// The number of slots per allocation. Growth never copies existing slots.
 const CHUNK: usize = 256;
 
-/// A slab that grows by chunks.
+/// A slab that grows in chunks.
 #[derive(Debug)]
 pub struct HeapSlots<V> {
     chunks: Vec<Box<[Slot<V>]>>,
@@ -104,7 +104,7 @@ impl<V> Slots<V> for HeapSlots<V> {
         let fresh = self.free == u32::MAX;
         let next = match self.slot_mut(id.index()) {
             Some(slot) => match core::mem::replace(slot, Slot::Used(value)) {
-                // What stands in a slot that is taken anew may be from before.
+                // A slot that is reused may contain an old value.
                 Slot::Free(next) if !fresh => next,
                 Slot::Free(_) | Slot::Used(_) => u32::MAX,
             },
@@ -127,7 +127,8 @@ impl<V> Slots<V> for HeapSlots<V> {
         self.free = id.0;
         self.len -= 1;
         if self.len == 0 {
-            // One chunk stays: what is filled and emptied all the time, as a queue is, shall not allocate each time.
+            // One chunk stays, so that a slab that is repeatedly filled and emptied, like a queue, does not allocate
+            // each time.
             self.chunks.truncate(1);
             self.chunks.shrink_to_fit();
             self.free = u32::MAX;
@@ -191,17 +192,17 @@ impl Lookup for HeapLookup {
     }
 }
 
-/// The table takes its control bits from the upper end of 64 bits and its place from the lower.
+/// The table takes its control bits from the upper end of 64 bits, and the position from the lower end.
 const fn wide(hash: u32) -> u64 {
     (hash as u64) << 32 | hash as u64
 }
 
-/// A list of deltas; one delta, the common case, needs no allocation.
+/// A list of deltas. A single delta, the common case, needs no allocation.
 #[derive(Debug)]
 pub enum HeapDeltas<T> {
-    /// At most one.
+    /// At most one delta.
     One(Option<Delta<T>>),
-    /// Several, in one piece.
+    /// Several deltas, in contiguous memory.
     Many(VecDeque<Delta<T>>),
 }
 
@@ -225,8 +226,8 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
                 if many.as_slices().1.is_empty() {
                     return;
                 }
-                // The end has wrapped around. Moving all deltas into twice the room leaves enough for as many pushes as
-                // there are deltas, so that each costs the same on average.
+                // The end has wrapped around. Moving all deltas into twice the capacity makes room for as many pushes
+                // as there are deltas, so the amortized cost is constant.
                 let mut wider = VecDeque::with_capacity(2 * many.len());
                 wider.extend(many.drain(..));
                 wider
@@ -270,7 +271,7 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
     }
 }
 
-/// A buffer for a partial frame. It gives its memory back after a large one.
+/// A buffer for a partial frame. It frees its memory after a large frame.
 #[derive(Debug)]
 pub struct HeapFrame {
     bytes: Vec<u8>,
@@ -293,7 +294,7 @@ impl FrameBuffer for HeapFrame {
         }
         let needed = self.bytes.len() + bytes.len();
         if needed > self.bytes.capacity() {
-            // As `Vec` grows, but never beyond the limit.
+            // It grows like `Vec`, but never beyond the limit.
             let grown = (2 * self.bytes.capacity()).clamp(needed, self.limit);
             self.bytes.reserve_exact(grown - self.bytes.len());
         }
@@ -347,8 +348,8 @@ impl<V> Few<V> for Vec<V> {
     }
 }
 
-/// The indexes: each value is stored once, with the slots that have it; a slot knows its places, so that leaving a
-/// value costs the same however many share it. The values of an index are linked to each other.
+/// Index values, each stored once with the slots that have it. A slot knows its positions, so removing it from a value
+/// takes the same time however many slots share the value. The values of an index form a linked list.
 #[derive(Default)]
 pub struct HeapPostings {
     values: HeapSlots<Value>,
@@ -368,7 +369,7 @@ struct Value {
     next: SlotId,
 }
 
-/// Where a slot stands: pairs of a value and the place in its list.
+/// The positions of a slot: pairs of a value and the position in its list.
 #[derive(Clone, Debug)]
 enum Members {
     Few(u8, [(SlotId, u32); 2]),
@@ -417,7 +418,7 @@ impl HeapPostings {
         hash(self.seed.wrapping_add(index.into()), text.as_bytes())
     }
 
-    /// Adds a value that nobody has yet.
+    /// Adds a value that no slot has yet.
     fn insert(&mut self, hash: u32, index: u16, text: &str) -> Option<SlotId> {
         let place = usize::from(index);
         if self.heads.len() <= place {
@@ -442,7 +443,7 @@ impl HeapPostings {
         Some(value)
     }
 
-    /// Forgets a value that nobody has any more.
+    /// Removes a value that no slot has any more.
     fn forget(&mut self, value: SlotId) {
         let Some(gone) = self.values.remove(value) else {
             return;
@@ -474,7 +475,7 @@ impl HeapPostings {
             .map(|&(_, id)| id)
     }
 
-    /// Takes a slot off the list of a value, and forgets a value that nobody has.
+    /// Removes a slot from the list of a value, and removes the value if no slot is left.
     fn leave(&mut self, value: SlotId, place: u32) {
         let Some(found) = self.values.get_mut(value) else {
             return;
@@ -484,7 +485,7 @@ impl HeapPostings {
             found.slots.swap_remove(place_index);
         }
         if let Some(&moved) = found.slots.get(place_index) {
-            // The last one of the list took the free place.
+            // The last slot of the list has moved to the free position.
             let places = self
                 .members
                 .get_mut(moved.index())
@@ -541,7 +542,7 @@ impl Postings for HeapPostings {
         else {
             return;
         };
-        // An index function may give a value twice; it counts once.
+        // An index function may emit a value twice. It counts once.
         if members.as_slice().iter().all(|(v, _)| *v != value) {
             members.push((value, u32::try_from(found.slots.len()).unwrap_or(u32::MAX)));
             found.slots.push(id);
@@ -590,7 +591,7 @@ impl Postings for HeapPostings {
                 continue;
             }
             for &slot in self.values.get(id).map_or(&[][..], |value| &value.slots) {
-                // A slot that has an earlier value as well was there with that one.
+                // A slot that also has an earlier value was reported with that value.
                 let places = self
                     .members
                     .get(slot.index())
@@ -626,7 +627,7 @@ mod tests {
     use super::*;
     use crate::storage::{DeltaKind, Payload};
 
-    /// With n deltas pending, taking one and adding one moves the others once in n times.
+    /// With n pending deltas, taking one and adding one moves the others only once in n times.
     #[test]
     fn a_long_list_of_deltas_is_rarely_moved() {
         const PENDING: usize = 100;

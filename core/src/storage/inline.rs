@@ -7,14 +7,14 @@ use crate::storage::Delta;
 use crate::wire::FrameBuffer;
 
 /// Storage of a fixed size: at most `N` objects, keys and versions of at most `K` bytes, frames of at most `F` bytes.
-/// Requests, continue tokens and the bodies of errors have 1,024 bytes each.
+/// Requests, continue tokens and the bodies of errors are limited to 1,024 bytes each.
 ///
-/// What does not fit is refused with a report; nothing grows. There are no tables for lookups and indexes: with the
-/// few objects that such a device holds, looking through them costs less than the memory of a table.
+/// Data that does not fit is rejected and reported. There are no tables for lookups and indexes: for the few objects of
+/// such a device, a linear search costs less than the memory of a table.
 ///
-/// `Q` is how many keys may have changes that are not applied yet, and is `N` where it is left out. Each place takes
-/// room for two more states of an object, so that who pops after every frame saves much with a small one; 2 is enough.
-/// While all are taken, nothing is read.
+/// `Q` is the most keys with pending changes; the default is `N`. Each of them reserves memory for two more states of
+/// an object, so a small `Q` saves memory if changes are applied after every frame; 2 is enough. While all of them are
+/// in use, nothing is read.
 ///
 /// ```
 /// use informer_core::{Inline, cache::DeltaFifo};
@@ -42,7 +42,7 @@ impl<const N: usize, const K: usize, const F: usize, const Q: usize> Storage
     type Few<V> = InlineFew<V>;
 }
 
-/// How long a request, a continue token or the body of an error may be, in bytes.
+/// The most bytes of a request, a continue token or the body of an error.
 const LINE: usize = 1024;
 
 /// A text of at most `K` bytes.
@@ -70,7 +70,7 @@ impl<const K: usize> fmt::Debug for InlineText<K> {
 /// A slab of `N` slots.
 #[derive(Debug)]
 pub struct InlineSlots<V, const N: usize> {
-    /// Those that were ever used: what was not is never written to.
+    /// The slots that were ever used. The others are never written to.
     slots: heapless::Vec<Option<V>, N>,
     len: usize,
 }
@@ -96,7 +96,7 @@ impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
             return Ok(SlotId::from_index(index));
         }
         let index = self.slots.len();
-        // There is room: fewer are in use than there are, and all of those below are.
+        // There is room: fewer slots are in use than exist, and all lower ones are in use.
         let _ = self.slots.push(Some(value));
         Ok(SlotId::from_index(index))
     }
@@ -128,7 +128,7 @@ impl<V, const N: usize> Slots<V> for InlineSlots<V, N> {
     }
 }
 
-/// No table: the caller looks through what there is.
+/// A lookup without a table: the caller searches all slots.
 #[derive(Debug, Default)]
 pub struct Scan;
 
@@ -167,7 +167,7 @@ impl Postings for Scan {
     fn values_of(&self, _index: u16, _f: &mut dyn FnMut(&str)) {}
 }
 
-/// A deletion and what comes after it: the most that merged deltas come to.
+/// A deletion and one event after it. Merged deltas are never more.
 #[derive(Debug)]
 pub struct InlineDeltas<T>(heapless::Vec<Delta<T>, 2>);
 

@@ -1,8 +1,8 @@
-//! The small family of containers that the engine is built on, and its two implementors.
+//! The containers of the engine, in two implementations.
 //!
-//! The engine is written once, over [`Storage`]. [`Heap`] grows (feature `alloc`), [`Inline`] is of a fixed size and
-//! needs no allocator. Which one is used is a type parameter, never a cargo feature, so a crate that wants `Heap`
-//! cannot change the types of another that wants `Inline`.
+//! The engine is generic over [`Storage`]. [`Heap`] grows (feature `alloc`), and [`Inline`] has a fixed size and needs
+//! no allocator. The storage is selected by a type parameter and never by a Cargo feature, so a crate that uses `Heap`
+//! cannot change the types of another one that uses `Inline`.
 
 mod delta;
 mod discard;
@@ -21,15 +21,15 @@ use core::fmt;
 
 use crate::wire::FrameBuffer;
 
-/// A family of containers: everything that the engine keeps is in one of these.
+/// A family of containers, which hold all data of the engine.
 ///
-/// It is implemented by [`Heap`] and [`Inline`]; a crate of yours may bring another text type for `Heap`.
+/// [`Heap`] and [`Inline`] implement it. Other crates can use `Heap` with a custom text type.
 pub trait Storage: Sized + 'static {
     /// Keys, versions and other short texts.
     type Text: Text;
-    /// A slab: values under small numbers that stay theirs.
+    /// A slab: values with small, stable numbers.
     type Slots<V>: Slots<V>;
-    /// The slab of the delta queue: one value for each key with pending deltas. Where it is full, reading stops.
+    /// The slab of the delta queue, with one value for each key with pending deltas. While it is full, reading stops.
     type Entries<V>: Slots<V>;
     /// Finds a slot by the hash of its key.
     type Lookup: Lookup;
@@ -39,17 +39,17 @@ pub trait Storage: Sized + 'static {
     type Frame: FrameBuffer;
     /// A longer text: a request, a continue token, the body of an error.
     type Line: FrameBuffer;
-    /// What the indexes know.
+    /// The content of the indexes.
     type Postings: Postings;
     /// An index function over objects of type `T`.
     type IndexFn<T>: Fn(&T, &mut dyn FnMut(&str));
-    /// A few values of a kind: the indexes, the sources.
+    /// A few values of one type, such as the indexes or the sources.
     type Few<V>: Few<V>;
 }
 
-/// A short text that is stored.
+/// A short stored text.
 pub trait Text: AsRef<str> + Clone + fmt::Debug {
-    /// Copies `text`, or returns `None` where it does not fit.
+    /// Copies `text`, or returns `None` if it does not fit.
     fn try_from_str(text: &str) -> Option<Self>;
 }
 
@@ -61,7 +61,7 @@ impl SlotId {
     /// No slot.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// Makes the id of the slot with this number.
+    /// Creates the id of the slot with this number.
     #[must_use]
     pub fn from_index(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
@@ -74,38 +74,38 @@ impl SlotId {
     }
 }
 
-/// A slab: values under small numbers.
+/// A slab: values with small, stable numbers.
 pub trait Slots<V>: Default {
     /// Stores a value in a free slot.
     ///
     /// # Errors
-    /// Gives the value back where there is no room.
+    /// Returns the value if there is no room.
     fn insert(&mut self, value: V) -> Result<SlotId, V>;
-    /// Takes a value out and frees its slot.
+    /// Removes a value and frees its slot.
     fn remove(&mut self, id: SlotId) -> Option<V>;
     /// Returns the value in a slot.
     fn get(&self, id: SlotId) -> Option<&V>;
-    /// Returns the value in a slot, to change it.
+    /// Returns the value in a slot mutably.
     fn get_mut(&mut self, id: SlotId) -> Option<&mut V>;
-    /// Returns how many values there are.
+    /// Returns the number of values.
     fn len(&self) -> usize;
-    /// Tells whether there are none.
+    /// Returns whether there are no values.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Tells whether another value would fit.
+    /// Returns whether another value would fit.
     fn has_room(&self) -> bool;
-    /// Returns a number above that of every slot in use.
+    /// Returns a number greater than that of every slot in use.
     fn bound(&self) -> usize;
 }
 
 /// Finds slots by the hash of their key.
 pub trait Lookup: Default {
-    /// Whether there is no table at all, and the caller has to look through the slots.
+    /// Whether there is no table, so that the caller must search all slots.
     const SCANS: bool;
     /// Returns the slot with this hash for which `is` holds.
     fn find(&self, hash: u32, is: impl FnMut(SlotId) -> bool) -> Option<SlotId>;
-    /// Adds a slot. The caller has seen that it is not there.
+    /// Adds a slot. The caller has checked that it is not present.
     fn insert(&mut self, hash: u32, id: SlotId);
     /// Removes a slot.
     fn remove(&mut self, hash: u32, id: SlotId);
@@ -113,65 +113,65 @@ pub trait Lookup: Default {
 
 /// The pending deltas of one key, oldest first.
 pub trait DeltaList<T>: Default {
-    /// Whether every delta can be kept; where not, at most a deletion and what comes after it.
+    /// Whether all deltas can be stored. Otherwise it is at most a deletion and one delta after it.
     const KEEPS_ALL: bool;
-    /// Adds a delta at the end; a list that is full drops it (the callers see to it that none is).
+    /// Adds a delta at the end. If the list is full, the delta is dropped; callers ensure that it is not.
     fn push(&mut self, delta: Delta<T>);
-    /// Takes the newest delta.
+    /// Removes the newest delta.
     fn pop_newest(&mut self) -> Option<Delta<T>>;
-    /// Takes the oldest delta.
+    /// Removes the oldest delta.
     fn pop_oldest(&mut self) -> Option<Delta<T>>;
     /// Returns the deltas, oldest first.
     fn as_slice(&self) -> &[Delta<T>];
-    /// Returns the deltas, oldest first, to change them.
+    /// Returns the deltas mutably, oldest first.
     fn as_mut_slice(&mut self) -> &mut [Delta<T>];
 }
 
-/// What the indexes know: which slots have which value.
+/// The content of the indexes: the slots of each value.
 pub trait Postings: Default {
-    /// Whether nothing is kept, and the caller has to ask the index functions about each object.
+    /// Whether nothing is stored, so that the caller must call the index functions for each object.
     const SCANS: bool;
-    /// The values of one object that were computed ahead: pairs of an index's number and a value.
+    /// The precomputed values of one object: pairs of an index's number and a value.
     type Values: Default;
-    /// Adds a value to the values computed ahead.
+    /// Adds a value to the precomputed ones.
     fn add_value(values: &mut Self::Values, index: u16, value: &str);
-    /// Makes these the values of a slot, in all indexes: one that is at hand, and those computed ahead.
+    /// Sets the values of a slot in all indexes: `first`, and the precomputed ones.
     fn set(&mut self, id: SlotId, first: (u16, &str), values: Self::Values);
-    /// Adds one value of a slot to what is there.
+    /// Adds one value to a slot.
     fn add(&mut self, id: SlotId, index: u16, value: &str);
-    /// Forgets a slot.
+    /// Removes a slot.
     fn remove(&mut self, id: SlotId);
     /// Sets the seed of the hashes.
     fn set_seed(&mut self, seed: u64);
     /// Returns the slots that have `value` in `index`.
     fn slots_with(&self, index: u16, value: &str) -> &[SlotId];
-    /// Calls `f` once with each slot that has any of `values`.
+    /// Calls `f` once for each slot that has any of `values`.
     fn slots_sharing(&self, values: &Self::Values, f: &mut dyn FnMut(SlotId));
-    /// Calls `f` with each value of `index` that any slot has, once.
+    /// Calls `f` once for each distinct value of `index`.
     fn values_of(&self, index: u16, f: &mut dyn FnMut(&str));
 }
 
-/// A few values of a kind.
+/// A few values of one type.
 pub trait Few<V>: Default {
     /// Adds a value.
     ///
     /// # Errors
-    /// Gives the value back where there is no room.
+    /// Returns the value if there is no room.
     fn push(&mut self, value: V) -> Result<(), V>;
     /// Returns the values in the order in which they were added.
     fn as_slice(&self) -> &[V];
-    /// Returns the values, to change them.
+    /// Returns the values mutably.
     fn as_mut_slice(&mut self) -> &mut [V];
-    /// Returns how many there may be.
+    /// Returns the capacity.
     fn bound(&self) -> usize;
-    /// Takes the value at a place; those after it move up.
+    /// Removes the value at a position. The following values move up.
     fn take(&mut self, at: usize) -> Option<V>;
 }
 
-/// Hashes bytes under a seed, folded to 32 bits.
+/// Hashes bytes with a seed to 32 bits.
 ///
-/// Each step multiplies two words that are both masked by the seed, and folds the 128 bits of the product. Values that
-/// collide under every seed would have to make up for a product of which both factors are unknown.
+/// Each step multiplies two words, both masked with the seed, and folds the 128-bit product. Values that collide under
+/// every seed would have to compensate for a product of two unknown factors.
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u32 {
     let mask = seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15;
     let step = |h: u64, (a, b): (u64, u64)| fold(a ^ h, b ^ mask);
@@ -186,7 +186,7 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u32 {
     (h ^ (h >> 32)) as u32
 }
 
-/// Reads fewer than 16 bytes as two words, which overlap. Together with the length they are those of no other bytes.
+/// Reads fewer than 16 bytes as two overlapping words. Together with the length, the words are unique.
 fn tail(rest: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (rest.first_chunk(), rest.last_chunk()) {
         return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
@@ -209,7 +209,8 @@ const fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Makes the seed of one of several tables from a user's seed, so that values that collide in one do not in another.
+/// Derives the seed of one of several tables from the user's seed, so that values that collide in one table do not in
+/// another.
 pub(crate) const fn derive(seed: u64, table: u64) -> u64 {
     let mut z = seed.wrapping_add((table + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,34 +1,34 @@
-//! Keys, each stored once, with what belongs to them.
+//! A table of keys, each stored once with its data.
 
 use crate::storage::{Lookup, SlotId, Slots, Storage, Text, hash};
 
-/// Slots by key. Queue and store of one informer share a table, so a key's text is there once.
+/// Slots by key. The queue and the store of one informer share a table, so the text of a key is stored once.
 pub(crate) struct Table<O, S: Storage> {
     slots: S::Slots<Slot<O, S>>,
     lookup: S::Lookup,
     seed: u64,
 }
 
-/// What belongs to one key.
+/// The data of one key.
 pub(crate) struct Slot<O, S: Storage> {
     pub(crate) key: S::Text,
     hash: u32,
-    /// The entry of the queue where deltas of the key are pending.
+    /// The entry of the queue with the pending deltas of the key.
     pub(crate) pending: SlotId,
-    /// Which list last named the key.
+    /// The last list that contained the key.
     pub(crate) epoch: u32,
-    /// Whether the key came after the first list of its source was complete.
+    /// Whether the key was added after the first list of its source was complete.
     pub(crate) late: bool,
-    /// Which resync last came to the object.
+    /// The last resync that has visited the object.
     pub(crate) mark: u16,
     previous: SlotId,
     next: SlotId,
-    /// What the store holds.
+    /// The object in the store.
     pub(crate) object: Option<O>,
 }
 
-/// Slots in the order in which they were added, linked to each other: a walk costs no more than there are slots in the
-/// list, however large the table once was.
+/// A linked list of slots in the order in which they were added. A walk takes time in proportion to the list, however
+/// large the table once was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: SlotId,
@@ -44,11 +44,11 @@ impl Default for List {
     }
 }
 
-/// A place in a list of slots. It remains valid while slots are added and removed.
+/// A position in a list of slots. It remains valid while slots are added and removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     next: SlotId,
-    /// The last slot; `None` includes those that are added later.
+    /// The last slot; `None` includes slots that are added later.
     end: Option<SlotId>,
 }
 
@@ -58,7 +58,7 @@ impl Cursor {
         end: Some(SlotId::NONE),
     };
 
-    /// The slots that are in the list now.
+    /// Creates a cursor over the slots that are in the list now.
     pub(crate) const fn of(list: List) -> Self {
         Self {
             next: list.head,
@@ -66,7 +66,7 @@ impl Cursor {
         }
     }
 
-    /// The slots that are in the list, and those that are added before the cursor is done.
+    /// Creates a cursor over the slots of the list, including those that are added before it ends.
     pub(crate) const fn following(list: List) -> Self {
         Self {
             next: list.head,
@@ -74,7 +74,7 @@ impl Cursor {
         }
     }
 
-    /// Takes note that a slot was added to its list.
+    /// Records that a slot was added to its list.
     pub(crate) fn added(&mut self, id: SlotId) {
         if self.end.is_none() && self.next == SlotId::NONE {
             self.next = id;
@@ -82,7 +82,7 @@ impl Cursor {
     }
 }
 
-/// Why a key could not be given a slot.
+/// The reason why a key got no slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoSlot {
     Full,
@@ -123,7 +123,7 @@ impl<O, S: Storage> Table<O, S> {
         }
     }
 
-    /// Hashes all keys anew.
+    /// Computes the hashes of all keys again.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
         self.lookup = S::Lookup::default();
@@ -160,7 +160,7 @@ impl<O, S: Storage> Table<O, S> {
         Ok(id)
     }
 
-    /// Frees a slot that neither the queue nor the store needs; returns its key.
+    /// Frees a slot that neither the queue nor the store needs. Returns its key.
     pub(crate) fn free_if_idle(&mut self, id: SlotId) -> Option<S::Text> {
         let slot = self.slots.get(id)?;
         if slot.pending != SlotId::NONE || slot.object.is_some() {
@@ -179,7 +179,7 @@ impl<O, S: Storage> Table<O, S> {
         self.slots.get_mut(id)
     }
 
-    /// Adds a slot to the end of a list. It must not be in one.
+    /// Adds a slot to the end of a list. The slot must not be in a list.
     pub(crate) fn link(&mut self, list: &mut List, id: SlotId) {
         if let Some(slot) = self.slots.get_mut(id) {
             (slot.previous, slot.next) = (list.tail, SlotId::NONE);
@@ -191,7 +191,7 @@ impl<O, S: Storage> Table<O, S> {
         list.tail = id;
     }
 
-    /// Takes a slot off the list that it is in, and each cursor off the slot.
+    /// Removes a slot from its list, and moves each cursor off the slot.
     pub(crate) fn unlink<'c>(
         &mut self,
         list: &mut List,
@@ -220,7 +220,7 @@ impl<O, S: Storage> Table<O, S> {
         }
     }
 
-    /// Returns the slot that a cursor stands at, and moves it to the next one.
+    /// Returns the slot at a cursor, and moves the cursor to the next one.
     pub(crate) fn advance(&self, cursor: &mut Cursor) -> Option<SlotId> {
         let id = cursor.next;
         let slot = self.slots.get(id)?;
@@ -232,13 +232,13 @@ impl<O, S: Storage> Table<O, S> {
         Some(id)
     }
 
-    /// The slots of a list.
+    /// Iterates over the slots of a list.
     pub(crate) fn linked(&self, list: List) -> impl Iterator<Item = SlotId> + '_ {
         let mut cursor = Cursor::of(list);
         core::iter::from_fn(move || self.advance(&mut cursor))
     }
 
-    /// The slots in use, by number.
+    /// Iterates over the slots in use, by number.
     fn ids(&self) -> impl Iterator<Item = SlotId> + '_ {
         (0..self.slots.bound())
             .map(SlotId::from_index)
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(table.find_or_insert("other"), Ok(id), "its slot is free");
     }
 
-    /// Keys that come and go take no more slots than there were at once.
+    /// Keys that come and go need no more slots than the most that existed at once.
     fn uses_slots_again<S: Storage>() {
         let mut table = Table::<u32, S>::new(7);
         let ids = ["a", "b", "c", "d"].map(|key| table.find_or_insert(key).unwrap());

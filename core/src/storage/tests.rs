@@ -1,4 +1,4 @@
-//! Hashes under a seed, and values that were made to collide without one.
+//! Seeded hashes, and values that collide without a seed.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::storage::table::Table;
 
-/// A hash that can be predicted: multiply-and-shift under a seed that is known.
+/// A predictable hash: multiply-and-shift with a known seed.
 fn predictable(seed: u64, words: &[u64]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325 ^ seed, |h, word| {
         let h = (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -15,8 +15,8 @@ fn predictable(seed: u64, words: &[u64]) -> u64 {
     })
 }
 
-/// Texts that collide in the predictable hash. A second word makes up for the difference that the first one makes, and
-/// each pair of words doubles how many texts there are.
+/// Texts that collide in the predictable hash. The second word of each pair compensates for the difference of the
+/// first, and each pair doubles the number of texts.
 fn colliding(seed: u64) -> Vec<String> {
     let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
     let mut texts: Vec<Vec<u64>> = Vec::from([Vec::new()]);
@@ -60,7 +60,7 @@ fn texts_made_to_collide_do_not_under_a_seed() {
     }
 }
 
-/// Every bit of every byte, and the length, count.
+/// Every bit of every byte, and the length, affect the hash.
 #[test]
 fn hashes_differ() {
     let bytes = [0x55; 40];
@@ -76,13 +76,13 @@ fn hashes_differ() {
             count += 1;
         }
     }
-    // With 6,601 of 2^32 hashes fewer than one pair is equal by chance.
+    // Among 6,601 of 2^32 hashes, fewer than one pair is equal by chance.
     assert!(count - hashes.len() <= 2, "{} of {count}", hashes.len());
-    // Zeroes at the end are not the padding.
+    // Trailing zeros differ from the padding.
     assert_ne!(hash(3, b"a"), hash(3, b"a\0"));
 }
 
-/// Each table has a seed of its own.
+/// Each table has its own seed.
 #[test]
 fn seeds_are_derived() {
     let seeds: BTreeSet<u64> = (0..10)
@@ -91,7 +91,7 @@ fn seeds_are_derived() {
     assert_eq!(seeds.len(), 100);
 }
 
-/// Keys stay where they are when the seed changes.
+/// Keys stay in place when the seed changes.
 #[test]
 fn a_table_may_get_another_seed() {
     fn check<S: Storage>() {

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use crate::time::{Instant, Rng};
 
-/// How delays grow.
+/// The growth of delays.
 ///
-/// No value is too large or too small: delays saturate, they never shrink, and they last a millisecond at least. A
-/// negative `jitter` counts as none.
+/// All values are valid: delays saturate, never shrink, and are at least a millisecond. A negative `jitter` counts as
+/// zero.
 ///
 /// ```
 /// use core::time::Duration;
@@ -22,14 +22,14 @@ use crate::time::{Instant, Rng};
 pub struct BackoffConfig {
     /// The first delay before jitter.
     pub initial: Duration,
-    /// By how much each delay is longer than the one before.
+    /// The factor between consecutive delays.
     pub factor: f64,
     /// The longest delay before jitter.
     pub cap: Duration,
-    /// How much is added at random, as a part of the delay: 1.0 gives a delay in [d, 2d).
+    /// The random part, relative to the delay: 1.0 gives a delay in [d, 2d).
     pub jitter: f64,
-    /// Begins anew at the first delay that is later than this after the last new beginning, whatever happened since.
-    /// That is client-go's rule; `None` (the default) leaves it to [`Backoff::reset`].
+    /// Resets the sequence at the first delay that is later than this after the last reset, whatever happened since.
+    /// That is client-go's rule. With `None`, the default, only [`Backoff::reset`] does.
     pub reset_interval: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Makes a sequence that starts at the configuration's first delay.
+    /// Creates a sequence that starts with the configured first delay.
     #[must_use]
     pub const fn new(config: BackoffConfig) -> Self {
         Self {
@@ -64,13 +64,13 @@ impl Backoff {
         }
     }
 
-    /// Begins anew: the next delay is the first one again.
+    /// Resets the sequence: the next delay is the first one again.
     pub const fn reset(&mut self) {
         self.next = self.config.initial;
     }
 
-    /// Returns the next delay, jitter included, and lets the one after it grow up to `cap` or the configured cap,
-    /// whichever is longer.
+    /// Returns the next delay including jitter. The following one may grow up to `cap` or the configured cap, whichever
+    /// is longer.
     pub(crate) fn step(&mut self, now: Instant, rng: &mut Rng, cap: Duration) -> Duration {
         if let Some(interval) = self.config.reset_interval {
             let began = *self.began.get_or_insert(now);
@@ -86,15 +86,15 @@ impl Backoff {
     }
 }
 
-/// A part of `whole`, below it.
+/// A random part of `whole`.
 fn rng_part(rng: &mut Rng, whole: Duration) -> Duration {
     Duration::from_micros(rng.below(u64::try_from(whole.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// The shortest delay: without one a server that refuses at once would be asked in a hot loop.
+/// The shortest delay. Without it, a server that rejects immediately would get requests in a hot loop.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Zero if the factor is not above zero, and the longest duration if the product is not a duration.
+/// Returns zero if the factor is not positive, and the longest duration if the product is not a duration.
 fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

@@ -1,4 +1,4 @@
-//! Time that the caller reads, delays that grow, and seeded randomness.
+//! Points in time, backoff, and seeded randomness.
 
 mod backoff;
 mod rng;
@@ -12,9 +12,8 @@ use core::time::Duration;
 
 /// A point in time, in microseconds since an epoch that the caller chooses.
 ///
-/// The engine has no clock: every method that depends on time takes `now`. Readings of one informer must come from
-/// one clock that never goes back; where it does, the engine takes it as standing still.
-/// `Option<Instant>` is as small as `Instant`.
+/// The engine has no clock: every method that depends on time takes `now`. All times of one informer must come from one
+/// clock. If that clock goes back, the engine treats it as stopped. `Option<Instant>` has the size of `Instant`.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,12 +28,7 @@ use core::time::Duration;
 pub struct Instant(NonZeroU64);
 
 impl Instant {
-    /// Makes the instant `micros` microseconds after the epoch.
-    ///
-    /// ```
-    /// # use informer_core::Instant;
-    /// assert_eq!(Instant::from_micros(5).as_micros(), 5);
-    /// ```
+    /// Creates the instant `micros` microseconds after the epoch.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(micros))
@@ -46,7 +40,7 @@ impl Instant {
         self.0.get() - 1
     }
 
-    /// Returns the time from `earlier` to `self`, or zero where `earlier` is the later one.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.get().saturating_sub(earlier.0.get()))
@@ -56,7 +50,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Adds a duration; what would overflow stays at the last instant there is (584,000 years).
+    /// Adds a duration. An overflow saturates at the last instant (584,000 years).
     fn add(self, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(micros))
@@ -78,7 +72,7 @@ impl core::fmt::Debug for Instant {
     }
 }
 
-/// Returns the earlier of two deadlines, where `None` is never.
+/// Returns the earlier of two deadlines. `None` means never.
 pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// A splitmix64 generator. It spreads load; it keeps no secrets.
+/// A splitmix64 generator. It is not suitable for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -19,12 +19,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `bound` - 1; 0 where `bound` is 0. The bias of the modulo does not matter for jitter.
+    /// Returns a number from 0 to `bound` - 1, or 0 if `bound` is 0. The bias of the modulo does not matter for jitter.
     pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next() % bound }
     }
 
-    /// A duration from `min` to `max`, in whole microseconds.
+    /// Returns a duration from `min` to `max`, in whole microseconds.
     pub(crate) fn between(&mut self, min: Duration, max: Duration) -> Duration {
         let span = u64::try_from(max.saturating_sub(min).as_micros()).unwrap_or(u64::MAX);
         min.saturating_add(Duration::from_micros(self.below(span.saturating_add(1))))

@@ -620,7 +620,7 @@ mod tests {
         }
         let reported = reports.lock().unwrap().join("; ");
         assert!(
-            reported.ends_with("the journal is whole again"),
+            reported.ends_with("the journal is complete again"),
             "{reported}"
         );
     }

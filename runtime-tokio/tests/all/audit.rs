@@ -131,8 +131,8 @@ async fn with_an_audit_it_is_gone_within_a_period() {
             assert_eq!(held(&pods), truth(&mock), "{when}");
             assert_eq!(*known.lock().unwrap(), truth(&mock), "{when}");
             let expected = [
-                "audit: prod/p1 is in the cache and not on the server",
-                "audit: the cache differs from the server in 1 objects: everything is listed again",
+                "audit: prod/p1 is in the cache but not on the server",
+                "audit: the cache differs from the server in 1 objects: a relist repairs it",
             ];
             assert_eq!(*reports.lock().unwrap(), expected);
             // What looks for drift asks for metadata alone, at the newest version.

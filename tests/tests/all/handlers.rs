@@ -271,7 +271,7 @@ async fn what_a_stop_cuts_is_reported() {
     // One call ended; one was cut, and one and the mark of the sync were never made.
     assert_eq!(take(&slow.heard).split(' ').count(), 1);
     assert!(
-        take(&reports).contains("with 3 notifications not delivered"),
+        take(&reports).contains("with 3 undelivered notifications"),
         "{}",
         take(&reports)
     );

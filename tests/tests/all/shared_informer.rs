@@ -857,7 +857,7 @@ async fn s24_reports_have_the_name_of_the_handler() {
             .iter()
             .filter(|text| !text.starts_with('+'))
             .collect::<Vec<_>>(),
-        ["handler: handler late was stopped with 3 notifications not delivered"]
+        ["handler: handler late was stopped with 3 undelivered notifications"]
     );
     named.remove();
     unnamed.remove();
@@ -950,7 +950,7 @@ async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     assert_eq!(recorder.take(), [""; 0]);
     assert_eq!(
         texts.take(),
-        ["handler: handler handler was stopped with 4 notifications not delivered"]
+        ["handler: handler handler was stopped with 4 undelivered notifications"]
     );
 }
 

@@ -1,4 +1,4 @@
-//! Elections among replicas that are killed, cut off and paused, with an API server that loses answers.
+//! Elections among replicas that are killed, cut off and paused, with an API server that loses responses.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use alloc::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn elector(name: &str) -> Elector {
     Elector::new(name, ElectionConfig::default()).unwrap()
 }
 
-/// The id of the request that a step asks for.
+/// The id of a step's request.
 fn id(step: &ElectionStep) -> RequestId {
     match step {
         ElectionStep::Read(id)
@@ -27,7 +27,7 @@ fn id(step: &ElectionStep) -> RequestId {
     }
 }
 
-/// Begins the renewal that is due.
+/// Begins the due renewal.
 fn renew(elector: &mut Elector, now: Instant) -> ElectionStep {
     let step = elector.poll(now);
     assert!(matches!(step, ElectionStep::Update { .. }), "{step:?}");
@@ -42,7 +42,7 @@ fn held_by(holder: &str) -> LeaseRecord {
     }
 }
 
-/// The one Lease that there is.
+/// The only Lease.
 #[derive(Default)]
 struct Api {
     lease: Option<(LeaseRecord, u64)>,
@@ -80,7 +80,7 @@ impl Api {
         Written::Done(self.version.to_string())
     }
 
-    /// Does all that a replica wants, at once.
+    /// Performs all steps of a replica at once.
     fn serve(&mut self, now: Instant, elector: &mut Elector) {
         loop {
             match elector.poll(now) {
@@ -115,7 +115,7 @@ fn the_first_one_leads_and_the_next_follows_when_it_is_silent() {
         api.lease.as_ref().map(|(record, _)| record.transitions),
         Some(1)
     );
-    // It comes back and believes nothing that it knew.
+    // It comes back, and does not trust its earlier state.
     assert!(!a.is_leader(at(100)));
     api.serve(at(100), &mut a);
     assert!(!a.is_leader(at(100)));
@@ -129,7 +129,7 @@ fn a_leader_that_cannot_renew_has_stopped_before_another_starts() {
     api.serve(at(0), &mut b);
     let mut led = Vec::new();
     for second in 1..40 {
-        // Every answer for a is lost, though some of its writes arrive.
+        // Every response to a is lost, although some of its writes arrive.
         let step = a.poll(at(second));
         match step {
             ElectionStep::Read(id) => a.handle_read_failed(at(second), id),
@@ -150,7 +150,7 @@ fn a_leader_that_cannot_renew_has_stopped_before_another_starts() {
     assert!(led.iter().any(|(_, b)| *b));
 }
 
-/// One renewal that comes to nothing does not end a leadership: the next one is in time.
+/// One failed renewal does not end a leadership if the next one is in time.
 #[test]
 fn a_renewal_that_fails_for_once_is_made_up_for() {
     for arrives in [false, true] {
@@ -169,7 +169,7 @@ fn a_renewal_that_fails_for_once_is_made_up_for() {
     }
 }
 
-/// It thinks that it leads, and reads that another one does.
+/// It believes that it leads, and reads that another replica does.
 #[test]
 fn who_reads_that_another_holds_the_lease_leads_no_more() {
     let mut api = Api::default();
@@ -184,7 +184,7 @@ fn who_reads_that_another_holds_the_lease_leads_no_more() {
     assert_eq!(a.holder(), Some("b"));
 }
 
-/// What cannot be given up is left, and nobody asks for ever.
+/// A Lease that cannot be released is left alone, and the attempts end.
 #[test]
 fn giving_up_comes_to_an_end() {
     let mut api = Api::default();
@@ -197,7 +197,7 @@ fn giving_up_comes_to_an_end() {
     let (mut other, mut gone) = (a.clone(), a.clone());
     a.handle_read_failed(at(3), read);
     assert!(a.is_released());
-    // Nothing is created only to be given up.
+    // Nothing is created only to be released.
     gone.handle_read(at(3), read, None);
     assert!(matches!(gone.poll(at(3)), ElectionStep::Wait(_)) && gone.is_released());
     other.handle_read(at(3), read, api.read());
@@ -226,7 +226,7 @@ fn what_is_given_up_is_taken_at_once() {
         ElectionStep::Wait(at(52)),
         "it takes no part any more"
     );
-    // Who does not lead has nothing to give up.
+    // A replica that does not lead has nothing to release.
     let mut c = elector("c");
     c.release();
     api.serve(at(60), &mut c);
@@ -256,10 +256,11 @@ fn a_write_that_was_lost_on_the_way_back_is_found_by_reading() {
     );
 }
 
-/// A refused renewal says that the Lease is not what the leader thinks. A read decides, if it shows a later state.
+/// A rejected renewal means that the Lease differs from what the leader expects. A read decides, if it shows a later
+/// state.
 #[test]
 fn after_a_conflict_only_a_later_state_of_the_lease_confirms_a_leader() {
-    // What the read shows, and whether the replica leads then, and after it has done all it can do at once.
+    // The result of the read, whether the replica then leads, and whether it leads after all immediate steps.
     let own = || held_by("a");
     for (what, lease, leads) in [
         (
@@ -290,7 +291,7 @@ fn after_a_conflict_only_a_later_state_of_the_lease_confirms_a_leader() {
         api.serve(at(2), &mut a);
         assert_eq!(a.is_leader(at(2)), leads[1], "{what}");
         if leads[0] {
-            // A server that refuses everything is not asked without a pause.
+            // A server that rejects everything does not receive requests without a pause.
             let write = renew(&mut a, at(4));
             a.handle_written(at(4), id(&write), Written::Conflict);
             let read = id(&a.poll(at(4)));
@@ -340,7 +341,7 @@ fn an_answer_to_an_earlier_request_counts_for_nothing() {
     assert_eq!(a.leads_until(), Some(at(19)));
 }
 
-/// While the result of a renewal is unknown the Lease is deleted, and anyone may create it.
+/// The Lease is deleted while the result of a renewal is unknown, so any replica may create it.
 #[test]
 fn who_reads_that_the_lease_is_gone_leads_no_more() {
     let mut api = Api::default();
@@ -457,7 +458,7 @@ fn values_that_allow_two_leaders_or_none_are_rejected() {
     }
 }
 
-/// Three replicas under everything at once. Each has a clock of its own, that runs up to 5 % fast or slow.
+/// Three replicas under all failures at once. Each has a clock that runs up to 5 % fast or slow.
 #[test]
 fn never_two_lead_and_when_all_is_well_one_does() {
     for seed in 0..crate::rounds(300) {
@@ -465,7 +466,7 @@ fn never_two_lead_and_when_all_is_well_one_does() {
         let mut api = Api::default();
         let mut replicas: Vec<Elector> = ["a", "b", "c"].map(elector).into();
         let speeds = [0; 3].map(|_| 950 + rng.below(101));
-        // What is on its way: it arrives, or is answered, later or never.
+        // Requests in progress. Each arrives, or is answered, later or never.
         let mut on_the_way: BTreeMap<(u64, u64), (usize, u32, ElectionStep)> = BTreeMap::new();
         let mut answers: BTreeMap<(u64, u64), (usize, u32, Reply)> = BTreeMap::new();
         let mut lives = [0_u32; 3];
@@ -512,7 +513,7 @@ fn never_two_lead_and_when_all_is_well_one_does() {
             }
             for index in 0..3 {
                 if faulty && rng.below(200) == 0 {
-                    // Killed; a new one has a new name, as a Pod has.
+                    // It was killed. The new one has a new name, as a Pod has.
                     lives[index] += 1;
                     dead_until[index] = tick + rng.below(100);
                     replicas[index] = elector(&format!("{index}-{}", lives[index]));

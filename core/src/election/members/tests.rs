@@ -40,7 +40,7 @@ fn one_alone_has_everything_after_a_while() {
     assert_eq!(a.next_change(at(14)), Some(at(15)));
     live(&mut a, 15, 15, &[]);
     assert_eq!(owned(&a, 15), 6);
-    // It stops by itself, and is new when it comes back.
+    // It stops by itself, and counts as new when it comes back.
     assert_eq!(owned(&a, 24), 6);
     assert_eq!(a.next_change(at(24)), Some(at(25)));
     assert_eq!(owned(&a, 25), 0);
@@ -86,7 +86,7 @@ fn the_dead_are_seen_after_the_lease_and_who_leaves_at_once() {
     assert!((1..6).contains(&half), "{half}");
     let names: Vec<&str> = a.live().collect();
     assert_eq!(names, ["b", "a"]);
-    // It was seen to live at 59 for the last time.
+    // It was last seen alive at 59.
     live(&mut a, 60, 73, &[("b", "59")]);
     assert_eq!(owned(&a, 73), half);
     assert_eq!(a.next_change(at(73)), Some(at(83)));
@@ -98,7 +98,7 @@ fn the_dead_are_seen_after_the_lease_and_who_leaves_at_once() {
     assert_eq!(owned(&a, 76), 6, "it has given its Lease up");
 }
 
-/// A list that was asked for long ago says nothing of now.
+/// A list that was requested long ago says nothing about the present.
 #[test]
 fn a_late_answer_is_as_old_as_its_question() {
     let mut a = members("a");
@@ -110,7 +110,7 @@ fn a_late_answer_is_as_old_as_its_question() {
     assert_eq!(owned(&a, 31), 0);
 }
 
-/// Who was unchanged for long, as of a list that was asked for before that, may have renewed since. It has its keys then.
+/// A Lease that was unchanged for long in an old list may have been renewed since. Its holder then still has its keys.
 #[test]
 fn nobody_is_taken_for_dead_by_an_old_list() {
     let mut a = members("a");
@@ -128,7 +128,7 @@ fn nobody_is_taken_for_dead_by_an_old_list() {
     assert_eq!(owned(&a, 35), half);
     a.handle_list(at(36), at(36), [("b", "2")]);
     assert_eq!(owned(&a, 36), half);
-    // What was asked for before is no news, though it comes later.
+    // A list that was requested earlier is ignored, although it arrives later.
     a.handle_list(at(35), at(37), []);
     assert_eq!(owned(&a, 37), half);
 }
@@ -143,24 +143,24 @@ fn who_resigns_has_nothing_whatever_comes_after() {
     assert_eq!(owned(&a, 60), 0);
 }
 
-/// Who holds it, and its last renewal.
+/// The holder and its last renewal.
 type Lease = (String, String);
 
-/// A replica in the random test below: its state, and what is under way.
+/// A replica in the random test below, with its requests in progress.
 struct Replica {
     members: Members,
     name: String,
-    /// Its own Lease at the server: the number of the last renewal.
+    /// The number of the last renewal of its Lease on the server.
     renewed: u64,
     alive: bool,
-    /// Until then nothing reaches the server, nor comes from it.
+    /// Until then, no request reaches the server and no response returns.
     cut_until: u64,
-    /// When it was asked for, when the answer is there, and the answer.
+    /// When it was requested, when the response arrives, and the response.
     list: Option<(u64, u64, Vec<Lease>)>,
 }
 
-/// Many replicas that come, die, are cut off and come back, with requests that take their time: no key is ever two's, and
-/// when all is quiet each is one's.
+/// Many replicas that come, die, are cut off and come back, with slow requests. No key ever belongs to two replicas,
+/// and at the end each key belongs to one.
 #[test]
 fn no_key_is_ever_twos() {
     let mut moved = 0;
@@ -191,7 +191,7 @@ fn no_key_is_ever_twos() {
                         0 => replica.alive = false,
                         1 => replica.cut_until = second + rng.below(40),
                         2 => {
-                            // It leaves: it has stopped before it gives its Lease up.
+                            // It leaves: it has stopped before it releases its Lease.
                             replica.alive = false;
                             leases.remove(&replica.name);
                         }

@@ -1,4 +1,4 @@
-//! Waiters that come, sleep, are woken and leave, in an order that a seed makes.
+//! Waiters that come, sleep, are woken and leave, in an order determined by a seed.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -10,14 +10,14 @@ fn at(millis: u64) -> Instant {
     Instant::from_micros(millis * 1000)
 }
 
-/// A key that can be handed out is handed out at once if anyone waits, whoever leaves and whatever is under way.
+/// A ready key is returned at once if a waiter exists, whichever waiters leave and whatever is in progress.
 #[test]
 fn no_key_lies_there_while_somebody_sleeps() {
     for seed in 0..crate::rounds(500) {
         let mut rng = Rng::new(seed);
         let mut queue: WorkQueue<u64> = WorkQueue::new();
         let mut waiters = Waiters::new();
-        // Each that waits, and until when it sleeps.
+        // Each waiter, and the time until which it sleeps.
         let mut sleeping: BTreeMap<Waiter, Option<Instant>> = BTreeMap::new();
         let mut working = alloc::vec::Vec::new();
         for step in 0..400 {
@@ -43,7 +43,7 @@ fn no_key_lies_there_while_somebody_sleeps() {
             let times_up =
                 |(_, until): &(&Waiter, &Option<Instant>)| until.is_some_and(|until| until <= now);
             looks.extend(sleeping.iter().filter(times_up).map(|(waiter, _)| *waiter));
-            // Those that are woken look later, one at a time, and meanwhile others may leave.
+            // The woken ones look later, one at a time, and others may leave in the meantime.
             if rng.below(2) == 0 {
                 looks.extend(
                     sleeping
