@@ -191,7 +191,7 @@ async fn an_unknown_ca_is_told() {
     assert_eq!(
         line,
         "TLS handshake with SERVER failed: the server's certificate is signed by an unknown CA; \
-         give the cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
+         set the cluster's CA (root_certificates, or certificate-authority in a kubeconfig)",
     );
 }
 

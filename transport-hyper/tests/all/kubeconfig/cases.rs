@@ -284,7 +284,7 @@ pub(super) fn cases() -> Vec<Case> {
         user(
             "a certificate without a key",
             "client-certificate: client.crt",
-            Fails("one is missing"),
+            Fails("client key is missing"),
         ),
         user(
             "a certificate twice",
@@ -408,7 +408,7 @@ pub(super) fn cases() -> Vec<Case> {
         cluster(
             "a CA that is not valid yet",
             "certificate-authority: future.crt",
-            Fails("valid only in"),
+            Fails("becomes valid in"),
         ),
         cluster(
             "a bundle without a certificate that is one",
