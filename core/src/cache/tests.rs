@@ -183,7 +183,11 @@ fn i16_before_the_first_sync_objects_are_there_but_not_told() {
     pods.listed(0, "a", 1);
     assert_eq!(pods.told(), [""; 0]);
     assert_eq!(pods.held(), ["a@1"]);
-    assert_eq!(pods.0.told().count(), 0, "nobody who joins now sees it");
+    assert_eq!(
+        pods.0.told().count(),
+        0,
+        "a handler that joins now does not see it"
+    );
     assert!(!pods.is_synced());
     assert!(!pods.version(0).unwrap().is_known());
     pods.done(0, 5);
@@ -475,7 +479,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     pods.begin(0);
     pods.listed(0, "a", 1);
     assert_eq!(pods.resync(), 1);
-    assert_eq!(pods.told(), [""; 0], "nothing was told yet");
+    assert_eq!(pods.told(), [""; 0], "there was no notification yet");
     pods.listed(0, "b", 1);
     pods.done(0, 5);
     pods.told();
@@ -688,7 +692,7 @@ fn room_that_a_sweep_makes_is_room() {
     assert_eq!(pods.put(0, Change::Listed, "e", 1), Err(KeyError::Full));
     assert!(!pods.take_wants_relist(0));
     pods.done(0, 6);
-    assert!(!pods.take_wants_relist(0), "the sweep is still to come");
+    assert!(!pods.take_wants_relist(0), "the sweep has not run yet");
     assert_eq!(pods.told(), ["delete? b@1", "delete? c@1"]);
     assert!(pods.is_incomplete());
     assert!(pods.take_wants_relist(0));

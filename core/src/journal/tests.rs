@@ -44,7 +44,11 @@ impl Medium for Memory {
 
     fn write(&mut self, area: Area, at: u64, bytes: &[u8]) -> Result<(), Infallible> {
         let area = &mut self.areas[area.number()];
-        assert_eq!(area.len() as u64, at, "it is written from begin to end");
+        assert_eq!(
+            area.len() as u64,
+            at,
+            "an area is written from start to end"
+        );
         area.extend_from_slice(bytes);
         Ok(())
     }
@@ -546,7 +550,7 @@ fn survives_each_failure<I: Index>(memory: &Memory) {
         let mut failed = log
             .load(
                 &identity(),
-                &mut |_| panic!("there was nothing"),
+                &mut |_| panic!("the journal is empty"),
                 &mut |_| (),
             )
             .err();

@@ -45,9 +45,11 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoKey => "the object has no key: give it a metadata.name",
-            Self::TooLong => "the key is longer than the storage allows: use `Inline` with a larger second parameter",
+            Self::TooLong => {
+                "the key is too long: the limit is 317 bytes, or the second parameter of `Inline`"
+            }
             Self::NoDeltas => "0 length Deltas object; can't get key",
-            Self::Full => "there is no room for another key: use `Inline` with a larger first parameter",
+            Self::Full => "there is no room for another key: raise the first parameter of `Inline`",
             Self::UnknownSource => {
                 "the cache has no such source: create it with one source for each list and watch"
             }

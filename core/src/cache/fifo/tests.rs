@@ -376,7 +376,7 @@ fn d15_resync_replays_each_known_object<S: Storage>(mode: Mode) {
             .iter()
             .map(|delta| &delta.payload)
             .eq([&Payload::Stored]),
-        "it names the object and does not hold it"
+        "it refers to the object and does not own it"
     );
     assert_eq!(rig.drain(), "foo*: Sync 5; bar*: Sync 6");
     check_same::<S>(mode, EMPTY, "replace, resync", "");
@@ -651,7 +651,7 @@ fn a_replace_that_fails_is_not_a_population<S: Storage>(mode: Mode) {
     let mut rig = Rig::<S>::new(mode, Some("a 1 b 1"));
     let list = [obj("c", 2), obj("", 2), obj("d", 2)];
     assert_eq!(rig.fifo.replace(list, Some(&known)), Err(KeyError::NoKey));
-    assert_eq!(rig.queued(), ["c"], "what came before stays queued");
+    assert_eq!(rig.queued(), ["c"], "earlier items stay queued");
     assert!(!rig.fifo.has_synced());
     // The next list compensates for it.
     rig.run("replace a 3 c 3");
@@ -973,7 +973,7 @@ mod full {
         assert_eq!(rig.queued(), ["a", "b"]);
         assert!(!rig.fifo.has_synced());
         rig.run("pop, pop");
-        assert!(!rig.fifo.has_synced(), "that was not the whole list");
+        assert!(!rig.fifo.has_synced(), "the list was incomplete");
         rig.run("replace a 1 b 2, pop, pop");
         assert!(rig.fifo.has_synced());
     }

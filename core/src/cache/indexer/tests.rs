@@ -195,7 +195,7 @@ fn i01_store<S: Functions>() {
     assert_eq!(store.get("a"), Some(&obj("a", "2")));
     assert_eq!(store.delete("a"), Some(obj("a", "2")));
     assert_eq!(store.get("a"), None);
-    assert_eq!(store.delete("a"), None, "what is not there is no error");
+    assert_eq!(store.delete("a"), None, "an unknown key is no error");
 
     // An update of an unknown object stores it, and an addition of a stored object replaces it.
     assert_eq!(store.update(obj("b", "1")), Ok(None));
@@ -395,7 +395,7 @@ fn indexes_are_found_by_name<S: Functions>() {
         assert_eq!(error, IndexError::Exists);
     }
     assert!(store.index_names().eq(["namespace", "zones"]));
-    assert_eq!(under(&store, "zones", "x"), "a", "it is still the old one");
+    assert_eq!(under(&store, "zones", "x"), "a", "the old object stays");
     assert_eq!(
         store.by_index("count", "1").err(),
         Some(IndexError::Unknown)
@@ -435,7 +435,7 @@ fn replace_forgets_what_was_there<S: Functions>() {
     store
         .replace([obj("c", "y"), obj("a", "z"), obj("c", "w")])
         .unwrap();
-    assert_eq!(keys(&store), "a c", "the last one of a key counts");
+    assert_eq!(keys(&store), "a c", "the last object of a key wins");
     assert_eq!(values(&store, "zones"), "w z");
     assert_eq!(values(&store, "namespace"), "");
     assert_eq!(under(&store, "namespace", ""), "a c");

@@ -36,7 +36,7 @@ fn escapes_are_taken_out_of_texts() {
     let (alone, _) = from_slice::<Thing>(json.as_bytes()).unwrap();
     assert_eq!(
         alone.name, r#"a\"b\nc\u00e9"#,
-        "serde-json-core has mended this"
+        "serde-json-core has fixed this"
     );
     assert_eq!(decode(json), Ok(thing("a\"b\nc\u{e9}", Some(1))));
 }
@@ -51,7 +51,7 @@ fn a_text_that_nobody_wants_may_have_any_length_and_escapes() {
     assert_eq!(
         alone.unwrap_err(),
         Error::EscapedStringIsTooLong,
-        "serde-json-core has mended this"
+        "serde-json-core has fixed this"
     );
     assert_eq!(decode(&json), Ok(thing("x", Some(2))));
 }
@@ -82,7 +82,7 @@ fn a_surrogate_pair_is_a_character() {
     assert_eq!(
         alone.unwrap_err(),
         Error::InvalidEscapeSequence,
-        "serde-json-core has mended this"
+        "serde-json-core has fixed this"
     );
     assert_eq!(decode(json), Ok(thing("🦀 \u{fffd}", None)));
 }
@@ -147,7 +147,7 @@ fn a_value_may_be_a_number_or_a_text() {
     assert_eq!(
         from_slice::<Port>(b"7").unwrap_err(),
         Error::AnyIsUnsupported,
-        "serde-json-core has mended this"
+        "serde-json-core has fixed this"
     );
     assert_eq!(decode("7"), Ok(Port::Number(7)));
     assert_eq!(
@@ -166,7 +166,7 @@ fn a_value_may_be_a_number_or_a_text() {
 #[test]
 fn nothing_is_no_number() {
     let (alone, _) = from_slice::<f32>(b"null").unwrap();
-    assert!(alone.is_nan(), "serde-json-core has mended this");
+    assert!(alone.is_nan(), "serde-json-core has fixed this");
     assert_eq!(problem::<f32>("null"), JsonCoreProblem::WrongType);
     assert_eq!(problem::<f64>("null"), JsonCoreProblem::WrongType);
     assert_eq!(decode::<Option<f64>>("null"), Ok(None));

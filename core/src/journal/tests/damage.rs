@@ -30,12 +30,12 @@ fn is_counted<I: Index>() {
         ("nothing", |_| (), None),
         ("empty", Vec::clear, None),
         (
-            "overwritten at the begin",
+            "overwritten at the start",
             |bytes| bytes[..KB_100].fill(0xa5),
             Some(Loss::NoJournal),
         ),
         (
-            "overwritten behind the head",
+            "overwritten after the head",
             |bytes| bytes[HEAD_END..HEAD_END + KB_100].fill(0xa5),
             Some(Loss::Damaged),
         ),
@@ -53,28 +53,28 @@ fn is_counted<I: Index>() {
             Some(Loss::Damaged),
         ),
         (
-            "cut within the head",
+            "truncated within the head",
             |bytes| bytes.truncate(30),
             Some(Loss::Damaged),
         ),
         (
-            "cut behind the head",
+            "truncated after the head",
             |bytes| bytes.truncate(HEAD_END + 1),
             Some(Loss::Damaged),
         ),
         (
-            "cut in the middle",
+            "truncated in the middle",
             |bytes| bytes.truncate(bytes.len() / 2),
             Some(Loss::Damaged),
         ),
         (
-            "cut by a byte",
+            "truncated by a byte",
             |bytes| bytes.truncate(bytes.len() - 1),
             Some(Loss::Damaged),
         ),
         ("garbage", |bytes| bytes.fill(0xa5), Some(Loss::NoJournal)),
         (
-            "garbage behind it",
+            "garbage after it",
             |bytes| bytes.extend([0xa5; 1000]),
             Some(Loss::Damaged),
         ),

@@ -186,5 +186,9 @@ fn a_journal_that_fails_forever_costs_a_list_an_hour() {
     assert!((20..=36).contains(&world.lists), "{}", world.lists);
     let failures = world.reports.iter().filter(|class| **class == "journal");
     assert!(failures.count() <= world.lists, "{:?}", world.reports);
-    assert_eq!(world.found().as_deref(), Some("11"), "what it had is there");
+    assert_eq!(
+        world.found().as_deref(),
+        Some("11"),
+        "the old state is still there"
+    );
 }

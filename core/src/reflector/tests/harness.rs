@@ -205,7 +205,7 @@ impl World {
                     assert_eq!(
                         self.open.take().map(|(id, _)| id),
                         Some(id),
-                        "what is cancelled is open"
+                        "only an open request is cancelled"
                     );
                     self.cancelled += 1;
                 }
@@ -298,7 +298,7 @@ impl World {
         self.nothing_asked();
         let start = self.now;
         let Some(at) = self.deadline else {
-            panic!("it waits for ever");
+            panic!("it never sends a request");
         };
         self.now = at;
         self.pump();

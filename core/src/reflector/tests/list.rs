@@ -983,7 +983,7 @@ fn a_list_without_a_version_is_complete() {
     assert_eq!(reflector.version().to_string(), "6");
     reflector.refill(now);
     let Output::Wait(Some(until)) = reflector.poll_output(now) else {
-        panic!("the watch goes on");
+        panic!("the watch continues");
     };
     assert!(matches!(reflector.poll_output(until), Output::Cancel(_)));
     let Output::Send(request) = reflector.poll_output(until) else {
