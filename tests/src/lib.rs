@@ -1,25 +1,25 @@
 //! What the tests in `tests/` share.
 
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub mod conformance;
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub mod demo;
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 mod events;
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 mod example;
 pub mod fuzzing;
 pub mod journal;
 pub mod memory;
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub mod proxy;
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub mod real;
 pub mod sim;
 
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub use events::{PATIENCE, next, shown};
-#[cfg(feature = "runtime")]
+#[cfg(feature = "servers")]
 pub use example::example;
 
 /// Shows a line, also where the test passes.

@@ -40,6 +40,8 @@ fn run() -> Result<ExitCode, String> {
     write(&files, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["run", "-p", "informer-tests", "--bin", "simulate"])
+        // The simulation needs no sockets, so that most dependencies are not built.
+        .args(["--no-default-features", "--features", "runtime"])
         .arg("--manifest-path")
         .arg(copy.join("Cargo.toml"))
         .arg("--target-dir")
