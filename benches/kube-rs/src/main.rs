@@ -18,7 +18,7 @@ use kube::{Api, Client, Config, ResourceExt};
 use measure::{Change, STAMP, Tally};
 
 #[allow(dead_code)] // Only part of it is used here.
-#[path = "../../../examples/src/measure.rs"]
+#[path = "../../../examples/shared/measure.rs"]
 mod measure;
 
 #[derive(Parser)]

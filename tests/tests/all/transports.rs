@@ -6,7 +6,7 @@
     reason = "a test may"
 )]
 
-#[path = "../../../examples/examples/custom_transport/tunnel.rs"]
+#[path = "../../../examples/more/custom_transport/tunnel.rs"]
 mod tunnel;
 
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use tunnel::{Tunnel, open};
 /// The lines of the transport itself, without comments and empty ones.
 #[test]
 fn the_example_of_a_transport_has_less_than_100_lines() {
-    let source = include_str!("../../../examples/examples/custom_transport/tunnel.rs");
+    let source = include_str!("../../../examples/more/custom_transport/tunnel.rs");
     let (transport, _) = source.split_once("// That was the transport.").unwrap();
     let lines = transport.lines().map(str::trim);
     let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));

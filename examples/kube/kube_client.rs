@@ -1,0 +1,59 @@
+//! One `kube::Client` for both: an informer reads by it, and the program writes by it.
+//!
+//! `cargo run -p informer-examples-kube --example kube_client` shows the ConfigMaps of a namespace (`default`, or the first argument) in
+//! the cluster that `kubectl` would take, creates one, waits until the informer has it, and deletes it again.
+
+use core::time::Duration;
+
+use informer::{Informer, Raw, Resource};
+use informer_examples::terminal::say;
+use informer_hyper::TowerTransport;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::{Api, Client, client::Body};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    let namespace = std::env::args().nth(1).unwrap_or_else(|| "default".into());
+    let client = Client::try_default().await?;
+
+    // The client finds the server and logs in; what it does for writes it does for the informer.
+    let sender = client.clone();
+    let service = tower::service_fn(move |request| {
+        let sender = sender.clone();
+        async move { sender.send(request).await }
+    });
+    let transport = TowerTransport::with_empty(service, Body::empty);
+    let (maps, driver) = Informer::builder(transport, Resource::parse("configmaps")?, Raw)
+        .namespace(&namespace)
+        .build();
+    tokio::spawn(driver.run());
+    maps.synced_within(Duration::from_secs(30)).await?;
+    let lister = maps.lister();
+    for map in lister.list() {
+        say(map.key().as_str());
+    }
+
+    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            generate_name: Some("informer-example-".into()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    let created = api.create(&PostParams::default(), &map).await?;
+    let name = created.metadata.name.unwrap_or_default();
+    let mut waits = 0;
+    while lister.get(&namespace, &name).is_none() && waits < 100 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        waits += 1;
+    }
+    say(&format!(
+        "{namespace}/{name} is in the cache after about {} ms",
+        waits * 100
+    ));
+    api.delete(&name, &DeleteParams::default()).await?;
+    maps.stop();
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Examples of informers beside a `kube::Client`.

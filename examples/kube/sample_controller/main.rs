@@ -1,0 +1,104 @@
+//! A custom resource to Deployments: each Web becomes a Deployment of its own, written by a `kube::Client`.
+//!
+//! ```sh
+//! cargo run -p informer-examples-kube --example sample_controller    # no cluster is needed: it shows itself
+//! kubectl apply -f examples/kube/sample_controller/crd.yaml         # for a cluster, once
+//! cargo run -p informer-examples-kube --example sample_controller -- --kubeconfig ~/.kube/config
+//! ```
+
+mod controller;
+#[cfg(test)]
+mod tests;
+
+use clap::Parser;
+use informer::controller::StopSignal;
+use informer_examples::cluster::{self, Cluster, Demo};
+use informer_examples::terminal::{log, say};
+use informer_mock::json;
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// Brings Webs to Deployments.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// How many Webs are seen to at a time.
+    #[arg(long, default_value_t = 4)]
+    workers: usize,
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    log("warn");
+    let arguments = Arguments::parse();
+    let mut signal = StopSignal::new()?;
+    let (client, demo) = client(&arguments.cluster).await?;
+    if let Some(demo) = demo {
+        tokio::spawn(show(demo));
+    }
+    let (controller, drivers) = controller::new(&client);
+    let controller = controller
+        .workers(arguments.workers)
+        .on_failure(|key, failure| say(&format!("{key}: {failure}")));
+    let handle = controller.controller.handle();
+    tokio::spawn(drivers);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = cluster::after(arguments.seconds) => {}
+            () = signal.recv() => {}
+        }
+        handle.stop();
+    });
+    controller.run().await?;
+    Ok(())
+}
+
+/// A client of the cluster that is named, or of a server in this program.
+async fn client(cluster: &Cluster) -> Result<(Client, Option<Demo>), Box<dyn core::error::Error>> {
+    if let Some(file) = &cluster.kubeconfig {
+        let file = Kubeconfig::read_from(file)?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        return Ok((Client::try_from(config)?, None));
+    }
+    let (demo, url) = match &cluster.server {
+        Some(url) => (None, url.clone()),
+        None => {
+            let (demo, url) = cluster::start(controller::demo).await?;
+            (Some(demo), url)
+        }
+    };
+    Ok((Client::try_from(Config::new(url.parse()?))?, demo))
+}
+
+/// What somebody does in the cluster while the controller runs.
+async fn show(demo: Demo) {
+    let wait = || cluster::after(Some(2));
+    // The objects are there, so none of this fails.
+    wait().await;
+    say("somebody wants 5 replicas of the shop");
+    let _ = demo.apply("webs.example.com", web("shop", 5));
+    wait().await;
+    say("somebody deletes the Deployment of the shop");
+    let _ = demo.delete("deployments.apps", "prod", "shop");
+    wait().await;
+    say("somebody scales the Deployment of the blog by hand");
+    if let Some(mut deployment) = demo.with(|server| server.get("deployments.apps", "prod", "blog"))
+    {
+        deployment["spec"]["replicas"] = json!(7);
+        let _ = demo.update("deployments.apps", deployment);
+    }
+    wait().await;
+    say("that is all; Ctrl-C ends it");
+}
+
+/// A Web, as JSON.
+fn web(name: &str, replicas: u32) -> serde_json::Value {
+    json!({
+        "metadata": { "namespace": "prod", "name": name },
+        "spec": { "image": format!("registry.example.com/{name}:1"), "replicas": replicas },
+    })
+}

@@ -1,0 +1,66 @@
+//! A transport of one's own in less than 100 lines, and what shows that it is one.
+//!
+//! `cargo run -p informer-examples --example custom_transport` runs the conformance suite through Unix sockets, then an informer.
+
+#[cfg(unix)]
+mod tunnel;
+
+#[cfg(unix)]
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    tokio::task::LocalSet::new().run_until(run()).await
+}
+
+#[cfg(unix)]
+async fn run() -> Result<(), Box<dyn core::error::Error>> {
+    use core::cell::Cell;
+    use core::time::Duration;
+    use std::io::Write;
+
+    use informer::{Informer, Raw, Resource};
+    use informer_mock::{FakeServer, Mock, TokioClock, conformance, json};
+    use tunnel::{Tunnel, open};
+
+    let folder = std::env::temp_dir().join(format!("informer-tunnel-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let tunnels = Cell::new(0);
+    let path = || {
+        tunnels.set(tunnels.get() + 1);
+        folder.join(tunnels.get().to_string())
+    };
+
+    // The other end asks a server in memory; on a gateway it would ask the API server, by `HyperTransport`.
+    let verdict = conformance::check(async |server| {
+        let path = path();
+        // A tunnel that does not open is one that is not there, and the checks say so.
+        let _ = open(&path, move || server.transport());
+        Tunnel(path)
+    })
+    .await;
+    write!(std::io::stdout(), "{verdict}")?;
+
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    mock.create(
+        "pods",
+        json!({ "metadata": { "namespace": "prod", "name": "web" } }),
+    )?;
+    let path = path();
+    let _other_end = open(&path, move || mock.transport())?;
+    let (pods, driver) = Informer::builder(Tunnel(path), Resource::parse("pods")?, Raw).build();
+    tokio::spawn(driver.run());
+    pods.synced_within(Duration::from_secs(10)).await?;
+    let found = pods.lister().get("prod", "web").is_some();
+    writeln!(
+        std::io::stdout(),
+        "an informer through the tunnel has prod/web: {found}"
+    )?;
+    std::fs::remove_dir_all(folder)?;
+    if verdict.failed().is_empty() {
+        Ok(())
+    } else {
+        Err("the tunnel does not conform".into())
+    }
+}
+
+#[cfg(not(unix))]
+fn main() {}

@@ -1,0 +1,7 @@
+//! What the examples share.
+
+pub mod cluster;
+#[path = "../shared/measure.rs"]
+pub mod measure;
+#[path = "../shared/terminal.rs"]
+pub mod terminal;

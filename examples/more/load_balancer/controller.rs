@@ -1,0 +1,101 @@
+//! The controller: what a Service asks for, the load balancer does.
+
+use core::time::Duration;
+use std::io;
+
+use informer::controller::{Controller, Task};
+use informer::informer::Driver;
+use informer::transport::Transport;
+use informer::{Informer, Json, Lister, Typed, kind};
+use informer_examples::terminal::say;
+use serde::Deserialize;
+
+use super::balancer::{Balancer, Route};
+use super::service;
+use informer_examples::cluster::Demo;
+
+/// What is needed of a Service.
+#[derive(Deserialize)]
+pub(crate) struct Service {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    #[serde(default, rename = "type")]
+    kind: String,
+    #[serde(default)]
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Port {
+    port: u16,
+    node_port: Option<u16>,
+}
+
+kind!(Service, "v1", "services");
+
+/// Makes the informer and the controller.
+pub(crate) fn new<T: Transport>(
+    transport: T,
+    resync: Duration,
+) -> (
+    Informer<Typed<Service>>,
+    Driver<T, Json<Service>>,
+    Controller,
+) {
+    let (services, driver) = Informer::<Service>::of(transport).build();
+    let controller = Controller::new(&services)
+        .name("load-balancer")
+        .resync(resync);
+    (services, driver, controller)
+}
+
+/// Has the load balancer do what the Service asks for. It looks at the load balancer itself, and not at what it did last:
+/// so it repairs, too.
+pub(crate) async fn reconcile(
+    task: Task,
+    services: Lister<Typed<Service>>,
+    balancer: Balancer,
+) -> io::Result<()> {
+    let service = services.get_by_key(task.as_str());
+    let wanted = service
+        .as_ref()
+        .filter(|service| service.spec.kind == "LoadBalancer");
+    let routes: Option<Vec<Route>> = wanted.map(|service| {
+        let ports = service.spec.ports.iter();
+        ports
+            .filter_map(|port| {
+                let node_port = port.node_port?;
+                Some(Route {
+                    port: port.port,
+                    node_port,
+                })
+            })
+            .collect()
+    });
+    // A file is quick; what waits for a network would be awaited here.
+    let key = task.key().clone();
+    let changed =
+        tokio::task::spawn_blocking(move || balancer.set(key.as_str(), routes.as_deref()))
+            .await
+            .map_err(io::Error::other)??;
+    if changed {
+        say(&format!("{} is as it should be now", task.key()));
+    }
+    Ok(())
+}
+
+/// Services for who has no cluster.
+pub(crate) fn demo(demo: &Demo) {
+    for (name, kind, port) in [
+        ("web", "LoadBalancer", 80),
+        ("mail", "LoadBalancer", 25),
+        ("database", "ClusterIP", 5432),
+    ] {
+        // They are new, and have names.
+        let _ = demo.create("services", service(name, kind, port));
+    }
+}

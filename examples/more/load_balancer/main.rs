@@ -1,0 +1,91 @@
+//! A controller whose state is outside of the cluster: Services of the type LoadBalancer go to a load balancer, which
+//! here is a file.
+//!
+//! ```sh
+//! cargo run -p informer-examples --example load_balancer                  # no cluster is needed
+//! cargo run -p informer-examples --example load_balancer -- break web     # in another terminal: behind the controller's back
+//! ```
+//!
+//! What is broken outside, no watch tells of. The next resync has the controller look again, and it repairs. With
+//! `--resync 0` it stays broken.
+
+mod balancer;
+mod controller;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::path::PathBuf;
+
+use balancer::Balancer;
+use clap::{Parser, Subcommand};
+use informer::controller::StopSignal;
+use informer_examples::cluster::{self, Cluster};
+use informer_examples::terminal::{log, say};
+use informer_mock::json;
+
+/// Brings Services to a load balancer that is a file.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+    /// The load balancer.
+    #[arg(long, default_value = "load-balancer.json", global = true)]
+    file: PathBuf,
+    /// Every Service is looked at again after so many seconds; 0 is never.
+    #[arg(long, default_value_t = 10)]
+    resync: u64,
+    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
+    #[arg(long)]
+    seconds: Option<u64>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Breaks the load balancer: takes a Service out of it.
+    Break {
+        /// The key of the Service, or the end of it.
+        service: String,
+    },
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    log("warn");
+    let arguments = Arguments::parse();
+    let balancer = Balancer::new(arguments.file);
+    if let Some(Command::Break { service }) = arguments.command {
+        for broken in balancer.remove_where(|key| key.ends_with(&service))? {
+            say(&format!("{broken} is broken"));
+        }
+        return Ok(());
+    }
+    let mut signal = StopSignal::new()?;
+    let (transport, _demo) = arguments.cluster.connect(controller::demo).await?;
+    let resync = Duration::from_secs(arguments.resync);
+    let (services, driver, controller) = controller::new(transport, resync);
+    tokio::spawn(driver.run());
+    let handle = controller.handle();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = cluster::after(arguments.seconds) => {}
+            () = signal.recv() => {}
+        }
+        handle.stop();
+    });
+    let lister = services.lister();
+    let reconcile = move |task| controller::reconcile(task, lister.clone(), balancer.clone());
+    let stopped = controller.run(reconcile).await?;
+    say(&format!("stopped with {} keys waiting", stopped.waiting));
+    Ok(())
+}
+
+/// A Service, as JSON.
+fn service(name: &str, kind: &str, port: u16) -> serde_json::Value {
+    json!({
+        "metadata": { "namespace": "prod", "name": name },
+        "spec": { "type": kind, "ports": [{ "port": port, "nodePort": 30000 + port }] },
+    })
+}

@@ -1,0 +1,9 @@
+//! Runs the unit tests of the examples. If the examples were test targets themselves, `cargo test` would not build the
+//! programs that other tests run.
+
+#![allow(dead_code, reason = "the examples' `main` is not called here")]
+
+#[path = "firewall/main.rs"]
+mod firewall;
+#[path = "load_balancer/main.rs"]
+mod load_balancer;

@@ -1,0 +1,30 @@
+//! A test of one's own handler: no network, no real time.
+use informer::handler::EventHandler;
+use informer::{Entry, Informer, Raw, RawJson, Resource};
+use informer_mock::{FakeServer, Mock, TokioClock, json};
+
+struct Count(tokio::sync::watch::Sender<i32>);
+
+impl EventHandler<RawJson> for Count {
+    fn on_add(&mut self, _pod: &Entry<RawJson>, _is_in_initial_list: bool) {
+        self.0.send_modify(|count| *count += 1);
+    }
+    fn on_delete(&mut self, _pod: &Entry<RawJson>, _final_state_unknown: bool) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+// In a test: #[tokio::test(start_paused = true)]
+#[tokio::main(flavor = "current_thread", start_paused = true)]
+async fn main() -> Result<(), Box<dyn core::error::Error>> {
+    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
+    let (pods, driver) = Informer::builder(mock.transport(), Resource::parse("pods")?, Raw).build();
+    tokio::spawn(driver.run());
+    let (count, mut counted) = tokio::sync::watch::channel(0);
+    pods.add_handler(Count(count)).synced().await?;
+    assert_eq!(*counted.borrow_and_update(), 1);
+    mock.delete("pods", "default", "web")?;
+    assert_eq!(*counted.wait_for(|count| *count == 0).await?, 0);
+    Ok(())
+}

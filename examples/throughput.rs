@@ -1,0 +1,296 @@
+//! Measures how fast an informer syncs and follows, and what it holds: `cargo run --release --example throughput`.
+//!
+//! The server is one that replays many Pods and ends with the one named `zz-sentinel`:
+//!
+//! ```sh
+//! cargo run --release -p informer-benches -- serve &
+//! cargo run --release --example throughput -- --server http://127.0.0.1:8001 --form raw
+//! ```
+//!
+//! The forms `typed` and `typed-pruned` need `--features k8s-openapi,k8s-openapi/latest`.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use informer::decode::Decode;
+use informer::handler::{EventHandler, HandlerOptions};
+use informer::informer::Initial;
+use informer::transport::HyperTransport;
+use informer::{Entry, Handlers, Informer, Meta, Metadata, Raw, RawJson, Resource};
+use informer_core::json;
+use informer_tokio::{Packed, decode::PackedJson};
+use measure::{Change, STAMP, Tally, percentiles};
+use terminal::say;
+use tokio::sync::oneshot;
+
+#[path = "shared/measure.rs"]
+#[allow(dead_code, unreachable_pub, reason = "programs share it")]
+mod measure;
+#[path = "shared/terminal.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the examples share it")]
+mod terminal;
+
+#[derive(Parser)]
+struct Options {
+    /// The server's URL
+    #[arg(long, value_name = "URL")]
+    server: String,
+
+    /// The form in which objects are stored; `typed` and `typed-pruned` need `--features k8s-openapi,k8s-openapi/latest`
+    #[arg(long, value_enum)]
+    form: Form,
+
+    /// How the first state is fetched
+    #[arg(long, value_enum, default_value_t = First::Stream)]
+    initial: First,
+
+    /// How many threads help to decode; left out, as many as an informer takes by itself
+    #[arg(long)]
+    decoders: Option<usize>,
+
+    /// How many threads read from the cache all the while; how long that takes them is printed in a line of its own
+    #[arg(long, default_value_t = 0)]
+    readers: usize,
+
+    /// How many more handlers there are, which do nothing
+    #[arg(long, default_value_t = 0)]
+    handlers: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// k8s-openapi's Pod
+    #[cfg(feature = "k8s-openapi")]
+    Typed,
+    /// The same without managedFields
+    #[cfg(feature = "k8s-openapi")]
+    TypedPruned,
+    /// The bytes as they came
+    Raw,
+    /// The metadata
+    Meta,
+    /// The bytes, compressed
+    Packed,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum First {
+    List,
+    Stream,
+}
+
+#[tokio::main]
+#[expect(clippy::print_stderr)] // A program of the command line.
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match options.form {
+        #[cfg(feature = "k8s-openapi")]
+        Form::Typed => run(&options, "typed", typed::decoder(), typed::read).await,
+        #[cfg(feature = "k8s-openapi")]
+        Form::TypedPruned => {
+            let decoder = typed::decoder().prune(informer::decode::Prune::NOISE);
+            run(&options, "typed-pruned", decoder, typed::read).await
+        }
+        Form::Raw => run(&options, "raw", Raw, raw).await,
+        Form::Meta => run(&options, "meta", Meta, meta).await,
+        Form::Packed => run(&options, "packed", Packed::new(), packed).await,
+    };
+    match done {
+        Ok(lines) => {
+            say(&lines);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("throughput: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Is told the name of an object's node, its phase, and its stamp.
+type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
+
+#[cfg(feature = "k8s-openapi")]
+mod typed {
+    use informer::{Json, Typed};
+    use k8s_openapi::api::core::v1::Pod;
+
+    pub(crate) fn decoder() -> Json<Pod> {
+        Json::new().without_labels()
+    }
+
+    pub(crate) fn read(pod: &Typed<Pod>, tell: super::Tell<'_>) {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let annotations = pod.metadata.annotations.as_ref();
+        let stamp = annotations.and_then(|annotations| annotations.get(super::STAMP));
+        tell(
+            spec.and_then(|spec| spec.node_name.as_deref())
+                .unwrap_or(""),
+            status
+                .and_then(|status| status.phase.as_deref())
+                .unwrap_or(""),
+            stamp.map_or("", String::as_str),
+        );
+    }
+}
+
+fn raw(pod: &RawJson, tell: Tell<'_>) {
+    read(pod.bytes(), tell);
+}
+
+fn packed(pod: &PackedJson, tell: Tell<'_>) {
+    // It was packed in this process: where it cannot be read there is nothing to tell.
+    let _ = pod.read(|json| read(json, tell));
+}
+
+fn read(pod: &[u8], tell: Tell<'_>) {
+    tell(
+        text(json::value_at(pod, &["spec", "nodeName"])),
+        text(json::value_at(pod, &["status", "phase"])),
+        text(json::value_at(pod, &["metadata", "annotations", STAMP])),
+    );
+}
+
+fn meta(pod: &Metadata, tell: Tell<'_>) {
+    tell("", "", text(pod.at(&["annotations", STAMP])));
+}
+
+/// The text of a JSON string; in what is read here nothing is escaped.
+fn text(value: Option<&[u8]>) -> &str {
+    value
+        .and_then(json::as_str)
+        .and_then(|text| text.as_plain())
+        .unwrap_or("")
+}
+
+/// Runs an informer until the sentinel comes; returns what was measured.
+async fn run<D>(
+    options: &Options,
+    form: &str,
+    decode: D,
+    read: fn(&D::Value, Tell<'_>),
+) -> Result<String, Box<dyn core::error::Error>>
+where
+    D: Decode + Send + Sync + 'static,
+    D::Value: Send + Sync + 'static,
+{
+    let tally = Tally::new();
+    let transport = HyperTransport::builder(options.server.as_str()).build()?;
+    let initial = match options.initial {
+        First::List => Initial::List,
+        First::Stream => Initial::Stream,
+    };
+    // The index by namespace is always there.
+    let mut builder = Informer::builder(transport, Resource::parse("pods")?, decode);
+    if let Some(threads) = options.decoders {
+        builder = builder.decoders(threads);
+    }
+    let (pods, driver) = builder
+        .initial(initial)
+        .index_with("node", move |pod, emit| {
+            read(pod, &mut |node, _, _| emit(node));
+        })
+        .build();
+    let (done, ended) = oneshot::channel();
+    let counter = Counter {
+        tally,
+        read,
+        done: Some(done),
+    };
+    // Every event is to be told, none coalesced.
+    pods.add_handler_with(&HandlerOptions::default().backlog(usize::MAX), counter);
+    for _ in 0..options.handlers {
+        pods.add_handler(Handlers::new().on_add(|_, _| ()));
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..options.readers)
+        .map(|_| {
+            let (pods, is_over) = (pods.clone(), Arc::clone(&is_over));
+            thread::spawn(move || read_all_the_while(&pods, &is_over))
+        })
+        .collect();
+    let driver = tokio::spawn(driver.run());
+    let tally = ended.await?;
+    let mut lines = tally.lines("informer", form, pods.lister().len());
+    is_over.store(true, Ordering::Relaxed);
+    let mut reads = Vec::new();
+    for reader in readers {
+        reads.extend(reader.join().map_err(|_| "a reader panicked")?);
+    }
+    if !reads.is_empty() {
+        lines.push('\n');
+        lines.push_str(&percentiles("reads_us", &mut reads));
+    }
+    pods.stop();
+    driver.await?;
+    Ok(lines)
+}
+
+/// Reads the Pods of a node and one of them by its key, in turns; returns how many microseconds each took.
+fn read_all_the_while<V: Send + Sync + 'static>(
+    pods: &Informer<V>,
+    is_over: &AtomicBool,
+) -> Vec<u32> {
+    let lister = pods.lister();
+    let (mut took, mut nodes, mut key) = (Vec::new(), Vec::new(), None::<String>);
+    while !is_over.load(Ordering::Relaxed) {
+        if nodes.len() < 100 {
+            nodes = lister.index_values("node");
+        }
+        let node = nodes.get(took.len() % nodes.len().max(1));
+        let began = Instant::now();
+        match (key.take(), node) {
+            (Some(key), _) => drop(lister.get_by_key(&key)),
+            (None, Some(node)) => {
+                // The index is there.
+                let found = lister.by_index("node", node).unwrap_or_default();
+                key = found.first().map(|pod| pod.key().to_string());
+            }
+            (None, None) => drop(lister.len()),
+        }
+        let micros = began.elapsed().as_micros();
+        took.push(u32::try_from(micros).unwrap_or(u32::MAX));
+        thread::sleep(Duration::from_micros(100));
+    }
+    took
+}
+
+struct Counter<V> {
+    tally: Tally,
+    read: fn(&V, Tell<'_>),
+    done: Option<oneshot::Sender<Tally>>,
+}
+
+impl<V> Counter<V> {
+    fn count(&mut self, change: Change, pod: &Entry<V>) {
+        let mut ended = false;
+        (self.read)(pod.value(), &mut |node, phase, stamp| {
+            ended = self.tally.event(change, pod.key().as_str(), node, phase);
+            self.tally.stamp(stamp);
+        });
+        if ended && let Some(done) = self.done.take() {
+            // Nobody waits any more where the program ends already.
+            let _ = done.send(core::mem::take(&mut self.tally));
+        }
+    }
+}
+
+impl<V: Send + Sync + 'static> EventHandler<V> for Counter<V> {
+    fn on_add(&mut self, pod: &Entry<V>, _is_in_initial_list: bool) {
+        self.count(Change::Add, pod);
+    }
+
+    fn on_update(&mut self, _old: &Entry<V>, pod: &Entry<V>) {
+        self.count(Change::Update, pod);
+    }
+
+    fn on_synced(&mut self) {
+        self.tally.synced();
+    }
+}

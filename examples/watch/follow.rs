@@ -1,0 +1,233 @@
+//! Watches a resource until it is asked to end, and shows what happens.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use super::terminal::written;
+use informer::Informer;
+use informer::controller::StopSignal;
+use informer::decode::{Decode, View};
+use informer::health::Level;
+use informer::informer::{Initial, OwnedResource};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, timeout};
+
+use super::cluster::Cluster;
+use super::heard::{Heard, Outage};
+use super::screen::Screen;
+use super::writer::{self, Line};
+use super::{First, Options};
+
+/// How long the last lines may take to be written.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Why it ends.
+enum Ending {
+    /// By a signal.
+    Signal,
+    /// The time is over.
+    Time,
+    /// Standard output cannot be written to.
+    Written(io::Result<()>),
+    /// The informer has ended, as it only does when it is stopped or panics.
+    Informer,
+    /// The resource cannot be listed.
+    Failed(String),
+}
+
+pub(crate) async fn watch<D>(
+    options: Options,
+    resource: OwnedResource,
+    cluster: Cluster,
+    decode: D,
+    signal: &mut StopSignal,
+) -> Result<(), String>
+where
+    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let server = cluster.transport.url();
+    let resource = resource.as_ref();
+    let mut screen = Screen::new(options.output, resource.plural == "pods");
+    // Whoever does not read loses reports beyond these; the summary counts all.
+    let (report, mut reports) = mpsc::channel(256);
+    let count = Arc::new(AtomicU64::new(0));
+    let mut builder = Informer::builder(cluster.transport, resource, decode)
+        .resync(Duration::from_secs(options.resync))
+        .initial(match options.initial {
+            First::List => Initial::List,
+            First::Stream => Initial::Stream,
+        })
+        .on_report({
+            let (client_go, count) = (options.client_go, Arc::clone(&count));
+            move |it| {
+                if !client_go || it.level > Level::Debug {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let _ = report.try_send(Heard::of(it));
+                }
+            }
+        });
+    if let Some(namespace) = options.namespace.filter(|_| !options.all_namespaces) {
+        builder = builder.namespace(&namespace);
+    }
+    if let Some(selector) = &options.selector {
+        builder = builder.labels(selector);
+    }
+    if let Some(selector) = &options.field_selector {
+        builder = builder.fields(selector);
+    }
+    if let Some(size) = options.page_size {
+        builder = builder.page_size(size);
+    }
+    if options.client_go {
+        builder = builder.client_go();
+    }
+    let (informer, driver) = builder.build();
+    let mut events = informer.subscribe();
+    let driver = tokio::spawn(driver.run());
+    let (lines, mut all_written) = writer::start();
+
+    let mut follow = Follow {
+        screen: &mut screen,
+        informer: &informer,
+        outage: None,
+        advised: None,
+        gives_up: !options.client_go,
+    };
+    let ending = {
+        let ending = async {
+            tokio::select! {
+                () = signal.recv() => Ending::Signal,
+                () = after(options.seconds) => Ending::Time,
+                result = &mut all_written => Ending::Written(result.unwrap_or(Ok(()))),
+            }
+        };
+        tokio::pin!(ending);
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            // Events stay in the subscription, which merges them, until there is room for another line.
+            let room = tokio::select! {
+                biased;
+                ending = &mut ending => break ending,
+                room = lines.reserve() => room,
+            };
+            let line = tokio::select! {
+                biased;
+                ending = &mut ending => break ending,
+                _ = ticks.tick() => follow.tick(),
+                // The objects of a list are shown before the failure of the watch that follows it.
+                event = events.recv() => match event {
+                    Some(event) => follow.screen.event(&event, &informer),
+                    None => break Ending::Informer,
+                },
+                Some(heard) = reports.recv() => match follow.report(&heard) {
+                    Ok(line) => line,
+                    Err(message) => break Ending::Failed(format!("{server}: {message}")),
+                },
+            };
+            // Without room the writer has ended; the next turn has the reason.
+            if let (Ok(room), Some(line)) = (room, line) {
+                room.send(line);
+            }
+        }
+    };
+
+    let health = informer.health();
+    informer.stop();
+    let summary = match &ending {
+        Ending::Written(_) | Ending::Failed(_) => None,
+        Ending::Signal | Ending::Time | Ending::Informer => {
+            screen.summary(&health, count.load(Ordering::Relaxed))
+        }
+    };
+    let rest = async {
+        let driver = driver.await;
+        if let Some(line) = summary {
+            // Without a receiver, `all_written` has the reason.
+            let _ = lines.send(line).await;
+        }
+        drop(lines);
+        (driver, all_written.await.unwrap_or(Ok(())))
+    };
+    match ending {
+        Ending::Written(Ok(())) => Ok(()),
+        Ending::Written(Err(error)) => written(error),
+        Ending::Failed(message) => Err(message),
+        Ending::Signal => tokio::select! {
+            // A second signal does not wait for the rest.
+            () = signal.recv() => Ok(()),
+            rest = timeout(LAST_LINES, rest) => match rest {
+                Ok((_, Err(error))) => written(error),
+                // Whoever ended it need not read on.
+                Ok((_, Ok(()))) | Err(_) => Ok(()),
+            },
+        },
+        Ending::Time | Ending::Informer => match timeout(LAST_LINES, rest).await {
+            Err(_) => Err("the last lines could not be written in time".to_owned()),
+            Ok((Err(error), _)) => Err(format!("the informer failed: {error}")),
+            Ok((_, Err(error))) => written(error),
+            Ok((Ok(()), Ok(()))) if health.synced || options.client_go => Ok(()),
+            Ok((Ok(()), Ok(()))) => Err(match health.troubles().next() {
+                Some(trouble) => format!("{server}: not synced yet: {trouble}"),
+                None => format!("{server}: not synced yet: the list is not complete"),
+            }),
+        },
+    }
+}
+
+/// Waits for so many seconds, or for ever.
+async fn after(seconds: Option<u64>) {
+    match seconds {
+        Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+        None => core::future::pending().await,
+    }
+}
+
+/// What is shown besides events.
+struct Follow<'a, V> {
+    screen: &'a mut Screen,
+    informer: &'a Informer<V>,
+    outage: Option<Outage>,
+    /// The class of the last report that came with advice.
+    advised: Option<&'static str>,
+    /// Whether a failure that trying again does not mend ends the program. client-go goes on, and so does a controller.
+    gives_up: bool,
+}
+
+impl<V: View> Follow<'_, V> {
+    /// Says that an outage is over, or writes the status line again.
+    fn tick(&mut self) -> Option<Line> {
+        if self.outage.is_some() && self.informer.health().troubles().next().is_none() {
+            self.advised = None;
+            let outage = self.outage.take()?;
+            return Some(self.screen.recovered(&outage.over()));
+        }
+        self.screen.status(&self.informer.health())
+    }
+
+    /// Shows a report, or returns the error that ends the program: nothing can be listed, and never could.
+    fn report(&mut self, heard: &Heard) -> Result<Option<Line>, String> {
+        let health = self.informer.health();
+        let advice = || {
+            let trouble = health.last_error.as_ref();
+            let same = trouble.filter(|trouble| trouble.class == heard.class);
+            same.and_then(|trouble| trouble.advice.as_deref())
+        };
+        let is_refused = matches!(heard.class, "connection-refused" | "dns");
+        if heard.is_permanent && (self.gives_up || is_refused) && !health.synced {
+            return Err(match advice() {
+                Some(advice) => format!("{}. {advice}", heard.last_text.trim_end_matches('.')),
+                None => heard.last_text.clone(),
+            });
+        }
+        Outage::note(&mut self.outage, heard);
+        let is_news = heard.level >= Level::Error && self.advised != Some(heard.class);
+        let advice = if is_news { advice() } else { None };
+        if advice.is_some() {
+            self.advised = Some(heard.class);
+        }
+        Ok(self.screen.report(heard, advice))
+    }
+}

@@ -1,0 +1,112 @@
+//! What the informer reports, as the example judges it.
+
+use std::time::Instant;
+
+use informer::health::{Level, Phase, Problem, Report};
+use informer::transport::FailureKind;
+use informer_core::wire::ErrorClass;
+
+/// A report.
+pub(crate) struct Heard {
+    pub(crate) class: &'static str,
+    pub(crate) level: Level,
+    /// The whole text.
+    pub(crate) text: String,
+    /// The text for one who will not see another attempt.
+    pub(crate) last_text: String,
+    /// Whether a list failed in a way that trying again does not mend.
+    pub(crate) is_permanent: bool,
+    /// Whether a request failed, so that the cache may be outdated until one succeeds.
+    pub(crate) is_outage: bool,
+    pub(crate) at: Instant,
+}
+
+impl Heard {
+    pub(crate) fn of(report: &Report<'_>) -> Self {
+        // A refused streaming list is followed by a list, which decides.
+        let is_list =
+            matches!(report.phase, Phase::List | Phase::Stream) && report.level > Level::Debug;
+        let mut last = *report;
+        last.retry_in = None;
+        Self {
+            class: report.class(),
+            level: report.level,
+            text: report.to_string(),
+            last_text: last.to_string(),
+            is_permanent: is_list && is_permanent(&report.problem),
+            is_outage: (is_list || report.phase == Phase::Watch) && is_outage(&report.problem),
+            at: Instant::now(),
+        }
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all else mends itself, or is about an object"
+)]
+fn is_permanent(problem: &Problem<'_>) -> bool {
+    match problem {
+        Problem::Transport(kind) => matches!(
+            kind,
+            FailureKind::Refused | FailureKind::Dns | FailureKind::Tls | FailureKind::Other
+        ),
+        Problem::Answer { class, status, .. } => {
+            matches!(
+                class,
+                ErrorClass::Unauthorized
+                    | ErrorClass::Forbidden
+                    | ErrorClass::NotFound
+                    | ErrorClass::NotAcceptable
+                    | ErrorClass::Invalid
+            ) || *status == 400
+        }
+        Problem::NotJson(_) | Problem::NotAList | Problem::RequestTooLong => true,
+        _ => false,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all else is no failure of a request"
+)]
+fn is_outage(problem: &Problem<'_>) -> bool {
+    match problem {
+        Problem::Transport(_) | Problem::Truncated | Problem::Silent(_) => true,
+        // A relist follows at once.
+        Problem::Answer { class, .. } => {
+            !matches!(class, ErrorClass::Expired | ErrorClass::TooLarge)
+        }
+        _ => false,
+    }
+}
+
+/// A time in which no request succeeds.
+pub(crate) struct Outage {
+    began: Instant,
+    attempts: u32,
+}
+
+impl Outage {
+    /// Counts a failed request, the first one of which begins the outage.
+    pub(crate) fn note(outage: &mut Option<Self>, heard: &Heard) {
+        if heard.is_outage {
+            let outage = outage.get_or_insert(Self {
+                began: heard.at,
+                attempts: 0,
+            });
+            outage.attempts += 1;
+        }
+    }
+
+    /// The line that says that it is over.
+    pub(crate) fn over(&self) -> String {
+        let attempts = match self.attempts {
+            1 => "1 failed attempt".to_owned(),
+            attempts => format!("{attempts} failed attempts"),
+        };
+        format!(
+            "the server answers again, after {:.1} s and {attempts}",
+            self.began.elapsed().as_secs_f32()
+        )
+    }
+}

@@ -1,0 +1,272 @@
+//! What is shown: a table for a person, or JSON for a program.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::terminal::Style;
+use informer::decode::View;
+use informer::health::{Health, Level};
+use informer::{Entry, Event, Informer};
+use serde_json::json;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::Output;
+use super::heard::Heard;
+use super::writer::Line;
+
+/// Turns events and reports into lines, and counts them.
+pub(crate) struct Screen {
+    output: Output,
+    out: Style,
+    errors: Style,
+    pods: bool,
+    began: Instant,
+    synced: Option<Duration>,
+    counts: [u64; 4],
+}
+
+/// The places in `Screen::counts`.
+const ADDED: usize = 0;
+const UPDATED: usize = 1;
+const DELETED: usize = 2;
+const REPLAYED: usize = 3;
+
+/// Narrower terminals get no padding between columns.
+const WIDE: usize = 100;
+
+impl Screen {
+    pub(crate) fn new(output: Output, pods: bool) -> Self {
+        let out = match output {
+            Output::Table => Style::stdout(),
+            Output::Json => Style::default(),
+        };
+        Self {
+            output,
+            out,
+            errors: Style::stderr(),
+            pods,
+            began: Instant::now(),
+            synced: None,
+            counts: [0; 4],
+        }
+    }
+
+    pub(crate) fn event<V: View>(
+        &mut self,
+        event: &Event<V>,
+        informer: &Informer<V>,
+    ) -> Option<Line> {
+        match event {
+            Event::Added { .. } => self.counts[ADDED] += 1,
+            Event::Updated { .. } => self.counts[UPDATED] += 1,
+            Event::Deleted { .. } => self.counts[DELETED] += 1,
+            Event::Replayed { .. } => self.counts[REPLAYED] += 1,
+            Event::Synced => self.synced = Some(self.began.elapsed()),
+            _ => {}
+        }
+        if self.output == Output::Json {
+            return as_json(event).map(|value| Line::Out(value.to_string()));
+        }
+        let width = self.width();
+        let row = if matches!(event, Event::Synced) {
+            let line = self.status_line(&informer.health());
+            self.out.paint("1", &fit(&line, width))
+        } else {
+            self.row(event, width)?
+        };
+        Some(Line::Out(self.above_status(&row)))
+    }
+
+    /// Shows a report; `advice` says what a person can do. A person need not know of what is part of the ordinary way.
+    pub(crate) fn report(&self, heard: &Heard, advice: Option<&str>) -> Option<Line> {
+        if heard.level == Level::Debug && self.output == Output::Table {
+            return None;
+        }
+        let text = match advice {
+            Some(advice) => format!("{}. {advice}", heard.text.trim_end_matches('.')),
+            None => heard.text.clone(),
+        };
+        let parameters = if heard.level >= Level::Warn {
+            "33"
+        } else {
+            "2"
+        };
+        Some(self.notice(heard.class, parameters, &text))
+    }
+
+    /// Shows that an outage is over.
+    pub(crate) fn recovered(&self, text: &str) -> Line {
+        self.notice("recovered", "32", text)
+    }
+
+    fn notice(&self, class: &str, parameters: &str, text: &str) -> Line {
+        match self.output {
+            Output::Json => {
+                let line = json!({ "event": "report", "class": class, "message": text });
+                Line::Out(line.to_string())
+            }
+            Output::Table => {
+                let line = self
+                    .errors
+                    .paint(parameters, &printable(&format!("! {text}")));
+                // The status line is on the same terminal, if both are terminals.
+                let is_shared = self.out.redraws && self.errors.redraws;
+                Line::Error(format!("{}{line}", if is_shared { ERASE } else { "" }))
+            }
+        }
+    }
+
+    /// The status line, which is written again and again on a terminal.
+    pub(crate) fn status(&self, health: &Health) -> Option<Line> {
+        self.out.redraws.then(|| {
+            // The cursor needs a column, too.
+            let width = self.width().map(|width| width.saturating_sub(1));
+            let line = fit(&self.status_line(health), width);
+            Line::Status(self.above_status(&self.out.paint("7", &line)))
+        })
+    }
+
+    pub(crate) fn summary(&self, health: &Health, reports: u64) -> Option<Line> {
+        if self.output == Output::Json {
+            return None;
+        }
+        let [added, updated, deleted, replayed] = self.counts;
+        // That it is synced was shown already.
+        let status = match self.synced {
+            Some(_) => figures(health),
+            None => self.status_line(health),
+        };
+        let status = self.out.paint("1", &status);
+        Some(Line::Out(self.above_status(&format!(
+            "{status}\n{added} added, {updated} updated, {deleted} deleted, {replayed} replayed, {reports} reports in {:.1} s",
+            self.began.elapsed().as_secs_f32()
+        ))))
+    }
+
+    fn status_line(&self, health: &Health) -> String {
+        let synced = match self.synced {
+            Some(after) => format!("synced after {:.2} s", after.as_secs_f32()),
+            None => "not synced yet".to_owned(),
+        };
+        format!("{synced}, {}", figures(health))
+    }
+
+    fn row<V: View>(&self, event: &Event<V>, width: Option<usize>) -> Option<String> {
+        let (parameters, sign, entry, change) = match event {
+            Event::Added { entry, .. } => ("32", '+', entry, String::new()),
+            Event::Updated { old, new } => {
+                ("34", '~', new, format!(" was {}", old.resource_version()))
+            }
+            Event::Replayed { entry } => ("2", '=', entry, String::new()),
+            Event::Deleted {
+                entry,
+                final_state_unknown,
+            } => {
+                let unknown = if *final_state_unknown {
+                    " (nobody saw it go)"
+                } else {
+                    ""
+                };
+                ("31", '-', entry, unknown.to_owned())
+            }
+            Event::Synced | _ => return None,
+        };
+        let row = format!("{sign} {}{change}", self.columns(entry, width));
+        Some(self.out.paint(parameters, &fit(&row, width)))
+    }
+
+    fn columns<V: View>(&self, entry: &Entry<V>, width: Option<usize>) -> String {
+        let key = entry.key().as_str();
+        let version = entry.resource_version();
+        let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
+        let is_narrow = width.is_some_and(|width| width < WIDE);
+        if !self.pods {
+            return if is_narrow {
+                format!("{key} {version}")
+            } else {
+                format!("{key:<56} {version:>10}")
+            };
+        }
+        let (phase, node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
+        if is_narrow {
+            format!("{key} {phase} {version} {node}")
+        } else {
+            format!("{key:<56} {version:>10}  {phase:<10} {node}")
+        }
+    }
+
+    /// How many columns the terminal has now; `None` if there is none, or if it does not say.
+    fn width(&self) -> Option<usize> {
+        let (width, _) = self
+            .out
+            .redraws
+            .then(|| terminal_size::terminal_size_of(std::io::stdout()))??;
+        Some(usize::from(width.0))
+    }
+
+    /// Makes a text replace the status line.
+    fn above_status(&self, text: &str) -> String {
+        format!("{}{text}", if self.out.redraws { ERASE } else { "" })
+    }
+}
+
+fn figures(health: &Health) -> String {
+    format!(
+        "{} objects, resourceVersion {}, {} relists",
+        health.objects,
+        health.resource_version,
+        health.lists.saturating_sub(1)
+    )
+}
+
+/// Erases the line that the cursor is in.
+const ERASE: &str = "\r\x1b[K";
+
+/// Replaces characters by which a server could control the terminal.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// Makes a text printable, and cuts it to the columns that there are.
+pub(super) fn fit(text: &str, width: Option<usize>) -> String {
+    let text = printable(text);
+    let Some(width) = width.filter(|&width| text.width() > width) else {
+        return text;
+    };
+    let mut room = width.saturating_sub(1);
+    let fits = text.chars().take_while(|c| {
+        let taken = c.width().unwrap_or(0);
+        let fits = taken <= room;
+        room = room.saturating_sub(taken);
+        fits
+    });
+    let mut cut: String = fits.collect();
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// The stable form for programs, one object a line.
+fn as_json<V>(event: &Event<V>) -> Option<serde_json::Value> {
+    let rv = |entry: &Entry<V>| entry.resource_version().to_string();
+    let update = |old: &Entry<V>, new: &Entry<V>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
+    Some(match event {
+        Event::Added {
+            entry,
+            is_in_initial_list,
+        } => {
+            json!({"event": "add", "key": entry.key().as_str(), "rv": rv(entry), "initial": is_in_initial_list})
+        }
+        Event::Updated { old, new } => update(old, new),
+        Event::Replayed { entry } => update(entry, entry),
+        Event::Deleted {
+            entry,
+            final_state_unknown,
+        } => json!({
+            "event": "delete", "key": entry.key().as_str(), "rv": rv(entry), "final_state_unknown": final_state_unknown,
+        }),
+        Event::Synced => json!({"event": "synced"}),
+        _ => return None,
+    })
+}

@@ -1,0 +1,86 @@
+//! The informer of Kubernetes' client-go for programs on tokio.
+//!
+//! An informer keeps a local, indexed copy of a resource up to date and notifies handlers of changes. This crate joins
+//! the engine ([`informer_core`]), the runtime ([`informer_tokio`]) and the HTTP transport ([`informer_hyper`]), so that
+//! a program needs no other dependency of this project.
+//!
+//! ```no_run
+//! use informer::{Informer, kind};
+//! use serde::Deserialize;
+//!
+//! /// The fields that this program reads; no others are stored.
+//! #[derive(Deserialize)]
+//! struct Pod {
+//!     spec: Spec,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! #[serde(rename_all = "camelCase")]
+//! struct Spec {
+//!     node_name: Option<String>,
+//! }
+//!
+//! kind!(Pod, "v1", "pods");
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let cluster = informer::connect().await?;
+//!     let (pods, driver) = Informer::<Pod>::of(cluster)
+//!         .namespace("prod")
+//!         .index("node", |pod| pod.spec.node_name.clone())
+//!         .build();
+//!     tokio::spawn(driver.run());
+//!
+//!     pods.synced().await?;
+//!     for pod in pods.lister().by_index("node", "n1")? {
+//!         println!("{pod}");
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Features
+//! - `kubeconfig` (default): [`connect()`] reads the kubeconfig files that `kubectl` reads.
+//! - `k8s-openapi`: every type of k8s-openapi is a [`Kind`]. The program selects the version of Kubernetes by a feature
+//!   of k8s-openapi, for example `latest`.
+//! - `metrics`: metrics go to the `metrics` facade.
+//! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
+//! - `zstd`: `Packed`, which stores objects compressed. It compiles a library in C.
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+
+mod connect;
+
+pub use connect::{ConnectError, connect};
+#[cfg(feature = "zstd")]
+#[doc(inline)]
+pub use informer_tokio::Packed;
+#[doc(inline)]
+pub use informer_tokio::{
+    Entry, Event, Handlers, Informer, Json, Key, Kind, Lister, Meta, Metadata, Raw, RawJson,
+    Resource, Subscription, Typed, boxed, kind,
+};
+
+#[cfg(feature = "page")]
+#[doc(inline)]
+pub use informer_tokio::page;
+#[doc(inline)]
+pub use informer_tokio::{
+    controller, decode, election, factory, handler, health, informer, journal, queue, selector,
+};
+
+/// Transports: how requests reach an API server.
+pub mod transport {
+    #[cfg(feature = "kubeconfig")]
+    #[doc(inline)]
+    pub use informer_hyper::Kubeconfig;
+    #[doc(inline)]
+    pub use informer_hyper::{
+        BuildError, Credential, CredentialError, CredentialFuture, CredentialSource, HyperBuilder,
+        HyperError, HyperTransport, in_cluster_namespace,
+    };
+    #[doc(inline)]
+    pub use informer_tokio::transport::*;
+}
