@@ -34,8 +34,8 @@ use crate::timer::TokioTimer;
 ///         let mut tries = 0;
 ///         while let Some(work) = queue.next().await {
 ///             tries += 1;
-/// // It failed: retry with an increasing delay.
-///                 // It went wrong: again, a little later each time.
+///             if tries < 3 {
+///                 // It failed: retry with an increasing delay.
 ///                 work.retry();
 ///             } else {
 ///                 work.finish();
