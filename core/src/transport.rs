@@ -41,7 +41,7 @@ use crate::time::Instant;
 /// ```
 #[expect(
     async_fn_in_trait,
-    reason = "whether the future is Send follows from the transport, and embassy needs none"
+    reason = "whether the future is `Send` depends on the transport, and embassy does not require it"
 )]
 pub trait Transport {
     /// The body of a response.
@@ -68,7 +68,7 @@ pub trait Transport {
 /// The body of a response. Dropping it abandons the response.
 #[expect(
     async_fn_in_trait,
-    reason = "whether the future is Send follows from the transport, and embassy needs none"
+    reason = "whether the future is `Send` depends on the transport, and embassy does not require it"
 )]
 pub trait Body {
     /// The error of a read.
@@ -257,7 +257,7 @@ impl Failure {
 /// A clock with a timer.
 #[expect(
     async_fn_in_trait,
-    reason = "whether the future is Send follows from the timer, and embassy needs none"
+    reason = "whether the future is `Send` depends on the timer, and embassy does not require it"
 )]
 pub trait Timer {
     /// Returns the current time.

@@ -1,4 +1,4 @@
-//! The conformance suite for transports: over a link in memory at any split, and over TCP.
+//! The conformance suite for transports: over an in-memory link with any split, and over TCP.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_core,

@@ -1,4 +1,4 @@
-//! Requests and connections, with answers from a script.
+//! Requests and connections, with scripted responses.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_core,
@@ -19,12 +19,12 @@ use informer_core::{
 };
 use informer_embassy::{Anonymous, Connection, Credentials, HttpProblem, Link};
 
-/// What the other end does, step by step.
+/// The steps of the other end.
 #[derive(Clone, Debug)]
 enum Then {
     Opens,
     Refuses,
-    /// Sends this; the pieces are of a size.
+    /// Sends this text, in pieces of a fixed size.
     Says(&'static str),
     Closes,
     Resets,
@@ -129,7 +129,7 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asks, and reads the whole body.
+/// Sends a request and reads the whole body.
 fn ask(
     transport: &mut impl Transport<Error = informer_embassy::HttpError>,
 ) -> Result<String, informer_embassy::HttpError> {
@@ -243,7 +243,7 @@ fn a_failure_says_what_it_is_and_the_next_request_opens_anew() {
             assert_eq!((error.problem(), error.kind()), (problem, kind), "{says}");
             let before_answer = !says.contains("\r\n\r\n") || problem == HttpProblem::UnknownCoding;
             assert_eq!(error.connection_was_used(), used && before_answer, "{says}");
-            // What is left of the script of the broken connection is nothing to the new one.
+            // The rest of the broken connection's script does not affect the new one.
             link.0
                 .borrow_mut()
                 .script
@@ -278,7 +278,7 @@ fn a_body_that_is_dropped_closes_its_connection() {
     let mut transport = connection.transport().unwrap();
     let (_, mut body) = now(transport.send(Get::new("/"))).unwrap();
     assert_eq!(now(body.chunk()).unwrap(), Some(&b"hello"[..]));
-    // Another informer waits for its turn as long as the body is there, and no longer.
+    // Another informer waits for its turn while the body exists, and no longer.
     let mut other = connection.transport().unwrap();
     {
         let mut waiting = pin!(other.ready());
@@ -302,7 +302,7 @@ fn no_more_informers_than_there_is_room_for() {
     assert!(connection.transport().is_some());
 }
 
-/// Another token for each request.
+/// Returns another token for each request.
 struct Renewed(u32);
 
 impl Credentials for Renewed {
@@ -345,7 +345,7 @@ fn a_request_that_cannot_be_made_is_an_error_and_nothing_is_sent() {
     }
     let long = "x".repeat(200);
     assert_eq!(problem::<64>(Anonymous), HttpProblem::RequestTooLong);
-    // The token fits, the end of the head does not; and neither.
+    // The token fits but the end of the head does not, or neither fits.
     for length in 100..160 {
         assert_eq!(problem::<200>(&long[..length]), HttpProblem::RequestTooLong);
     }

@@ -72,12 +72,12 @@ impl Bench {
         self.connection.transport().unwrap()
     }
 
-    /// Starts an informer; what it tells and reports is in the log.
+    /// Starts an informer. Its notifications and reports are in the log.
     fn watch(&mut self, plural: &'static str) -> (Lister<'static, u64, Memory>, Log) {
         self.watch_with(plural, None)
     }
 
-    /// Starts an informer, with a journal perhaps.
+    /// Starts an informer, optionally with a journal.
     fn watch_with(
         &mut self,
         plural: &'static str,
@@ -194,7 +194,7 @@ fn a_device_starts_on_its_flash_and_goes_on_from_there() {
     lister.stop();
     bench.wait(1);
 
-    // Another life, while nobody can be reached.
+    // A restart while the server is unreachable.
     let mut later = Bench::new(97);
     later
         .mock
@@ -211,7 +211,7 @@ fn a_device_starts_on_its_flash_and_goes_on_from_there() {
         .collect();
     assert_eq!(told.len(), 3, "{told:?}");
 
-    // And on the server that it knows.
+    // And with a reachable server.
     let mark = bench.mock.log().mark();
     bench.put("configmaps", "c2", 22);
     let (lister, _) = bench.watch_with("configmaps", Some(flash));
@@ -286,7 +286,7 @@ fn it_lists_watches_and_asks() {
         });
         assert_eq!((known, even), (Ok(true), vec!["prod/c".to_owned()]));
         assert_eq!(maps.by_index("none", "even", |_, _| ()), Ok(false));
-        // Within what is lent, the cache is.
+        // While an object is borrowed, the cache is too.
         let inner = maps.with("prod/a", |_| maps.add_index("more", |_, _| ()));
         assert_eq!(inner, Ok(Some(Err(InHandler))));
 
@@ -315,7 +315,7 @@ fn it_lists_watches_and_asks() {
     }
 }
 
-/// Three informers, one connection: each watch has 30 s, and then it is the next one's turn.
+/// Three informers on one connection: each watch takes 30 s, and then the next informer has its turn.
 #[test]
 fn several_informers_take_turns_on_one_connection() {
     let mut bench = Bench::new(64);
@@ -344,7 +344,7 @@ fn several_informers_take_turns_on_one_connection() {
             assert!(told.iter().all(|line| !line.starts_with('!')), "{told:?}");
         }
     }
-    // Half an hour on one connection, with one list each; all else is watches of 30 s, one after another.
+    // Half an hour on one connection, with one list each. All other requests are watches of 30 s, one after another.
     assert_eq!((bench.seen.opened.get(), bench.seen.closed.get()), (1, 0));
     let log = bench.mock.log();
     assert_eq!(log.lists().count(), 3);
@@ -397,7 +397,7 @@ fn it_survives_cuts_resets_refusals_and_a_410() {
         }
         let told = take(&log);
         assert!(told.iter().any(|line| line.contains("410")), "{told:?}");
-        // What was told folds to what is there.
+        // The notifications add up to the state of the server.
         let mut folded = BTreeMap::new();
         for line in &told {
             let mut words = line.split(' ');
@@ -424,7 +424,7 @@ fn it_survives_cuts_resets_refusals_and_a_410() {
     }
 }
 
-/// What does not fit is refused and reported, the cache says so, and it heals when there is room.
+/// An object that does not fit is rejected and reported, and the cache recovers when there is room.
 #[test]
 fn a_bound_that_is_reached_is_told_and_heals() {
     let mut bench = Bench::new(100);
@@ -439,7 +439,7 @@ fn a_bound_that_is_reached_is_told_and_heals() {
         .filter(|line| line.starts_with("! cache"))
         .count();
     assert_eq!(refused, 2);
-    // Larger than a frame, and without what the decoder wants: each is told, and neither harms the rest.
+    // One is larger than a frame, and one lacks the decoded field. Each is reported, and neither affects the rest.
     let long = "x".repeat(2000);
     bench.mock.delete("configmaps", "prod", "m0").unwrap();
     bench.mock.delete("configmaps", "prod", "m1").unwrap();
@@ -467,8 +467,8 @@ fn a_bound_that_is_reached_is_told_and_heals() {
     );
 }
 
-/// Where objects go one after another, a list brings what has room by all that went before it, and not by the first that
-/// went since the list before.
+/// If objects are deleted one after another, the next relist brings everything for which all those deletions made room,
+/// not only the first of them.
 #[test]
 fn a_cache_that_is_emptied_is_refilled_by_few_lists() {
     for pause in [0, 1, 4] {
@@ -589,7 +589,7 @@ fn a_body_that_is_there_already_leaves_other_tasks_their_turn() {
 
 const CHUNKS: usize = 5_000;
 
-/// Answers a list with a body in many chunks, of which most have no object, and no request after it.
+/// Responds to a list with a body in many chunks, most of them without an object, and to no later request.
 struct AllThere(Rc<Cell<usize>>);
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! embassy's clock, moved by hand. It is one for the whole process, so that this is a test of its own.
+//! embassy's clock, advanced manually. The clock is global, so this test has its own process.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::pin::pin;
@@ -21,7 +21,7 @@ fn it_waits_for_embassys_time() {
     let mut sleep = pin!(timer.sleep_until(deadline));
     assert!(sleep.as_mut().poll(&mut cx).is_pending());
     MockDriver::get().advance(embassy_time::Duration::from_millis(60));
-    // A tick more, so that the deadline is passed for certain.
+    // One tick more, so that the deadline has certainly passed.
     assert!(sleep.as_mut().poll(&mut cx).is_pending());
     MockDriver::get().advance(embassy_time::Duration::from_ticks(1));
     assert!(sleep.as_mut().poll(&mut cx).is_ready());

@@ -271,7 +271,7 @@ fn classify(error: &(dyn Error + 'static)) -> FailureKind {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the list of kinds is long and open"
+    reason = "there are many kinds, and more may be added"
 )]
 fn classify_io(kind: io::ErrorKind) -> Option<FailureKind> {
     match kind {

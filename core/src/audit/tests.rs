@@ -161,10 +161,10 @@ fn what_is_the_same_is_clean() {
 fn each_kind_of_drift_is_found_and_repaired_once() {
     let mut both = Both::new(&["a", "b", "c", "d"]);
     let kept = both.cache["a"].clone();
-    both.delete("a"); // Nobody told of it.
-    both.put("b"); // Nor of this.
+    both.delete("a"); // Without an event.
+    both.put("b"); // The same.
     both.delete("d");
-    both.put("d"); // Another one of the same name.
+    both.put("d"); // Another object with the same name.
     both.put("new");
     let cache = both.cache.clone();
     both.catch_up();
@@ -209,7 +209,7 @@ fn what_is_stale_is_looked_at_as_well() {
     both.reached = both.newest;
     assert_eq!(both.audit(), drift(1, true));
     assert_eq!(both.drift(), [("stale".to_string(), DriftKind::Other)]);
-    both.delete("stale"); // Nobody told of it.
+    both.delete("stale"); // Without an event.
     both.reached = both.newest;
     assert_eq!(both.audit(), drift(1, true));
     assert_eq!(both.drift(), [("stale".to_string(), DriftKind::Gone)]);
@@ -254,7 +254,7 @@ fn what_changes_after_the_list_is_not_judged() {
     both.list();
     both.put("a"); // Newer than the list.
     both.put("new");
-    both.delete("c"); // The cache no longer has it, and the list has.
+    both.delete("c"); // It is in the list, but no longer in the cache.
     both.catch_up();
     assert_eq!(
         both.compare(),

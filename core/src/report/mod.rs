@@ -375,7 +375,7 @@ impl<'a> Report<'a> {
     #[must_use]
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "only these are about an object"
+        reason = "only these problems have a key"
     )]
     pub const fn key(&self) -> Option<&'a str> {
         match self.problem {
@@ -454,7 +454,7 @@ impl Problem<'_> {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "a warning unless there is more to say"
+        reason = "all other problems are warnings"
     )]
     pub(crate) const fn level(&self) -> Level {
         match self {

@@ -1,4 +1,4 @@
-//! What is between a device with a serial line and the server: the program that asks for it, and a wire that can be bad.
+//! The serial line between a device and the server: the proxy program, and a wire that can be faulty.
 
 use std::error::Error;
 use std::io::{self, BufRead as _, BufReader};
@@ -41,12 +41,12 @@ impl Line {
         })
     }
 
-    /// Where the device's end is.
+    /// The address of the device's end.
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Lets so many of ten thousand bytes be lost, changed or invented, in both directions.
+    /// Loses, changes or inserts this many of ten thousand bytes, in both directions.
     pub(crate) fn set_noise(&self, level: u32) {
         self.noise.store(level, Ordering::Relaxed);
     }
@@ -86,7 +86,7 @@ impl Proxy {
     }
 
     fn kill(&mut self) {
-        // Where it has ended already, there is nothing to end.
+        // If it has already ended, this fails.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -98,7 +98,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries bytes between the device and whichever program is there, until the device ends.
+/// Carries bytes between the device and the current program, until the device ends.
 async fn carry(
     listener: TcpListener,
     mut address: watch::Receiver<SocketAddr>,
@@ -127,7 +127,7 @@ async fn carry(
     }
 }
 
-/// Copies until there is no more to read; an error is one of writing.
+/// Copies until there is no more to read. An error is a failed write.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),

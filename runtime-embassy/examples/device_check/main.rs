@@ -1,10 +1,10 @@
-//! Checks the image of `examples/device` in an emulator: `device_check IMAGE`, or `device_check IMAGE PROXY` where the
-//! device has a serial line, and PROXY is the program at its other end. `examples/device/run` runs it.
+//! Checks the image of `examples/device` in an emulator: `device_check IMAGE`, or `device_check IMAGE PROXY` if the
+//! device has a serial line. PROXY is the program at the other end of the line. `examples/device/run` runs this check.
 //!
-//! It starts an API server on loopback and QEMU with the image, changes objects, cuts and resets connections, refuses
-//! them, expires the version, fills more than the memory holds; waits for the device to tell of each; and at the end
-//! compares the cache that the device prints with what the server has. A serial line is spoilt and cut, too, and the
-//! program at its other end killed.
+//! It starts an API server on loopback and QEMU with the image. Then it changes objects, cuts, resets and refuses
+//! connections, expires the version, and creates more objects than fit, and waits for the device to print each change.
+//! A serial line is disturbed and cut, and its program is killed. At the end it compares the cache that the device
+//! prints with the server.
 #![allow(
     clippy::print_stdout,
     clippy::std_instead_of_core,
@@ -24,7 +24,7 @@ use line::Line;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// How long the device may take to tell of something. It is ample: nothing here measures speed.
+/// How long the device may take to print something. It is ample: nothing here measures speed.
 const PATIENCE: Duration = Duration::from_secs(120);
 const KIND: &str = "configmaps";
 
@@ -118,8 +118,8 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     }
 
     println!("-- more than the memory holds, and room again");
-    // Where events come one by one, a list follows each deletion as long as something has no room, and each after a longer
-    // pause; so two of them have none.
+    // If events arrive one by one, each deletion causes a relist while an object has no room, with growing delays. So
+    // two objects have no room.
     let last = 43;
     for n in 20..=last {
         server.put(&format!("m{n}"))?;
@@ -128,7 +128,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     for n in 20..40 {
         server.delete(&format!("m{n}"))?;
     }
-    // The last ones had no room, and come by the list that follows when there is some.
+    // The last ones had no room, and arrive with the relist when there is room.
     device.until(&server.told("+", [last])[0]).await?;
 
     println!("-- the end");
@@ -145,7 +145,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What can happen to a serial line, and to the program at its other end.
+/// Faults of a serial line and of its program.
 async fn spoil(
     line: &mut Line,
     server: &mut Server,
@@ -167,7 +167,7 @@ async fn spoil(
     device.all_of(&server.told("~", [3])).await?;
 
     println!("-- the program at the other end is killed, and started again");
-    // The device's watch is one that the new one does not know of; it opens another without a word.
+    // The new program does not know the device's watch, so the device opens another one silently.
     line.restart_proxy()?;
     server.put("m4")?;
     device.all_of(&server.told("~", [4])).await
@@ -198,7 +198,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the device tells of objects in their present state.
+    /// The device's lines for objects in their current state.
     fn told(&self, sign: &str, numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
         let all = self.all();
         let line = |n: u32| {
@@ -208,7 +208,7 @@ impl Server {
         numbers.into_iter().map(line).collect()
     }
 
-    /// Version and value of each object, by its key.
+    /// The version and value of each object, by its key.
     fn all(&self) -> BTreeMap<String, String> {
         self.mock.with(|server| {
             let objects = server.objects(KIND);
@@ -226,12 +226,12 @@ impl Server {
 struct Device {
     process: Child,
     lines: mpsc::UnboundedReceiver<String>,
-    /// What it has printed and nobody has waited for.
+    /// The printed lines that nobody has waited for.
     unread: Vec<String>,
 }
 
 impl Device {
-    /// Starts it, with a network card, or with a serial line where there is one.
+    /// Starts it with a network card, or with a serial line if there is one.
     fn start(image: &str, port: u16, line: Option<&Line>) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new("qemu-system-arm");
         command.args(["-M", "lm3s6965evb", "-display", "none", "-monitor", "none"]);
@@ -270,13 +270,13 @@ impl Device {
         })
     }
 
-    /// Waits for none of what was said so far.
+    /// Forgets all lines that were printed so far.
     fn forget(&mut self) {
         while self.lines.try_recv().is_ok() {}
         self.unread.clear();
     }
 
-    /// Waits for a line with this text. What came before it can still be waited for.
+    /// Waits for a line with this text. Earlier lines can still be awaited.
     async fn until(&mut self, text: &str) -> Result<(), Box<dyn Error>> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -299,7 +299,7 @@ impl Device {
         Ok(())
     }
 
-    /// Waits for its end; returns the cache that it printed.
+    /// Waits for its end, and returns the cache that it printed.
     async fn end(&mut self) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
         let mut cache = BTreeMap::new();
         let end = Instant::now() + PATIENCE;
@@ -321,7 +321,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // Where it has ended already, there is nothing to end.
+        // If it has already ended, this fails.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! A link behind which there is a mock server that speaks HTTP/1.1.
+//! A link to a mock server with HTTP/1.1.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -24,7 +24,7 @@ use informer_embassy::Link;
 type Sending<T> =
     Pin<Box<dyn Future<Output = Result<(Head, <T as Transport>::Body), <T as Transport>::Error>>>>;
 
-/// What a test sees of a link.
+/// The observations of a test on a link.
 #[derive(Default)]
 pub struct Seen {
     pub opened: Cell<usize>,
@@ -32,7 +32,7 @@ pub struct Seen {
     pub requests: RefCell<Vec<String>>,
 }
 
-/// Takes requests as bytes, asks a transport for the answers, and gives them as bytes, so many at a time.
+/// Receives requests as bytes, passes them to a transport, and returns the responses in pieces of a fixed size.
 pub struct ServerLink<T: Transport> {
     transport: T,
     step: usize,

@@ -1,4 +1,4 @@
-//! Drift that a faulty server causes, on paused time: without an audit it stays, with one it is repaired.
+//! Drift caused by a faulty server, on paused time: it stays without an audit, and is repaired with one.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -67,7 +67,7 @@ fn held<V>(pods: &Informer<V>) -> Known {
     entries.iter().map(text).collect()
 }
 
-/// A handler that knows what it was told.
+/// A handler that records the objects it was notified of.
 fn listen(pods: &Informer<RawJson>) -> Arc<Mutex<Known>> {
     let known = Arc::new(Mutex::new(Known::new()));
     let (add, update, delete) = (Arc::clone(&known), Arc::clone(&known), Arc::clone(&known));
@@ -90,8 +90,8 @@ fn listen(pods: &Informer<RawJson>) -> Arc<Mutex<Known>> {
     known
 }
 
-/// A server loses an object and tells nobody. Without an audit it stays for ever: the watch is healthy, and nothing ever
-/// lists again.
+/// A server loses an object without an event. Without an audit it stays for ever: the watch is healthy, and nothing
+/// causes a relist.
 #[tokio::test(start_paused = true)]
 async fn without_an_audit_a_lost_deletion_stays() {
     let mock = server(3);
@@ -107,7 +107,7 @@ async fn without_an_audit_a_lost_deletion_stays() {
     assert!(reports.lock().unwrap().is_empty());
 }
 
-/// With an audit it is gone within one period, whenever in it that was; handlers hear of it, and it is reported.
+/// With an audit it is swept within one period, whenever in it the loss was. Handlers are notified, and it is reported.
 #[tokio::test(start_paused = true)]
 async fn with_an_audit_it_is_gone_within_a_period() {
     for initial in [Initial::List, Initial::Stream] {
@@ -135,7 +135,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
                 "audit: the cache differs from the server in 1 objects: a relist repairs it",
             ];
             assert_eq!(*reports.lock().unwrap(), expected);
-            // What looks for drift asks for metadata alone, at the newest version.
+            // The audit requests only metadata, at the newest version.
             let log = mock.log();
             let audits: Vec<_> = log
                 .since(before)
@@ -156,7 +156,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
     }
 }
 
-/// A watch that drops events: what is new, what has changed and what is gone all come right.
+/// A watch that loses events: additions, changes and deletions are all repaired.
 #[tokio::test(start_paused = true)]
 async fn lost_events_of_every_kind_are_repaired() {
     let mock = server(5);
@@ -191,8 +191,7 @@ async fn lost_events_of_every_kind_are_repaired() {
     assert_eq!(reports.lock().unwrap().len(), 4);
 }
 
-/// Lists that are cut, that fail and that never end say nothing of the cache, and neither does what comes of a list
-/// that was begun again.
+/// Lists that are cut, that fail or that never end do not count, and neither does a list that was begun again.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_cut_never_counts() {
     for fault in [
@@ -213,7 +212,7 @@ async fn a_list_that_was_cut_never_counts() {
         tokio::spawn(driver.run());
         pods.synced().await.unwrap();
         let mark = mock.log().mark();
-        // The second page, and the first one of what follows it.
+        // The second page, and the first page of the list after it.
         mock.with(|server| {
             server.inject(fault.clone().on(Verb::List).skip(1));
             server.inject(fault.clone().on(Verb::List).skip(1));
@@ -228,7 +227,7 @@ async fn a_list_that_was_cut_never_counts() {
                 .count()
                 > 3
         );
-        // The next one is as good as ever.
+        // The next one works as usual.
         mock.with(|server| server.forget("pods", "prod", "p9"))
             .unwrap();
         sleep(PERIOD).await;
@@ -237,7 +236,7 @@ async fn a_list_that_was_cut_never_counts() {
     }
 }
 
-/// What the decoder refuses is not in the cache and cannot be: it is listed again for once, and not at each audit.
+/// An object that the decoder rejects cannot be in the cache. It causes one relist, and not one for each audit.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
     struct Kept;
@@ -265,8 +264,8 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
     assert!((3..=6).contains(&vain.count()), "{reports:?}");
 }
 
-/// An object is shown in an older state, since its newest one could not be used, and the server loses it: it is gone within
-/// a period. Where the server loses a later change that could be used, that comes.
+/// The cache shows an older state of an object, since the newest one could not be used, and the server loses the
+/// object: it is swept within a period. If the server loses a later usable change, the repair delivers it.
 #[tokio::test(start_paused = true)]
 async fn what_is_stale_is_audited_as_well() {
     struct Kept;
@@ -304,7 +303,7 @@ async fn what_is_stale_is_audited_as_well() {
     assert_eq!(reports.lock().unwrap().len(), 3);
 }
 
-/// Each source of a cache is audited for itself.
+/// Each source of a cache is audited separately.
 #[tokio::test(start_paused = true)]
 async fn every_source_is_audited() {
     let mock = server(3);
@@ -329,7 +328,7 @@ async fn every_source_is_audited() {
     assert_eq!(reports.lock().unwrap().len(), 4);
 }
 
-/// A small generator of numbers, the same in each run.
+/// A small pseudorandom generator, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -342,8 +341,8 @@ impl Numbers {
     }
 }
 
-/// Random changes, cuts, slow watches and lost histories, but nothing that is lost for good: no audit takes lag for
-/// drift. Where the server loses objects as well, all is right in the end.
+/// Random changes, cuts, slow watches and lost histories, without permanent losses: no audit takes a lag for drift. If
+/// the server also loses objects, the cache is correct in the end.
 #[tokio::test(start_paused = true)]
 async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
     for seed in 0..40 {

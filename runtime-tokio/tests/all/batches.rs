@@ -1,4 +1,4 @@
-//! What comes in one piece is one batch, and nothing in it is lost.
+//! Data that arrives in one piece is one batch, and nothing in it is lost.
 
 use core::future::pending;
 
@@ -7,7 +7,7 @@ use informer_tokio::informer::Initial;
 use informer_tokio::transport::{Body, Get, Head, Transport};
 use informer_tokio::{Event, Informer, Raw, Resource};
 
-/// Answers the first request with a body of one piece, which ends or goes on for ever.
+/// Responds to the first request with a body in one piece, which ends or stays open.
 pub(crate) struct OnePiece {
     pub(crate) text: Option<String>,
     pub(crate) ends: bool,

@@ -68,7 +68,7 @@ async fn settle() {
     sleep(Duration::from_millis(50)).await;
 }
 
-/// What a run of a controller is seen from outside by.
+/// A running controller as seen from outside.
 struct Running {
     handle: ControllerHandle,
     ended: tokio::task::JoinHandle<Stopped>,
@@ -92,7 +92,7 @@ where
     Running { handle, ended }
 }
 
-/// A reconcile function that notes the key and the second.
+/// A reconcile function that records the key and the second.
 fn noting(log: &Log) -> impl Fn(Task) -> core::future::Ready<Result<(), String>> + use<> {
     let (log, start) = (Arc::clone(log), Instant::now());
     move |task| {
@@ -108,8 +108,8 @@ fn names(log: &Log) -> Vec<String> {
     names
 }
 
-/// Many keys, many changes: a key is never reconciled twice at a time, all workers are used and no more, and the last
-/// change of each key is seen by a run that begins after it.
+/// Many keys and many changes: a key is never reconciled twice at a time, all workers are used and no more, and a run
+/// that begins after the last change of each key sees it.
 #[tokio::test(start_paused = true)]
 async fn each_key_is_reconciled_by_one_at_a_time() {
     let mock = server();
@@ -174,7 +174,7 @@ async fn each_key_is_reconciled_by_one_at_a_time() {
     assert_eq!(controller.stop().await, Stopped::default());
 }
 
-/// Nothing is reconciled before the last of its informers is synced; and it says so where one is not in time, or ends.
+/// Nothing is reconciled before the last informer is synced. It fails if one is late or ends.
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_all_its_informers() {
     let mock = server();
@@ -275,8 +275,8 @@ impl OwnedObject for Pod {
     }
 }
 
-/// The owner that is the controller, and of the right group and kind, is reconciled; when an object changes hands both
-/// owners are, and when it goes the last one.
+/// The owner that is the controller is reconciled if its group and kind match. When an object changes owners, both are
+/// reconciled, and when it is deleted, the last one.
 async fn owners_are_reconciled<D>(decode: D)
 where
     D: Decode + Send + Sync + 'static,
@@ -320,7 +320,7 @@ async fn owners_are_reconciled_whatever_is_kept_of_what_they_own() {
     owners_are_reconciled(Json::<Pod>::new()).await;
 }
 
-/// An owner without a namespace owns what is in one.
+/// A cluster-scoped owner owns namespaced objects.
 #[tokio::test(start_paused = true)]
 async fn owners_without_a_namespace_are_found() {
     let mock = server();
@@ -329,7 +329,7 @@ async fn owners_without_a_namespace_are_found() {
     let nodes = informer(&mock, Resource::parse("nodes").unwrap());
     let pods = informer(&mock, PODS);
     let log = Log::default();
-    // The group of the reference is `apps` in this test; that of nodes is none.
+    // The group of the reference is `apps` in this test, and nodes have an empty group.
     let controller = run(Controller::new(&nodes).owns(&pods), noting(&log));
     settle().await;
     assert_eq!(names(&log), [""; 0]);
@@ -375,7 +375,7 @@ async fn what_is_watched_is_mapped_to_keys() {
     controller.stop().await;
 }
 
-/// A key is replayed once in a period, however many objects belong to it.
+/// A key is replayed once per period, however many objects belong to it.
 #[tokio::test(start_paused = true)]
 async fn a_resync_reconciles_every_key_again() {
     let mock = server();
@@ -406,13 +406,13 @@ async fn a_resync_reconciles_every_key_again() {
     controller.stop().await;
 }
 
-/// The cache is slow. A key is not reconciled on a state from before its own write, whatever else happens to it
-/// meanwhile, and the worker does other keys.
+/// The cache is slow. A key is not reconciled with a state from before its own write, whatever else happens to it, and
+/// the worker processes other keys.
 #[tokio::test(start_paused = true)]
 async fn a_key_waits_until_the_cache_has_its_own_write() {
     let mock = server();
     mock.create("replicasets.apps", set("a", 0)).unwrap();
-    // Of an event of some 300 bytes the last byte comes after seconds.
+    // The last byte of an event of some 300 bytes arrives seconds later.
     mock.with(|server| server.inject(Fault::nothing().bandwidth(50).on(Verb::Watch).always()));
     let sets = informer(&mock, SETS);
     let written: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -438,7 +438,7 @@ async fn a_key_waits_until_the_cache_has_its_own_write() {
                     task.wrote(&sets, &task, &version.to_string());
                     written.push(version);
                     if written.len() == 3 {
-                        // It counts where the run fails after it, too.
+                        // It also counts if the run fails afterwards.
                         return Err("no".to_owned());
                     }
                 }
@@ -463,7 +463,7 @@ async fn a_key_waits_until_the_cache_has_its_own_write() {
     controller.stop().await;
 }
 
-/// The answer to a DELETE may have the version that the cache shows already, so the uid decides.
+/// The response to a DELETE may have the version that the cache already shows, so the uid decides.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_awaited_until_the_cache_shows_it() {
     use DeleteAnswer::{NewVersion, OldVersion, Status};
@@ -493,7 +493,7 @@ async fn a_deletion_is_awaited_until_the_cache_shows_it() {
     }
 }
 
-/// Where the cache never shows the write the key is run again all the same, after the deadline, and that is told.
+/// If the cache never shows the write, the key is reconciled after the deadline, and a failure is reported.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_write_has_an_end() {
     let mock = server();
@@ -533,7 +533,7 @@ async fn waiting_for_a_write_has_an_end() {
     assert!(start.elapsed() < secs(1));
 }
 
-/// A stop lets what runs come to its end and begins nothing; a drain does what waits, too; what takes too long is cut.
+/// A stop lets running reconciliations finish and begins none. A drain also processes waiting keys. Slow runs are cut.
 #[tokio::test(start_paused = true)]
 async fn stops_are_clean() {
     let mock = server();
@@ -586,7 +586,7 @@ async fn stops_are_clean() {
     assert_eq!((stopped.waiting, stopped.cut), (4, 2));
     assert_eq!((counts(), cut.load(Ordering::Relaxed)), ((2, 0), 2));
 
-    // A drain that takes too long is cut as well, and one that is wanted at once ends at once.
+    // A drain that takes too long is cut as well, and one with a limit of zero ends at once.
     let controller = begin(Controller::new(&sets).drain(secs(12)));
     sleep(secs(5)).await;
     controller.handle.drain();
@@ -601,7 +601,7 @@ async fn stops_are_clean() {
     assert_eq!((stopped.waiting, stopped.cut), (4, 0));
     assert_eq!(counts(), (2, 2));
 
-    // The informer ends, and so does what depends on it; a future that is dropped leaves nothing behind.
+    // When the informer ends, so does its controller. A dropped future leaves nothing behind.
     let controller = begin(Controller::new(&sets));
     let dropped = begin(Controller::new(&sets));
     sleep(secs(1)).await;

@@ -1,4 +1,4 @@
-//! Large lists are decoded on several threads: in order, with reports, and a panic refuses one object.
+//! Large lists are decoded on several threads: in order, with reports, and a panic affects one object.
 #![allow(clippy::unwrap_used, clippy::unwrap_in_result, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -14,11 +14,11 @@ use crate::batches::OnePiece;
 
 const PODS: usize = 3000;
 
-/// Keeps the number of a Pod, refuses some of them, and remembers who called.
+/// Decodes the number of a Pod, rejects some of them, and records the calling threads.
 #[derive(Clone, Default)]
 struct Numbers {
     called: Arc<Called>,
-    /// The driver's thread, where it is to wait for another one: so that there is one for sure.
+    /// The driver's thread, if it must wait for another thread, so that there certainly is one.
     waits: Option<ThreadId>,
     panics_at: Option<u64>,
 }
@@ -77,7 +77,7 @@ fn pod(number: usize) -> String {
     )
 }
 
-/// All Pods, as they come in one piece.
+/// All Pods, in one piece.
 fn transport(initial: Initial) -> OnePiece {
     let pods = (0..PODS).map(pod);
     if initial == Initial::List {
@@ -102,7 +102,7 @@ fn transport(initial: Initial) -> OnePiece {
     }
 }
 
-/// What is told with so many threads beside the driver.
+/// The notifications and reports with this many threads besides the driver.
 async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, Numbers) {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
     let numbers = Numbers {
@@ -133,7 +133,7 @@ async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, N
     assert_eq!(tens.len(), 10);
     assert_eq!(pods.lister().len(), PODS - PODS / 500);
     driver.abort();
-    // Who reports first is open while several decode.
+    // The order of reports is not determined if several threads decode.
     let mut reports = core::mem::take(&mut *reports.lock().unwrap());
     reports.sort();
     (told, reports, numbers)

@@ -10,7 +10,7 @@ use informer_tokio::election::{
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// The one Lease, and how the way there is.
+/// The Lease, and the state of the network.
 #[derive(Clone, Default)]
 struct Api(Arc<Mutex<State>>);
 
@@ -18,7 +18,7 @@ struct Api(Arc<Mutex<State>>);
 struct State {
     lease: Option<(LeaseRecord, u64)>,
     version: u64,
-    /// Nobody with this name gets an answer.
+    /// The replica with this name gets no responses.
     cut_off: Option<&'static str>,
 }
 
@@ -112,7 +112,7 @@ async fn one_leads_and_the_next_follows_when_it_is_cut_off() {
     assert!(b.is_leader() && !a.is_leader());
     assert_eq!(b.while_leading(async { 7 }).await, Some(7));
 
-    // What it wrote meanwhile is not believed, and what it sees is another one.
+    // Its writes in the meantime are not trusted, and it sees another holder.
     api.0.lock().unwrap().cut_off = None;
     sleep(secs(60)).await;
     assert!(b.is_leader() && !a.is_leader());
@@ -133,7 +133,7 @@ async fn who_resigns_makes_room_at_once() {
     a_runs.await.unwrap();
     timeout(secs(3), b.acquired()).await.unwrap();
     assert!(b.is_leader());
-    // Where nobody wants to know any more, it makes room as well.
+    // It also leaves when all handles were dropped.
     let (c, _c) = join(&api, "c");
     drop(b);
     timeout(secs(5), c.acquired()).await.unwrap();

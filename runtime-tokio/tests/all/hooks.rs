@@ -1,4 +1,4 @@
-//! What user-defined functions may do, and what is true when they are called.
+//! What user-defined functions may do, and which guarantees hold when they are called.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
@@ -24,8 +24,8 @@ fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
 }
 
-/// The hook runs between the notification of listeners and the update of what tasks wait for, as a listener on another
-/// thread does at times.
+/// The hook runs between the notification of listeners and the update that tasks wait for, as a listener on another
+/// thread sometimes does.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_notified_of_synced_sees_the_version() {
     let mock = mock();
@@ -65,7 +65,7 @@ fn fail() -> ! {
     std::panic::resume_unwind(Box::new("as planned"))
 }
 
-/// Decodes into bytes, and panics where an object asks for it or where the type of the test does.
+/// Decodes into bytes, and panics if an object or the type of the test requests it.
 #[derive(Clone, Copy)]
 struct Picky {
     accepts: bool,
@@ -94,7 +94,7 @@ const PICKY: Picky = Picky { accepts: true };
 
 type Classes = Arc<Mutex<Vec<String>>>;
 
-/// A hook that writes down the class and the text of each report.
+/// A hook that records the class and the text of each report.
 fn recorder(classes: &Classes) -> impl Fn(&Report<'_>) + Send + Sync + 'static {
     let classes = Arc::clone(classes);
     move |report| {
@@ -103,7 +103,7 @@ fn recorder(classes: &Classes) -> impl Fn(&Report<'_>) + Send + Sync + 'static {
     }
 }
 
-/// Returns how many reports there were of a class.
+/// Returns the number of reports of a class.
 fn count(classes: &Classes, class: &str) -> usize {
     let classes = classes.lock().unwrap();
     classes
@@ -152,7 +152,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
     pods.stop();
     pods.ended().await;
     assert_eq!(counts.map(|count| count.load(Relaxed)), [20; 4]);
-    // A subscription that nobody reads does not hold up the end, and keeps what is pending.
+    // A subscription without a reader does not delay the end, and keeps the pending events.
     let mut left = 0;
     while unread.recv().await.is_some() {
         left += 1;
@@ -194,7 +194,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             "hook-panicked: driver: `on_version` panicked: as planned",
             1..=1,
         ),
-        // A relist asks for them again.
+        // A relist calls them again.
         ("index", "index-panicked", 3..=9),
         ("decoder", "undecodable", 2..=9),
         (

@@ -74,7 +74,7 @@ async fn next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
     seen
 }
 
-/// A handler that writes down what it hears.
+/// A handler that records its notifications.
 fn recorder<V: 'static>() -> (Handlers<V>, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let note = |heard: &Arc<Mutex<Vec<String>>>, text| {
@@ -103,7 +103,7 @@ fn heard(list: &Arc<Mutex<Vec<String>>>) -> Vec<String> {
     core::mem::take(&mut *list.lock().expect("no test panics with it"))
 }
 
-/// Lets everything that can happen now happen.
+/// Runs all tasks that can make progress.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
@@ -367,7 +367,7 @@ async fn the_driver_can_be_spawned_on_many_threads() {
     );
 }
 
-/// While a long list is read, which is all there at once, other tasks of the same thread get their turns.
+/// While a long list is read that is available at once, other tasks on the same thread are polled.
 #[tokio::test(start_paused = true)]
 async fn a_long_list_leaves_turns_to_others() {
     let mock = mock();

@@ -1,5 +1,5 @@
-//! A cache that is kept in a file, on paused time: a start without an API server, one that is gone for a day, one that comes
-//! back older than it was.
+//! A cache in a journal, on paused time: a start without an API server, with one that was down for a day, and with one
+//! that was restored to an older state.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ struct Place {
     reports: Arc<Mutex<Vec<String>>>,
 }
 
-/// An informer that runs.
+/// A running informer.
 struct Running<V> {
     pods: Informer<V>,
     task: JoinHandle<()>,
@@ -65,7 +65,7 @@ impl Place {
         run(self.builder(Raw))
     }
 
-    /// Runs one until it is synced and has heard what there is, and stops it.
+    /// Runs an informer until it is synced and all notifications were delivered, and stops it.
     async fn fill(&self) {
         let running = self.start();
         running.pods.synced().await.unwrap();
@@ -95,7 +95,7 @@ impl Place {
         reports
     }
 
-    /// Nobody can be reached.
+    /// Makes the server unreachable.
     fn away(&self) {
         self.mock.with(|server| {
             server.cut_watches();
@@ -133,7 +133,7 @@ impl<V> Running<V> {
         entries.iter().map(text).collect()
     }
 
-    /// What was told so far.
+    /// Returns all notifications so far.
     async fn told(&mut self) -> Vec<String> {
         let mut told = Vec::new();
         while let Ok(Some(event)) =
@@ -192,7 +192,7 @@ async fn it_is_served_without_a_server() {
     assert!(!running.pods.is_synced());
     assert_eq!(running.pods.resource_version(), version.to_string());
 
-    // It comes back after a few minutes, and all that has changed meanwhile is told, once.
+    // The server returns after a few minutes, and all changes since are notified, once.
     sleep(Duration::from_secs(300)).await;
     assert!(running.pods.stale_since().is_some());
     place.mock.apply("pods", pod("p1", 1)).unwrap();
@@ -252,7 +252,7 @@ async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_told
             &format!("STREAM rv={version} match=NotOlderThan bookmarks"),
         ],
     );
-    // What the list told is in the journal.
+    // The state of the list is in the journal.
     let truth = place.truth();
     running.stop().await;
     place.away();
@@ -281,7 +281,7 @@ async fn a_server_that_comes_back_older_is_believed() {
     assert_eq!(told, ["-?late", "synced", "~p1"]);
     assert_eq!(running.held(), place.truth());
     assert!(place.reports().contains(&"version-went-back".to_owned()));
-    // And the older version is what it goes on from.
+    // And the watch resumes at the older version.
     running.stop().await;
     let mark = place.mock.log().mark();
     let running = place.start();
@@ -350,7 +350,7 @@ async fn a_journal_that_cannot_be_had_is_reported_and_done_without() {
     assert_eq!(place.reports(), ["journal"], "two cannot have the same");
 }
 
-/// What is restored is what was decoded.
+/// The restored objects equal the decoded ones.
 async fn is_restored<D>(decode: impl Fn() -> D, show: fn(&D::Value) -> String)
 where
     D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
@@ -403,7 +403,7 @@ async fn every_decoder_finds_again_what_it_kept() {
     .await;
 }
 
-/// What is large is decoded by several threads, and applied in turns.
+/// Large data is decoded by several threads, and applied in turns.
 #[tokio::test(start_paused = true)]
 async fn what_several_threads_decode_is_stale_all_the_same() {
     let place = Place::new(0);
@@ -426,7 +426,7 @@ async fn what_several_threads_decode_is_stale_all_the_same() {
     assert_eq!(running.pods.stale_since(), None);
 }
 
-/// Refuses one object, in every state but the first.
+/// Rejects one object, in all states but the first.
 fn picky(raw: &RawObject<'_>) -> Result<Value, String> {
     let value: Value = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
     match value["spec"]["round"].as_u64() {
@@ -532,7 +532,7 @@ async fn a_file_takes_no_more_than_twice_what_it_holds() {
     assert_eq!(running.held(), place.truth());
 }
 
-/// The file's last version is no more, so that what seemed to be superseded by it counts again; and then nothing is.
+/// The file's last version is removed, so records that it superseded count again. Then nothing is valid.
 #[tokio::test(start_paused = true)]
 async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
     for decoders in [0, 2] {
@@ -573,7 +573,7 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
     }
 }
 
-/// Each damage to the files is reported with how much it took, and nothing is served that the server did not have.
+/// All damage to the files is reported with its size, and only states that the server had are served.
 #[tokio::test(start_paused = true)]
 async fn each_start_that_drops_records_reports_it() {
     const KB_100: usize = 100 << 10;
@@ -615,7 +615,7 @@ async fn each_start_that_drops_records_reports_it() {
         place.away();
         let running = place.start();
         sleep(Duration::from_secs(1)).await;
-        // There is one version in the file, and it is at its end.
+        // There is one version in the file, at its end.
         let held = running.held();
         assert!(held.is_empty() || what == "nothing", "{what}");
         assert_eq!(running.pods.stale_since().is_some(), what == "nothing");
@@ -624,7 +624,7 @@ async fn each_start_that_drops_records_reports_it() {
     }
 }
 
-/// The folder is made too late, and the journal is there all the same, after one list.
+/// The folder is created too late, and the journal is complete after one list.
 #[tokio::test(start_paused = true)]
 async fn a_journal_that_could_not_be_opened_is_filled_by_one_list() {
     let place = Place::new(3);
@@ -663,12 +663,12 @@ async fn a_journal_that_could_not_be_opened_is_filled_by_one_list() {
     assert_eq!(running.held(), place.truth());
 }
 
-/// A disk that is full for good is reported once and costs no list. What was written up to then is there after it.
+/// A disk that stays full is reported once and causes no list. The data written before is still there.
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_is_full_is_reported_and_loses_nothing() {
     let place = Place::new(3);
-    // All that is appended has room, and a journal that is compacted has none.
+    // Appended records have room, and a compacted journal has none.
     let second = place.folder.path().join("pods.1");
     std::os::unix::fs::symlink("/dev/full", &second).unwrap();
     let mut running = place.start();

@@ -1,4 +1,4 @@
-//! What runs under a lock, and for how long the driver keeps the thread.
+//! Code under locks, and how long the driver occupies the thread.
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::batches::{OnePiece, event};
 const PODS: Resource<'_> = Resource::new("", "v1", "pods").kind("Pod");
 const SYNCED: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"20000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
-/// An object that asks the cache that it is in when it is dropped.
+/// An object whose `Drop` reads the cache that it is in.
 struct Curious {
     lister: Arc<OnceLock<Lister<Self>>>,
     drops: Arc<AtomicUsize>,
@@ -32,8 +32,8 @@ impl Drop for Curious {
     }
 }
 
-/// Replaced, deleted, replayed and coalesced objects, and those that a listener leaves behind, are dropped outside of the
-/// locks. One that is not waits for a lock that its own thread holds.
+/// Replaced, deleted, replayed and coalesced objects, and those that a listener leaves behind, are dropped outside of
+/// the locks. Otherwise the drop would wait for a lock that its own thread holds.
 #[test]
 fn the_drop_of_an_object_may_ask_the_cache() {
     for listeners in 0..3 {
@@ -62,7 +62,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
         for i in 0..10 {
             let version = 20_001 + 20 * round + 2 * i;
             text.push_str(&event("MODIFIED", i, version));
-            // The same state again is dropped as well.
+            // Another event with the same state is dropped as well.
             text.push_str(&event("MODIFIED", i, version));
             text.push_str(&event(["MODIFIED", "DELETED"][i % 2], i, version + 1));
         }
@@ -84,7 +84,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
         .build();
     assert!(lister.set(pods.lister()).is_ok());
     let options = HandlerOptions::default().resync(Duration::from_secs(60));
-    // One that never reads and has its backlog coalesced, and one that reads all.
+    // One listener never reads and has its backlog coalesced, and one reads everything.
     let slow = (listeners > 0).then(|| pods.subscribe_with(&options.clone().backlog(1)));
     let mut quick = (listeners > 1).then(|| pods.subscribe_with(&options));
     let driver = tokio::spawn(driver.run());
@@ -100,7 +100,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
     pods.stop();
     driver.await.unwrap();
     let counted = drops.load(Ordering::Relaxed);
-    // The cache goes without a lock, and asks no more.
+    // The cache is dropped without a lock, and reads no more.
     drop(pods);
     counted
 }
@@ -109,10 +109,11 @@ struct Ignore;
 
 impl EventHandler<RawJson> for Ignore {}
 
-/// A sweep, a resync and a new index let others have the lock and the thread again and again.
+/// A sweep, a resync and a new index repeatedly release the lock and the thread.
 #[tokio::test(start_paused = true)]
 async fn long_work_is_done_in_pieces() {
-    // Between two polls of the future of a test, the runtime polls many tasks; between two of a task, each other one once.
+    // Between two polls of the future of a test, the runtime polls many tasks; between two polls of a task, each other
+    // task once.
     tokio::spawn(watch_long_work()).await.unwrap();
 }
 

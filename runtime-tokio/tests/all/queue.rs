@@ -62,7 +62,7 @@ async fn delays_and_retries_take_their_time() {
     queue.add_after(2, secs(10));
     assert_eq!(*queue.next().await.unwrap(), 2);
     assert_eq!(start.elapsed().as_secs(), 10);
-    // While somebody waits for the later one, an earlier one comes.
+    // While a waiter waits for the later key, an earlier one is added.
     let (work, ()) = tokio::join!(queue.next(), async {
         sleep(secs(1)).await;
         queue.add_after(3, secs(2));
@@ -96,14 +96,14 @@ async fn who_gives_up_waiting_loses_nothing() {
             sleep(secs(1)).await;
             queue.add(key);
         });
-        // Either it was in time, or the next one gets it.
+        // Either it was in time, or the next waiter gets the key.
         let work = match gave_up {
             Ok(work) => work,
             Err(_) => timeout(secs(1), queue.next()).await.unwrap(),
         };
         assert_eq!(*work.unwrap(), key);
     }
-    // One that was woken and dropped before it looked passes it on.
+    // A waiter that was woken and dropped before it looked passes the key on.
     let mut first = Box::pin(queue.next());
     let mut second = Box::pin(queue.next());
     for waiting in [&mut first, &mut second] {
@@ -124,8 +124,8 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     .await
 }
 
-/// A waiter that keeps the timer of a delayed key may stop waiting, or take another key and work on it for long. Another
-/// waiter takes the timer over.
+/// A waiter that keeps the timer of a delayed key may stop waiting, or take another key and process it for a long time.
+/// Another waiter then takes over the timer.
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_is_handed_out_on_time_whoever_waited_for_it() {
     for stops_waiting in [true, false] {
@@ -148,7 +148,7 @@ async fn a_delayed_key_is_handed_out_on_time_whoever_waited_for_it() {
         let work = timeout(secs(3600), second).await.unwrap().unwrap();
         assert_eq!((*work, start.elapsed().as_secs()), (wanted, wanted.into()));
     }
-    // With no waiter at all it is due as soon as somebody asks.
+    // Without waiters, the key is returned by the next call after it is due.
     let queue = queue();
     queue.add_after(1, secs(1));
     let mut only = Box::pin(queue.next());

@@ -1,4 +1,4 @@
-//! Replicas that share keys and die, on paused time.
+//! Replicas that share keys and fail, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
 type Server = Mock<FakeServer, TokioClock>;
 
-/// The way of one replica to the Leases.
+/// The access of one replica to the Leases.
 #[derive(Clone)]
 struct Api {
     mock: Server,
@@ -28,7 +28,7 @@ struct Api {
 }
 
 impl Api {
-    /// A request takes its time, and none comes through where the way is cut.
+    /// A request takes time, and none arrives if the connection is cut.
     async fn reach(&self) {
         sleep(Duration::from_millis(30)).await;
         if self.is_cut.load(Ordering::Relaxed) {
@@ -122,14 +122,14 @@ impl MembersClient for Api {
     }
 }
 
-/// What all replicas do, as an observer sees it who sees everything.
+/// The actions of all replicas, as seen by an observer.
 #[derive(Default)]
 struct Seen {
-    /// Who works on a key now.
+    /// The replica that processes each key now.
     running: BTreeMap<Key, String>,
-    /// The version of the state for which each key was done last.
+    /// The version of the state with which each key was last reconciled.
     done: BTreeMap<String, String>,
-    /// How often a key was begun by another one than before.
+    /// How often a key moved to another replica.
     moved: usize,
     last: BTreeMap<Key, String>,
     cut: usize,
@@ -137,7 +137,7 @@ struct Seen {
 
 type Observer = Arc<Mutex<Seen>>;
 
-/// One run; it is over when this is dropped, be it done, cut or killed.
+/// One run. It ends when this is dropped, whether it completed, was cut or was killed.
 struct Run {
     observer: Observer,
     key: Key,
@@ -162,7 +162,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Where the assertion above failed there is no lock to be had.
+        // If the assertion above failed, the lock is not available.
         if let Ok(mut seen) = self.observer.lock() {
             seen.running.remove(&self.key);
             seen.cut += usize::from(!self.is_done);
@@ -170,7 +170,7 @@ impl Drop for Run {
     }
 }
 
-/// A replica: its tasks, and what is needed to disturb it.
+/// A replica: its tasks, and handles to disturb it.
 struct One {
     api: Api,
     replica: Replica,
@@ -189,7 +189,7 @@ async fn reconcile(
     let version = pods
         .get_by_key(task.as_str())
         .map(|pod| pod.resource_version().to_string());
-    // Some runs take long, and differently so.
+    // Some runs are long, by different times.
     let length = version
         .as_deref()
         .unwrap_or("0")
@@ -239,13 +239,13 @@ impl One {
         }
     }
 
-    /// It is gone from one moment to the next, and nobody tells.
+    /// Ends at once, without notice.
     fn kill(self) {
         self.working.abort();
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 
-    /// It ends as it should.
+    /// Ends regularly.
     async fn leave(self) {
         self.controller.stop();
         self.working.await.unwrap();
@@ -254,7 +254,7 @@ impl One {
     }
 }
 
-/// A small generator of numbers, the same in each run.
+/// A small pseudorandom generator, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -292,8 +292,8 @@ fn truth(mock: &Server) -> BTreeMap<String, String> {
     })
 }
 
-/// Three replicas, of which one is killed, cut off or ended at random moments while another one begins: each change of
-/// each key is reconciled, and no key is worked on by two at once.
+/// Three replicas. One is killed, cut off or ended at random times while another one begins. Each change of each key is
+/// reconciled, and no key is processed by two at once.
 #[tokio::test(start_paused = true)]
 async fn every_key_is_done_and_by_one_at_a_time() {
     let (mut moved, mut cut) = (0, 0);
@@ -323,7 +323,7 @@ async fn every_key_is_done_and_by_one_at_a_time() {
                 _ => {}
             }
         }
-        // One more change of everything, and one that is killed in the middle of it.
+        // One more change of everything, during which a replica is killed.
         for number in 0..12 {
             mock.update("pods", pod(number, 100)).unwrap();
         }
@@ -341,8 +341,8 @@ async fn every_key_is_done_and_by_one_at_a_time() {
     assert!(moved > 200 && cut > 15, "{moved} moved, {cut} were cut");
 }
 
-/// All share, and the keys of one that is killed are others' after the time of its Lease; those of one that leaves at
-/// once.
+/// All replicas share the keys. The keys of a killed replica move after the duration of its Lease, and those of one
+/// that leaves move at once.
 #[tokio::test(start_paused = true)]
 async fn keys_are_spread_and_move_when_they_have_to() {
     let mock = server(60);
@@ -371,7 +371,7 @@ async fn keys_are_spread_and_move_when_they_have_to() {
     a.leave().await;
     sleep(secs(3)).await;
     assert!(of_c < 60 && owned(&c) == 60);
-    // Cut off, it stops by itself, and what it had begun is cut.
+    // A replica that is cut off stops by itself, and its runs are cut.
     c.api.is_cut.store(true, Ordering::Relaxed);
     sleep(secs(13)).await;
     assert_eq!((owned(&c), c.controller.metrics().running), (0, 0));

@@ -1,4 +1,4 @@
-//! Parts of a resource as sources of one cache, on paused time.
+//! Shards of a resource as sources of one cache, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -52,7 +52,7 @@ fn held(pods: &Informer<RawJson>) -> BTreeMap<String, String> {
     entries.iter().map(text).collect()
 }
 
-/// Whatever the server knows: the cache has everything, each object once, and follows what becomes of it.
+/// Whether or not the server supports shards, the cache has all objects, each once, and follows their changes.
 #[tokio::test(start_paused = true)]
 async fn parts_make_one_cache() {
     for (knows, initial, by) in [
@@ -77,11 +77,11 @@ async fn parts_make_one_cache() {
         mock.update("pods", pod("p7", 1)).unwrap();
         mock.delete("pods", "ns-0", "p11").unwrap();
         mock.with(FakeServer::cut_watches);
-        // The same name again is another object, and perhaps in another part.
+        // The same name again is another object, and may be in another shard.
         mock.create("pods", pod("p11", 1)).unwrap();
         sleep(Duration::from_secs(30)).await;
         assert_eq!(held(&pods), truth(&mock), "{knows} {initial:?} {by:?}");
-        // A write is seen as soon as its part has it, whatever the others know.
+        // A write is visible as soon as its shard has it, whatever the others have.
         let version = mock.update("pods", pod("p3", 2)).unwrap().to_string();
         let seen = pods.wait_for_write("ns-2/p3", &version);
         timeout(Duration::from_secs(5), seen)
@@ -92,7 +92,7 @@ async fn parts_make_one_cache() {
     }
 }
 
-/// It is synced when all parts are, and where one has to be listed again the others go on.
+/// It is synced when all shards are. If one is relisted, the others continue.
 #[tokio::test(start_paused = true)]
 async fn each_part_is_for_itself() {
     let mock = server(true);

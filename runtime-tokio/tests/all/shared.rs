@@ -1,4 +1,4 @@
-//! Informers of a factory: what counts as a user, and what becomes of one that has ended.
+//! Informers of a factory: what counts as a user, and the end of an informer.
 
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -33,7 +33,7 @@ async fn settle() {
     sleep(Duration::from_secs(1)).await;
 }
 
-/// Whatever shows the cache or is notified of changes keeps the informer running, without the informer itself.
+/// Everything that reads the cache or receives notifications keeps the informer running without the informer itself.
 #[tokio::test(start_paused = true)]
 async fn everything_that_uses_a_shared_informer_keeps_it_running() {
     for user in ["lister", "subscription", "handler", "controller"] {
@@ -103,7 +103,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// Users of the informer that has ended are notified of the end; whoever asks again gets a new one.
+/// Users of the ended informer are notified of the end, and the next request gets a new one.
 #[tokio::test(start_paused = true)]
 async fn a_factory_replaces_an_informer_that_has_ended() {
     let mock = mock();

@@ -1,4 +1,4 @@
-//! Bodies: pieces, cuts and lies, over real sockets.
+//! Bodies: chunks, cuts and wrong lengths, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use crate::support::{Server, answered, is_reused, read, read_abandoning, whole, write_in_steps};
@@ -33,7 +33,7 @@ async fn a_stream_that_waits_can_be_abandoned_at_any_time_without_loss() {
     let server = Server::start().await;
     let (mut body, mut peer) = server.answer(CHUNKED).await;
     let text: String = (0..3_000).map(|n| format!("{n};")).collect();
-    // Written in odd pieces, so that chunk heads are torn apart, too.
+    // Written in odd pieces, so that chunk heads are split too.
     let wire: String = text
         .as_bytes()
         .chunks(7)

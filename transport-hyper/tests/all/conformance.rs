@@ -60,7 +60,7 @@ async fn a_service_conforms() {
     verdict.await.assert();
 }
 
-/// Serves a mock by HTTP/2 in plain text.
+/// Serves a mock with HTTP/2 in plain text.
 async fn serve_http2(server: TestServer) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -73,7 +73,7 @@ async fn serve_http2(server: TestServer) -> String {
 }
 
 async fn connection(tcp: TcpStream, transport: MockTransport<Server, TokioClock>) {
-    // Without it, each answer waits for the acknowledgement of the one before.
+    // Without it, each response waits for the acknowledgement of the previous one.
     tcp.set_nodelay(true).unwrap();
     let Ok(mut http2) = h2::server::handshake(tcp).await else {
         return;
@@ -83,7 +83,7 @@ async fn connection(tcp: TcpStream, transport: MockTransport<Server, TokioClock>
     }
 }
 
-/// What the mock calls a cut is one of the stream here.
+/// A cut of the mock is a reset of the stream here.
 async fn answer(
     request: http::Request<h2::RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -125,7 +125,7 @@ async fn answer(
     }
 }
 
-/// Writes as the client's window allows.
+/// Writes as far as the client's window allows.
 async fn write(stream: &mut SendStream<Bytes>, mut piece: Bytes) -> Option<()> {
     while !piece.is_empty() {
         stream.reserve_capacity(piece.len());

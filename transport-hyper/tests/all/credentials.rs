@@ -1,4 +1,4 @@
-//! Tokens, certificates and proxies that change or are in the way.
+//! Tokens, certificates and proxies: renewals and failures.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_alloc,
@@ -20,14 +20,14 @@ use informer_hyper::{
 use tls::{Ca, accept, for_name};
 use tokio::net::TcpStream;
 
-/// Lets time pass, without waiting for it.
+/// Advances the time without waiting.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
 }
 
-/// Sends a request by a connection that is there and returns what came.
+/// Sends a request on the existing connection and returns it as received.
 async fn again(transport: &mut HyperTransport, peer: &mut Peer<TcpStream>) -> String {
     let (answer, request) = tokio::join!(transport.send(Get::new("/x")), peer.serve("ok"));
     assert_eq!(read(answer).await.unwrap(), "ok");
@@ -63,7 +63,7 @@ async fn a_token_file_is_read_again_every_minute() {
             .await
             .contains("Bearer two\r\n")
     );
-    // Tokens are taken away from files on purpose, and hold on.
+    // Token files may be removed on purpose, and the token stays valid.
     std::fs::remove_file(&path).unwrap();
     pass(Duration::from_secs(61)).await;
     assert!(
@@ -103,7 +103,7 @@ async fn a_token_that_stays_the_same_is_not_sent_twice() {
     ] {
         let server = Server::start().await;
         let mut transport = builder(server.builder(), &path).build().unwrap();
-        // Nothing accepts a second connection, nor reads a second request.
+        // The server accepts no second connection and reads no second request.
         let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
             let mut peer = server.accept().await;
             peer.request().await;
@@ -133,7 +133,7 @@ async fn a_token_file_that_is_not_there_is_told() {
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
-/// Gives another token each time it was refused, up to a limit.
+/// Returns another token after each rejection, up to a limit.
 struct Counting(AtomicUsize);
 
 impl CredentialSource for Counting {
@@ -166,7 +166,7 @@ async fn a_source_of_ones_own_is_asked_anew_once() {
     assert_eq!(answer.unwrap().0.status, 401);
 }
 
-/// Answers after 90 s, as a login that waits for a person.
+/// Responds after 90 s, like a login that waits for a person.
 struct Person(Arc<AtomicUsize>);
 
 impl CredentialSource for Person {
@@ -230,7 +230,7 @@ async fn a_ca_in_a_file_is_looked_at_again() {
     let (_, mut watch) = answer.unwrap();
     assert_eq!(watch.chunk().await.unwrap(), Some(&b"a"[..]));
 
-    // The cluster changes its CA, and half of the file is there.
+    // The cluster changes its CA, and the file is half written.
     std::fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
     let mut clone = transport.clone();
     let config = new.server(&for_name("127.0.0.1"));
@@ -244,7 +244,7 @@ async fn a_ca_in_a_file_is_looked_at_again() {
     );
     assert!(answer.to_string().contains("unknown CA"), "{answer}");
 
-    // Now all of it is there.
+    // Now it is complete.
     std::fs::write(&path, new.certificate.pem()).unwrap();
     let config = new.server(&for_name("127.0.0.1"));
     let (answer, _second) = tokio::join!(transport.send(Get::new("/x")), async {
@@ -253,7 +253,7 @@ async fn a_ca_in_a_file_is_looked_at_again() {
         peer
     });
     assert_eq!(read(answer).await.unwrap(), "new");
-    // The watch goes on as it was.
+    // The watch continues.
     first.write("1\r\nb\r\n").await;
     assert_eq!(watch.chunk().await.unwrap(), Some(&b"b"[..]));
 }
@@ -280,7 +280,7 @@ async fn a_client_certificate_in_files_is_looked_at_again() {
     let mut expected = first;
     for round in 0..3 {
         let config = ca.strict_server(&for_name("127.0.0.1"));
-        // Each time by a new connection, though the one before is idle and well.
+        // Each request uses a new connection, although the previous one is idle and intact.
         let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
             let mut peer = accept(&server, config).await.unwrap();
             peer.serve("ok").await;
@@ -295,7 +295,7 @@ async fn a_client_certificate_in_files_is_looked_at_again() {
     }
 }
 
-/// A disk that does not answer, here a pipe that nobody writes to yet, holds up a request and no other task.
+/// A disk that does not respond, here a pipe without a writer, blocks one request and no other task.
 #[cfg(unix)]
 #[tokio::test]
 async fn files_are_read_on_a_thread_that_may_block() {
@@ -320,7 +320,7 @@ async fn files_are_read_on_a_thread_that_may_block() {
         transport.send(Get::new("/x")),
         async { accept(&server, config).await.unwrap().serve("ok").await },
         async {
-            // The task that writes runs on the same thread as the one that reads.
+            // The writing task runs on the same thread as the reading one.
             tokio::fs::write(&token, "abc").await.unwrap();
             tokio::fs::write(&roots, ca.certificate.pem())
                 .await
@@ -484,7 +484,7 @@ async fn an_answer_that_does_not_go_on_is_given_up_where_that_is_wanted() {
     let (_, mut body) = answer.unwrap();
     assert_eq!(body.chunk().await.unwrap(), Some(&b"a"[..]));
     tokio::time::pause();
-    // Time in which nobody reads does not count.
+    // Time without a pending read does not count.
     tokio::time::advance(Duration::from_secs(1_000)).await;
     let began = tokio::time::Instant::now();
     let error = body.chunk().await.unwrap_err();

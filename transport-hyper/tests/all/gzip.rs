@@ -1,4 +1,4 @@
-//! Bodies in gzip, over real sockets.
+//! Gzip bodies, over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -32,7 +32,7 @@ fn member(data: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A piece of a chunked body.
+/// A chunk of a chunked body.
 fn piece(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
@@ -41,7 +41,7 @@ const HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n";
 const END: &str = "0\r\n\r\n";
 
-/// Reads a chunk that must be there at once.
+/// Reads a chunk that must be available at once.
 async fn soon(body: &mut HyperBody) -> Option<&[u8]> {
     let limit = Duration::from_secs(10);
     timeout(limit, body.chunk())
@@ -71,7 +71,7 @@ async fn gzip_is_asked_for_unless_it_is_turned_off() {
 #[tokio::test]
 async fn a_list_of_a_known_length_is_decoded_and_gives_its_connection_back() {
     let server = Server::start().await;
-    // A server that was not asked to compress is understood, too.
+    // A server that compresses without being asked is supported too.
     for on in [true, false] {
         let mut transport = server.builder().gzip(on).build().unwrap();
         let text = "0123456789".repeat(100_000);
@@ -113,7 +113,7 @@ async fn a_member_is_given_out_though_silence_follows() {
     for n in 0..50 {
         let event = format!("{{\"event\":{n}}}\n");
         peer.write(piece(&member(event.as_bytes()))).await;
-        // Nothing more is written until this was read.
+        // Nothing more is written until this has been read.
         assert_eq!(soon(&mut body).await, Some(event.as_bytes()));
     }
     peer.write(END).await;
@@ -140,7 +140,7 @@ async fn members_can_be_torn_at_any_byte() {
                 continue;
             }
             peer.write(piece(half)).await;
-            // Reads what can be read before the other half is written.
+            // Reads everything available before the other half is written.
             while let Ok(chunk) = timeout(Duration::from_millis(2), body.chunk()).await {
                 got.extend_from_slice(chunk.unwrap().expect("it has not ended"));
             }

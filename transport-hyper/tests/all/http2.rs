@@ -1,4 +1,4 @@
-//! Many requests on few connections of HTTP/2, over real sockets.
+//! Many requests on few HTTP/2 connections, over real sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_alloc,
@@ -19,7 +19,7 @@ use informer_core::{
 use informer_hyper::{HyperBody, HyperTransport};
 use tokio::sync::{mpsc, oneshot};
 
-/// A request that came, by the connection of that number.
+/// A received request, with the number of its connection.
 struct Asked {
     connection: usize,
     path: String,
@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// Serves HTTP/2 in plain text and hands out what comes. Each connection goes away when its sender says so.
+/// Serves HTTP/2 in plain text and passes on the requests. Each connection closes when its sender requests it.
 struct Http2Server {
     port: u16,
     asked: mpsc::UnboundedReceiver<Asked>,
@@ -49,9 +49,9 @@ struct Http2Server {
 }
 
 enum Bye {
-    /// By GOAWAY.
+    /// With a GOAWAY.
     Drain,
-    /// Without a word.
+    /// Without notice.
     Cut,
 }
 
@@ -107,7 +107,7 @@ impl Http2Server {
         self.asked.recv().await.unwrap()
     }
 
-    /// Opens a watch by a clone, as each informer has one.
+    /// Opens a watch with a clone, as each informer does.
     async fn watch(&mut self, transport: &HyperTransport) -> Watch {
         let mut clone = transport.clone();
         let (answer, (stream, connection)) = tokio::join!(clone.send(Get::new("/watch")), async {
@@ -130,13 +130,13 @@ impl Http2Server {
         watches
     }
 
-    /// Ends the connection that was opened first, or after the one that was ended last.
+    /// Closes the oldest connection that is still open.
     async fn part(&mut self, how: Bye) {
         let bye = self.connections.recv().await.unwrap();
         bye.send(how).map_err(|_| ()).unwrap();
     }
 
-    /// Gets something whole and tells by which connection it came.
+    /// Gets a complete response, and returns the number of its connection.
     async fn get(&mut self, transport: &mut HyperTransport) -> usize {
         let (answer, connection) = tokio::join!(
             async { read(transport.send(Get::new("/get")).await).await },
@@ -187,7 +187,7 @@ async fn another_connection_is_opened_where_the_server_allows_no_more_streams() 
     let mut watches = server.watches(&transport, 12).await;
     let used: Vec<_> = watches.iter().map(|watch| watch.connection).collect();
     assert_eq!(used, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]);
-    // One that ends makes room on its connection.
+    // A watch that ends makes room on its connection.
     watches.remove(0);
     let again = server.watch(&transport).await;
     assert_eq!(again.connection, 0);
@@ -230,7 +230,7 @@ async fn a_connection_that_goes_away_is_drained() {
     let mut transport = server.transport();
     let mut watches = server.watches(&transport, 3).await;
     server.part(Bye::Drain).await;
-    // The word goes out before the next event.
+    // The GOAWAY is sent before the next event.
     assert!(watches[0].is_alive().await);
     assert_eq!(server.get(&mut transport).await, 1);
     for watch in &mut watches {
@@ -284,7 +284,7 @@ async fn a_server_that_refuses_all_is_not_asked_for_ever() {
 
 type Served = h2::server::Connection<tokio::net::TcpStream, Bytes>;
 
-/// Accepts up to 20 connections of HTTP/2, whose idle time is zero, and handles each with `handle`; counts them.
+/// Accepts up to 20 HTTP/2 connections with an idle time of zero, passes each to `handle`, and counts them.
 async fn counting<F: Future<Output = ()> + Send + 'static>(
     handle: fn(Served) -> F,
 ) -> (HyperTransport, Arc<AtomicUsize>) {
@@ -338,7 +338,7 @@ async fn without_idle_time_each_request_opens_one_connection() {
 async fn the_waiting_for_a_connection_goes_on_when_the_first_who_wanted_it_does_not() {
     let mut server = Http2Server::start(100).await;
     let transport = server.transport();
-    // It begins to connect and is not polled any more.
+    // It begins to connect and is not polled again.
     let mut first = transport.clone();
     let mut stuck = Box::pin(first.send(Get::new("/stuck")));
     let cx = &mut core::task::Context::from_waker(core::task::Waker::noop());
@@ -346,7 +346,7 @@ async fn the_waiting_for_a_connection_goes_on_when_the_first_who_wanted_it_does_
     let mut second = transport.clone();
     assert_eq!(server.get(&mut second).await, 0);
     drop(stuck);
-    // It begins and is given up.
+    // It begins and is dropped.
     drop(Box::pin(transport.clone().send(Get::new("/given up"))));
     assert_eq!(server.get(&mut second).await, 0);
 }

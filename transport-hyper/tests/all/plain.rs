@@ -251,7 +251,7 @@ async fn nobody_listening_is_told() {
 
 #[tokio::test]
 async fn an_unknown_name_is_told() {
-    // A label of 64 letters is refused by the resolver without asking anyone.
+    // The resolver rejects a label of 64 letters without a query.
     let name = "a".repeat(64);
     let mut transport = HyperTransport::builder(format!("http://{name}.invalid"))
         .build()

@@ -1,4 +1,4 @@
-//! What a transport cannot be made of.
+//! Invalid settings of a transport.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_alloc,

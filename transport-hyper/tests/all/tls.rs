@@ -26,12 +26,12 @@ fn trusting(server: &Server, ca: &Ca) -> HyperBuilder {
     builder(server).root_certificates(ca.certificate.pem())
 }
 
-/// A certificate for the address that every server here listens at.
+/// A certificate for the address of every server in these tests.
 fn here() -> CertificateParams {
     for_name("127.0.0.1")
 }
 
-/// Sends a request that is answered with this, and returns what was read, and the server's end of the connection.
+/// Sends a request and responds with this body. Returns the body as read, and the server's end of the connection.
 async fn served(
     server: &Server,
     config: ServerConfig,
@@ -53,7 +53,7 @@ async fn failure(
     builder: HyperBuilder,
 ) -> (HyperError, String) {
     let mut transport = builder.build().unwrap();
-    // The client is dropped to close its connection, which the server waits for.
+    // Dropping the client closes its connection, which the server waits for.
     let sending = async { transport.send(Get::new("/x")).await.unwrap_err() };
     let (error, _) = tokio::join!(sending, accept(server, config));
     let line = error
@@ -62,7 +62,7 @@ async fn failure(
     (error, line)
 }
 
-/// The same, of a failure of TLS.
+/// The same, for a TLS failure.
 async fn tls_failure(server: &Server, config: ServerConfig, builder: HyperBuilder) -> String {
     let (error, line) = failure(server, config, builder).await;
     assert_eq!(error.kind(), FailureKind::Tls);
@@ -101,7 +101,7 @@ async fn certificates_may_be_der_and_several() {
     assert_eq!(answer, "ok");
 }
 
-/// A server's configuration that agrees to these protocols, the preferred one first.
+/// A server's configuration with these protocols, the preferred one first.
 fn speaking(ca: &Ca, protocols: &[&[u8]]) -> ServerConfig {
     let mut config = ca.server(&here());
     config.alpn_protocols = protocols.iter().map(|p| p.to_vec()).collect();
@@ -113,7 +113,7 @@ const HTTP2: &[u8] = b"h2";
 
 #[tokio::test]
 async fn http2_is_spoken_where_the_server_speaks_it() {
-    // Whichever the server prefers: Go's servers choose by the client's order, others by their own.
+    // Both orders of preference work: Go's servers choose by the client's order, and others by their own.
     for protocols in [&[HTTP2, HTTP1][..], &[HTTP2]] {
         let (server, ca) = (Server::start().await, Ca::new());
         let mut transport = trusting(&server, &ca).build().unwrap();
@@ -121,7 +121,7 @@ async fn http2_is_spoken_where_the_server_speaks_it() {
         let (answer, ()) = tokio::join!(
             async {
                 let answer = read(transport.send(Get::new("/x")).await).await;
-                drop(transport); // And with it the connection, which the server waits for.
+                drop(transport); // This also closes the connection, which the server waits for.
                 answer
             },
             async {
@@ -317,7 +317,7 @@ async fn a_handshake_that_takes_too_long_is_given_up() {
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let peer = server.accept().await;
         peer.0.readable().await.unwrap();
-        // From here on nothing happens, so the paused clock goes to the deadline.
+        // Nothing else happens from here on, so the paused clock advances to the deadline.
         tokio::time::pause();
         peer
     });
@@ -340,7 +340,7 @@ async fn a_body_cut_without_a_word_of_tls_is_an_error() {
     let (answer, peer) = tokio::join!(transport.send(Get::new("/x")), async {
         let mut peer = accept(&server, config).await.unwrap();
         peer.request().await;
-        // Without a length the end of the connection is the end of the body: anyone could cut it.
+        // Without a length, the end of the connection is the end of the body, and anyone could cut it.
         peer.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf")
             .await;
         peer

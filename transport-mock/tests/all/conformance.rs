@@ -1,4 +1,4 @@
-//! The suite for transports, and that it finds what is wrong with one.
+//! The suite for transports, and its detection of faulty ones.
 #![cfg(feature = "tokio")]
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ async fn the_mock_conforms() {
     assert!(verdict.passed().len() >= 19, "{verdict}");
 }
 
-/// What a transport can do wrong.
+/// The faults of a transport.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     DropsRetryAfter,

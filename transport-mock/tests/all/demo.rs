@@ -94,7 +94,7 @@ fn watches_are_cut_and_versions_are_lost() {
         events(&read(&mut server, at(25), third).0),
         ["ERROR 410 Expired"]
     );
-    // A pause of a year is not made up for.
+    // Changes missed during a pause of a year are not made up for.
     changes.run_to(&mut server, at(365 * 86_400));
     assert!(server.version() < filled + 20_000);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const WATCH: &str = "/api/v1/pods?watch=1&resourceVersion=1";
 
-/// `a` at 2, `b` at 3, `c` at 4, and this fault to come.
+/// `a` at 2, `b` at 3, `c` at 4, and this pending fault.
 fn server(fault: Fault) -> FakeServer {
     let mut server = FakeServer::new(1);
     for name in ["a", "b", "c"] {
@@ -251,7 +251,7 @@ fn whom_it_hits() {
     ]
     .map(&mut status)
     .into();
-    // The second fault waits for the first, which hits alone.
+    // The second fault waits for the first one, which occurs alone.
     assert_eq!(got, [200, 200, 500, 500, 200, 0, 200]);
     server.clear_faults();
     assert_eq!(ask(&mut server, "/api/v1/nodes").0, 200);

@@ -20,7 +20,7 @@ async fn start(server: FakeServer) -> (Mocked, SocketAddr) {
     (mock, address)
 }
 
-/// A client in a few lines.
+/// A minimal client.
 struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -50,7 +50,7 @@ impl Client {
         Ok((head[9..12].parse().unwrap(), head))
     }
 
-    /// Reads one chunk; empty is the last.
+    /// Reads one chunk. The last one is empty.
     async fn chunk(&mut self) -> std::io::Result<Vec<u8>> {
         let mut size = String::new();
         if self.0.read_line(&mut size).await? == 0 {
@@ -366,12 +366,12 @@ async fn a_streaming_list_has_a_member_of_gzip_for_each_flush() {
         );
         client = Client::new(address).await;
     }
-    // A plain watch never is.
+    // A plain watch is never compressed.
     let head = ask_for_gzip(&mut client, "/api/v1/pods?watch=1&resourceVersion=1").await;
     assert!(!head.contains("Content-Encoding"), "{head}");
 }
 
-/// Writes come over the port as well, one after another on a connection, and watches hear of them.
+/// The port also accepts writes, one after another on a connection, and watches receive them.
 #[tokio::test]
 async fn writes_are_answered() {
     let (mock, address) = start(FakeServer::new(1)).await;
@@ -387,7 +387,7 @@ async fn writes_are_answered() {
         let head =
             format!("{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-        // In two pieces, with the body cut.
+        // In two pieces, with the body split.
         let (first, rest) = request.split_at(request.len() - body.len() / 2);
         stream.write_all(first.as_bytes()).await.unwrap();
         stream.flush().await.unwrap();

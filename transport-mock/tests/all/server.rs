@@ -1,4 +1,4 @@
-//! The fake API server against what is known of the real one.
+//! The fake API server, compared with the documented behaviour of the real one.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use crate::common::{Ended, JSON, ask, ask_as, at, events, head, names, pod, read};
@@ -276,7 +276,7 @@ fn pages() {
     assert_eq!(first["metadata"]["remainingItemCount"], 2);
     let token = first["metadata"]["continue"].as_str().unwrap().to_string();
 
-    // What happens between pages is not seen.
+    // Changes between pages are not visible.
     server.delete("pods", "default", "c").unwrap();
     server.create("pods", pod("bb", "x")).unwrap();
     let second = ask(
@@ -296,7 +296,7 @@ fn pages() {
     assert!(third["metadata"].get("continue").is_none());
     assert!(third["metadata"].get("remainingItemCount").is_none());
 
-    // Once its version is compacted, the rest can be had as it is now.
+    // After its version is compacted, the rest is available at the current version.
     server.compact(5);
     assert_eq!(
         names(
@@ -595,7 +595,7 @@ fn i18_a_watch_from_a_version_that_is_gone() {
     assert_eq!(status, 410);
     assert!(body.contains("\"reason\":\"Expired\""));
 
-    // The watch cache forgets earlier than etcd does.
+    // The watch cache drops events earlier than etcd does.
     server.forget_events(5);
     assert_eq!(watch(&mut server, 4).0, 410);
     assert_eq!(
@@ -620,7 +620,7 @@ fn a_server_forgets_by_itself() {
             .apply("pods", pod("a", &format!("v{second}")))
             .unwrap();
     }
-    // Now it is 540 s: events before 465 s are out of the cache, states before 240 s are gone.
+    // Now it is 540 s: events before 465 s have left the cache, and states before 240 s are compacted.
     let id = server.handle_request(at(540), "/api/v1/pods?watch=1&resourceVersion=8", JSON);
     assert_eq!(
         events(&read(&mut server, at(540), id).0),
@@ -668,14 +668,14 @@ fn streaming_lists() {
         ]
     );
 
-    // Without bookmarks, no end mark.
+    // Without bookmarks there is no end mark.
     let id = server.handle_request(
         at(0),
         "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
         JSON,
     );
     assert_eq!(events(&read(&mut server, at(0), id).0).len(), 4);
-    // A version that is compacted is no trouble, one from the future is.
+    // A compacted version is accepted, and one in the future is not.
     server.compact_all();
     let id = server.handle_request(at(0), &format!("{stream}&resourceVersion=2"), JSON);
     assert_eq!(
@@ -690,7 +690,7 @@ fn streaming_lists() {
     };
     assert_eq!(events(&body), ["ERROR 504 Timeout"]);
     assert!(body.contains("ResourceVersionTooLarge"));
-    // sendInitialEvents=false at no version starts now.
+    // sendInitialEvents=false without a version starts now.
     let id = server.handle_request(
         at(0),
         "/api/v1/pods?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",

@@ -1,4 +1,4 @@
-//! Several servers, a restored backup, and what lies between a client and them.
+//! Several servers, a restored backup, and load balancers and proxies.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::num::NonZeroU32;
@@ -13,7 +13,7 @@ fn server() -> FakeServer {
     FakeServer::new(1)
 }
 
-/// A server that lags, and is told to lag at a later version, has seen what lies between.
+/// A server that lags, and is set to lag at a later version, receives the changes in between.
 #[test]
 fn a_server_that_lags_less_than_before_tells_its_watches_what_it_sees_now() {
     let mut server = server();
@@ -46,7 +46,7 @@ fn each_server_has_a_cache_of_its_own_and_keeps_its_watches() {
     assert_eq!(events(&read(&mut server, at(0), first_watch).0).len(), 1);
     assert_eq!(read(&mut server, at(0), second_watch).0, "");
 
-    // A list at "0" is answered from what each has, one at no version from what is stored.
+    // A list at "0" shows what each server has, and a list without a version shows the storage.
     let seen = |server: &mut FakeServer, target| names(&ask(server, target).1);
     assert_eq!(
         seen(&mut server, "/api/v1/pods?resourceVersion=0"),
@@ -59,7 +59,7 @@ fn each_server_has_a_cache_of_its_own_and_keeps_its_watches() {
         "3: a@2 b@3"
     );
 
-    // Each goes down by itself.
+    // Each server goes down separately.
     server.go_down();
     assert_eq!(
         read(&mut server, at(0), first_watch).1,
@@ -120,13 +120,13 @@ fn a_backup_makes_what_came_after_it_unhappened() {
     assert_eq!(list["metadata"]["resourceVersion"], backup.to_string());
     assert_eq!(list["items"][0]["metadata"]["labels"]["app"], "old");
 
-    // What a client had seen is in the future now,
+    // The version that a client has seen is in the future now,
     let target = format!("/api/v1/pods?resourceVersion={seen}");
     let held = server.handle_request(at(0), &target, JSON);
     assert_eq!(head(&mut server, at(4), held).status, 504);
-    // and its versions are given once more, to other things.
+    // and the following versions are issued again for other changes.
     assert_eq!(server.create("pods", pod("c", "x")).unwrap(), backup + 1);
-    // A backup from before all that is known is that of the beginning of what is known.
+    // A backup from before the known history restores the oldest known state.
     server.compact_all();
     let compacted = server.version();
     server.create("pods", pod("d", "x")).unwrap();

@@ -12,7 +12,7 @@ use informer_mock::{
     Transport, TransportError, Verb,
 };
 
-/// Sends a request, reads all of the answer, and tells status, body, failure.
+/// Sends a request, reads the whole response, and returns status, body and failure.
 async fn all(transport: &mut impl Transport, target: &str) -> (u16, String, Option<FailureKind>) {
     let (head, mut body) = match transport.send(Get::new(target)).await {
         Ok(answer) => answer,
@@ -123,7 +123,7 @@ fn a_chunk_that_is_given_up_loses_nothing() {
         let (_, mut body) = transport.send(Get::new(target)).await.unwrap();
         let mut text = Vec::new();
         loop {
-            // Polled once and dropped, time and again.
+            // Polled once and dropped, repeatedly.
             let polled = {
                 let mut chunk = core::pin::pin!(body.chunk());
                 core::future::poll_fn(|context| {

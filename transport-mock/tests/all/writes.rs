@@ -82,7 +82,7 @@ fn objects_are_created_replaced_and_deleted() {
     assert_eq!(gone["details"]["uid"], created["metadata"]["uid"]);
     assert_eq!(send(&mut server, "DELETE", &one, Value::Null).0, 404);
     assert!(server.get("configmaps", "prod", "web").is_none());
-    // Other servers answer with the object, as it was or at the version of its deletion.
+    // Other servers respond with the object, in its last state or with the version of its deletion.
     for (answer, later) in [(DeleteAnswer::OldVersion, 0), (DeleteAnswer::NewVersion, 1)] {
         server.config_mut().deletes = answer;
         let (_, created) = send(&mut server, "POST", MAPS, map("web", "1"));
@@ -107,7 +107,7 @@ fn patches_are_merged() {
         json!({ "data": { "a": null, "b": "2" } }),
     );
     assert_eq!((status, &merged["data"]), (200, &json!({ "b": "2" })));
-    // The same again is no change.
+    // The same patch again changes nothing.
     let (_, same) = patch(&mut server, MERGE, json!({ "data": { "b": "2" } }));
     assert_eq!(
         same["metadata"]["resourceVersion"],
@@ -224,7 +224,7 @@ fn a_body_of_the_wrong_types_is_a_bad_request() {
         }
     }
     assert_eq!(server.version(), before);
-    // What Go decodes to nothing is left out, and taken from the path.
+    // Fields that Go decodes to nothing count as absent, and are taken from the path.
     assert_eq!(
         send(
             &mut server,

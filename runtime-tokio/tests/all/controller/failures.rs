@@ -1,8 +1,8 @@
-//! Reconcile functions that fail, and functions of the user that panic.
+//! Reconcile functions that fail, and user-defined functions that panic.
 
 use super::*;
 
-/// A controller whose keys wait for seconds after a failure, and all that it tells of failures.
+/// A controller whose keys wait seconds after a failure, with all reported failures.
 fn telling(sets: &Informer<RawJson>) -> (Controller, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let controller = Controller::new(sets)
@@ -14,7 +14,7 @@ fn telling(sets: &Informer<RawJson>) -> (Controller, Arc<Mutex<Vec<String>>>) {
     (controller, told)
 }
 
-/// What fails and what panics comes again, later each time, holds no other key back, and is told of.
+/// Keys that fail or panic are retried with growing delays, do not block other keys, and are reported.
 #[tokio::test(start_paused = true)]
 async fn failures_and_panics_are_retried_with_backoff() {
     let mock = server();
@@ -64,7 +64,7 @@ async fn failures_and_panics_are_retried_with_backoff() {
         (metrics.succeeded, metrics.failed, metrics.panicked),
         (3, 5, 2)
     );
-    // It was forgotten when it went well.
+    // Its failures were reset after the success.
     mock.update("replicasets.apps", set("bad", 1)).unwrap();
     settle().await;
     assert_eq!(log.lock().unwrap().last().unwrap().0, "prod/bad");
@@ -72,8 +72,8 @@ async fn failures_and_panics_are_retried_with_backoff() {
     controller.stop().await;
 }
 
-/// A function that says which keys are the controller's and panics ends nothing and loses no key: it is told, and the key
-/// comes again. A key that was another's for a while begins with the first attempt.
+/// A panic in `only` ends nothing and loses no key: it is reported, and the key is retried. A key that belonged to
+/// another controller for a while starts with the first attempt.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     let mock = server();
@@ -88,7 +88,7 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     let controller = controller.only({
         let kept = Arc::clone(&kept);
         move |key| {
-            // At 0 s when it comes and before it is reconciled, and once more at 1 s.
+            // Called at 0 s when the key is added and before it is reconciled, and again at 1 s.
             let is_early = start.elapsed() < secs(2);
             assert!(key.as_str() != "prod/wild" || !is_early, "who knows");
             let kept = kept.lock().unwrap();
@@ -123,7 +123,7 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     assert_eq!(wild(&told.lock().unwrap()), [expected; 2]);
     assert_eq!(controller.handle.metrics().panicked, 2);
 
-    // It waits for its fourth attempt, at 7 s, when it is another's.
+    // It waits for its fourth attempt, at 7 s, when it moves to another controller.
     kept.lock().unwrap().insert("prod/bad".to_owned(), false);
     sleep(secs(4)).await;
     assert_eq!(names(&log), [""; 0]);
@@ -135,7 +135,7 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     controller.stop().await;
 }
 
-/// Keeps what this thread logs.
+/// Collects the log of this thread.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<String>>>);
 
@@ -173,8 +173,8 @@ impl tracing::Subscriber for Logged {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Whoever is told of failures and panics at it does not end the controller: keys are retried and others are done, a write
-/// that is not seen is told, and the panics are logged.
+/// A panic in `on_failure` does not end the controller: keys are retried, other keys are processed, a missing write is
+/// reported, and the panics are logged.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
     let logged = Logged::default();

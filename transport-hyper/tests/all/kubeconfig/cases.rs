@@ -1,12 +1,12 @@
-//! What kubeconfig files lead to, here and for `kubectl`.
+//! Kubeconfig files, and the results of this crate and of `kubectl`.
 
-/// What a kubeconfig leads to.
+/// The result of a kubeconfig.
 pub(super) enum Expected {
-    /// The server sees this request, from both.
+    /// Both send this request to the server.
     Sees(&'static str),
-    /// It is an error of both; ours has these words.
+    /// Both fail. Our error contains these words.
     Fails(&'static str),
-    /// It is an error only here: `kubectl` asks for a password, or takes another server.
+    /// Only this crate fails: `kubectl` asks for a password, or uses another server.
     FailsHere(&'static str),
 }
 use Expected::{Fails, FailsHere, Sees};
@@ -116,7 +116,7 @@ pub(super) fn cases() -> Vec<Case> {
             &[base, "users: [name: x"],
             Fails("see line 1"),
         ),
-        // What a file may look like.
+        // Formats of a file.
         case("a document marker", &[&format!("---\n{base}")], ABC),
         case("two documents", &[&format!("{base}---\n{other}")], ABC),
         case("a byte order mark", &[&format!("\u{feff}{base}")], ABC),
@@ -172,7 +172,7 @@ pub(super) fn cases() -> Vec<Case> {
             "<<: {token: abc}\nas: jane",
             Sees("/x; authorization: Bearer abc; impersonate-user: jane"),
         ),
-        // What is not there.
+        // Missing entries.
         case(
             "no context",
             &[&base.replace("current-context: here", "")],

@@ -1,4 +1,4 @@
-//! Kubeconfig files: a table of cases, checked against `kubectl` itself where `KUBECTL` names it.
+//! Kubeconfig files: a table of cases, which is also checked with `kubectl` if `KUBECTL` names it.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -28,7 +28,7 @@ use crate::support::{Server, read};
 use cases::Expected::{Fails, FailsHere, Sees};
 use cases::{Case, FOLDER, MISSING, cases, one};
 
-/// The servers and the files that the cases name.
+/// The servers and files of the cases.
 struct Place {
     folder: tempfile::TempDir,
     https: String,
@@ -48,7 +48,7 @@ impl Place {
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let base64 = "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n";
         let pem = ca.certificate.pem();
-        // The token of a plugin is its input, in hexadecimal digits.
+        // The plugin's token is its input, in hexadecimal digits.
         let plugin = "#!/bin/sh\ntoken=$(printf %s \"$KUBERNETES_EXEC_INFO\" | od -An -v -tx1 | tr -d ' \\n')\n\
              printf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s\"}}' \"$token\"\n";
         for (name, text) in [
@@ -157,7 +157,7 @@ fn server_config(ca: &Ca) -> ServerConfig {
         .unwrap()
 }
 
-/// Answers a request with what it says of the client.
+/// Responds to a request with a description of the client.
 async fn show(mut stream: impl AsyncRead + AsyncWrite + Unpin, has_certificate: bool) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -188,7 +188,7 @@ async fn show(mut stream: impl AsyncRead + AsyncWrite + Unpin, has_certificate: 
     let _ = stream.shutdown().await;
 }
 
-/// Turns the token, which is the input of a plugin, into JSON with sorted keys.
+/// Decodes the token, which is the input of a plugin, to JSON with sorted keys.
 fn readable(seen: &str) -> String {
     let Some((before, token)) = seen.split_once("Bearer 7b") else {
         return seen.to_owned();
@@ -266,7 +266,7 @@ async fn every_case_of_the_table() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A shell gives a file as a pipe: `KUBECONFIG=<(decrypt config)`.
+/// A shell passes a file as a pipe: `KUBECONFIG=<(decrypt config)`.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_kubeconfig_may_be_a_pipe() {

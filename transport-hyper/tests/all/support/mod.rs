@@ -1,4 +1,4 @@
-//! A server in a few lines: a listener, and the bytes that a test writes by hand.
+//! A minimal server: a listener, and bytes written by the test.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -42,7 +42,7 @@ impl Server {
         self.builder().build().unwrap()
     }
 
-    /// Answers the request of a new client with these bytes.
+    /// Responds to the request of a new client with these bytes.
     pub async fn answer(&self, bytes: impl AsRef<[u8]>) -> (HyperBody, Peer<TcpStream>) {
         answer(&mut self.transport(), self, bytes).await
     }
@@ -74,7 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.0.flush().await.unwrap();
     }
 
-    /// Answers one request with a whole body.
+    /// Responds to one request with a complete body.
     pub async fn serve(&mut self, body: &str) -> String {
         let request = self.request().await;
         self.write(format!(
@@ -104,7 +104,7 @@ pub async fn first<F: Future<Output = Peer<TcpStream>>>(
     })
 }
 
-/// Sends a request to a new connection and has it answered with these bytes.
+/// Sends a request on a new connection, and responds with these bytes.
 pub async fn answered(
     transport: &mut HyperTransport,
     server: &Server,
@@ -118,7 +118,7 @@ pub async fn answered(
     .await
 }
 
-/// The same, for who reads the body alone.
+/// The same, returning only the body.
 pub async fn answer(
     transport: &mut HyperTransport,
     server: &Server,
@@ -128,7 +128,7 @@ pub async fn answer(
     (answer.unwrap().1, peer)
 }
 
-/// Gets a whole body over a new connection and returns the server's end of it.
+/// Gets a complete body on a new connection, and returns the server's end of it.
 pub async fn whole(transport: &mut HyperTransport, server: &Server) -> Peer<TcpStream> {
     let (answer, peer) = first(transport, server, |mut peer| async {
         peer.serve("first").await;
@@ -139,7 +139,7 @@ pub async fn whole(transport: &mut HyperTransport, server: &Server) -> Peer<TcpS
     peer
 }
 
-/// Asks again: the server accepts no more connections, so the request comes by the kept one or never.
+/// Sends another request. The server accepts no further connections, so it must use the existing one.
 pub async fn is_reused<S: AsyncRead + AsyncWrite + Unpin>(
     transport: &mut HyperTransport,
     peer: &mut Peer<S>,
@@ -158,7 +158,7 @@ pub async fn read(answer: Answer) -> Result<String, HyperError> {
     Ok(String::from_utf8(all).unwrap())
 }
 
-/// The same, and tells how often the wait for a chunk was abandoned: each time that none was there at once.
+/// The same, and counts how often a wait for a chunk was abandoned, which happens each time none is available at once.
 pub async fn read_abandoning(body: &mut HyperBody) -> (Vec<u8>, u32) {
     let (mut all, mut abandoned) = (Vec::new(), 0);
     loop {
@@ -174,7 +174,7 @@ pub async fn read_abandoning(body: &mut HyperBody) -> (Vec<u8>, u32) {
     }
 }
 
-/// Writes in small pieces, in steps with the reader, so that it has read all there is again and again.
+/// Writes in small pieces, in step with the reader, so that it repeatedly runs out of data.
 pub async fn write_in_steps(peer: &mut Peer<TcpStream>, bytes: &[u8]) {
     for piece in bytes.chunks(13) {
         peer.write(piece).await;
@@ -184,7 +184,7 @@ pub async fn write_in_steps(peer: &mut Peer<TcpStream>, bytes: &[u8]) {
     }
 }
 
-/// Lets the runtime learn all that happened on sockets so far: what happens on a later one is told later.
+/// Lets the runtime process all socket events so far, in the order in which they happened.
 pub async fn settle() {
     let server = Server::start().await;
     let connecting = TcpStream::connect(("127.0.0.1", server.port));

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A CA of the test's own.
+/// A CA of a test.
 pub struct Ca {
     pub certificate: Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -33,7 +33,7 @@ impl Ca {
         }
     }
 
-    /// Makes a CA of this key that is valid from the first year to the last. All of them have one name.
+    /// Creates a CA with this key that is valid from the first year to the last. All of them have the same name.
     pub fn valid(key: &KeyPair, from: i32, to: i32) -> Self {
         let key = KeyPair::try_from(key.serialize_der()).unwrap();
         let mut params = CertificateParams::default();
@@ -62,7 +62,7 @@ impl Ca {
             .unwrap()
     }
 
-    /// The same, and it wants a client certificate of this CA.
+    /// The same, with a required client certificate of this CA.
     pub fn strict_server(&self, params: &CertificateParams) -> ServerConfig {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -84,7 +84,7 @@ pub fn for_name(name: &str) -> CertificateParams {
     CertificateParams::new([name.to_owned()]).unwrap()
 }
 
-/// Shakes hands; where that fails, waits until the client has read why.
+/// Performs the TLS handshake. If it fails, waits until the client has read the reason.
 pub async fn accept(server: &Server, config: ServerConfig) -> Option<Peer<TlsStream<TcpStream>>> {
     let tcp = server.accept_tcp().await;
     match TlsAcceptor::from(Arc::new(config))

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers of several tests.
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 use core::time::Duration;
@@ -33,7 +33,7 @@ pub fn head(server: &mut impl Backend, now: Instant, id: ResponseId) -> Response
     }
 }
 
-/// Reads what there is.
+/// Reads all available data.
 pub fn read(server: &mut impl Backend, now: Instant, id: ResponseId) -> (String, Ended) {
     let mut body = Vec::new();
     loop {
@@ -51,7 +51,7 @@ pub fn read(server: &mut impl Backend, now: Instant, id: ResponseId) -> (String,
     }
 }
 
-/// Asks for something that ends, and returns status and body.
+/// Sends a request with a finite response, and returns status and body.
 pub fn ask(server: &mut FakeServer, target: &str) -> (u16, Value) {
     ask_as(server, target, JSON)
 }
@@ -68,7 +68,7 @@ pub fn ask_as(server: &mut FakeServer, target: &str, accept: &str) -> (u16, Valu
     )
 }
 
-/// Writes a list as `version: name@version ..`.
+/// Formats a list as `version: name@version ..`.
 pub fn names(list: &Value) -> String {
     let items = list["items"].as_array().expect("items").iter();
     let items: Vec<String> = items.map(|item| named(&item["metadata"])).collect();
@@ -89,7 +89,7 @@ fn named(metadata: &Value) -> String {
     )
 }
 
-/// Writes events as `ADDED name@version`, `BOOKMARK 12`, `BOOKMARK 12 end`, `ERROR 410 Expired`.
+/// Formats events as `ADDED name@version`, `BOOKMARK 12`, `BOOKMARK 12 end`, `ERROR 410 Expired`.
 pub fn events(body: &str) -> Vec<String> {
     let lines = body.lines().map(|line| {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
