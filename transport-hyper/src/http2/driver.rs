@@ -15,7 +15,7 @@ use crate::error::HyperError;
 use crate::http2::health::{Health, Watched};
 use crate::stream::Stream;
 
-/// The I/O of one connection, shared by all who have a stream on it.
+/// The I/O of one connection, shared by all its streams.
 ///
 /// The connection has no task of its own, and any of its streams may not be polled for a long time. So each stream that
 /// is polled and has nothing to return drives the I/O for all of them, and the socket and the timer wake all waiting
