@@ -15,7 +15,8 @@ pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
 
 use core::fmt;
 
-use walk::{End, Walk, WalkKind};
+pub(crate) use walk::End;
+use walk::{Walk, WalkKind};
 
 use crate::cache::fifo::{Mode, Queue};
 use crate::cache::indexer::{Held, Store, Values};
@@ -103,6 +104,8 @@ pub struct Cache<T, S: Storage> {
     /// The mark that the latest resync sets on objects.
     mark: u16,
     synced: bool,
+    /// A source was confirmed, which may complete the initial state of the cache.
+    confirmed: bool,
     /// The storage has no room for one of the sources.
     lacks_source: bool,
     /// A source may have a version that is reached once the queue is empty.
@@ -293,6 +296,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             passes: 0,
             mark: 0,
             synced: false,
+            confirmed: false,
             lacks_source,
             arrives: false,
             lacks_room: false,
@@ -442,64 +446,34 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    /// Completes the list of a source: objects that the list did not contain are deleted.
-    pub(crate) fn complete(&mut self, source: u16, version: ResourceVersion<S::Text>) {
-        let Some(state) = self.source_mut(source) else {
-            return;
-        };
-        (state.in_list, state.completed) = (false, true);
-        // A version that is still pending is older than the list.
-        state.arriving = None;
-        let (epoch, relist) = (state.epoch, state.relist);
-        let kind = WalkKind::Sweep {
-            source,
-            epoch,
-            relist,
-            end: End::Complete(version),
-        };
-        self.begin_sweep(Walk::new(kind));
-    }
-
-    /// Completes the list of a source that comes from a persisted cache.
+    /// Ends the list of a source: objects that the list did not contain are deleted.
     ///
-    /// Handlers are notified of it as the initial state, and readers can use it. The source becomes synced only when
-    /// the server completes a list or [confirms](Cache::confirm) the restored version.
-    pub(crate) fn restore(&mut self, source: u16, version: ResourceVersion<S::Text>) {
+    /// Handlers are notified of a restored list as the initial state, and readers can use it. The source becomes synced
+    /// only when the server completes a list or [confirms](Cache::confirm) the restored version. Nothing of a forgotten
+    /// list was notified, and the list begins again.
+    pub(crate) fn end_list(&mut self, source: u16, end: End<S::Text>) {
+        if matches!(end, End::Forgotten) {
+            self.begin(source);
+        }
         let Some(state) = self.source_mut(source) else {
             return;
         };
-        (state.in_list, state.completed, state.restored) = (false, true, true);
-        state.arriving = None;
+        if !matches!(end, End::Forgotten) {
+            (state.in_list, state.completed) = (false, true);
+            // A version that is still pending is older than the list.
+            state.arriving = None;
+            state.restored |= matches!(end, End::Restored(_));
+        }
         let (epoch, relist) = (state.epoch, state.relist);
-        let kind = WalkKind::Sweep {
-            source,
-            epoch,
-            relist,
-            end: End::Restored(version),
-        };
-        self.begin_sweep(Walk::new(kind));
-    }
-
-    /// Removes the objects that a source has added since its list began, none of which was notified. The list
-    /// continues.
-    pub(crate) fn forget(&mut self, source: u16) {
-        self.begin(source);
-        let Some(state) = self.source(source) else {
-            return;
-        };
-        let kind = WalkKind::Sweep {
-            source,
-            epoch: state.epoch,
-            relist: state.relist,
-            end: End::Forgotten,
-        };
-        self.begin_sweep(Walk::new(kind));
+        let kind = WalkKind::Sweep { epoch, relist, end };
+        self.begin_sweep(Walk::new(source, kind));
     }
 
     /// Records that the server resumed the watch at the restored version: an event or a bookmark arrived.
     pub(crate) fn confirm(&mut self, source: u16) {
         if let Some(source) = self.source_mut(source) {
-            source.restored = false;
+            let confirms = core::mem::take(&mut source.restored);
+            self.confirmed |= confirms;
         }
     }
 
@@ -579,7 +553,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
         // This can fail only if more than six sources sweep at once. Their lists then notify of every object anyway.
-        let _ = self.walks.push(Walk::new(kind));
+        let _ = self.walks.push(Walk::new(0, kind));
         self.passes
     }
 
@@ -914,6 +888,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Takes one step: a delta of the queue, or one slot of a walk if the queue is empty.
     fn turn(&mut self) -> Turn {
+        // `Synced` comes before the change that confirms the restored state. The notifications of a sweep belong to the
+        // initial state, and the sweep checks again at its end.
+        if self.confirmed && !self.is_sweeping() {
+            self.confirmed = false;
+            let synced = self.tell_synced();
+            if matches!(synced, Turn::Tell(_)) {
+                return synced;
+            }
+        }
         if let Some((id, mut deltas, _)) = self.queue.pop(&mut self.table) {
             // Merged deltas can cancel out.
             let turn = deltas
@@ -1155,6 +1138,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         queued.or_else(|| Some(self.table.get(id)?.object.as_ref()?.source))
     }
 
+    fn is_sweeping(&self) -> bool {
+        self.walks.as_slice().iter().any(|walk| !walk.is_resync())
+    }
+
     fn is_stored(&self, id: SlotId) -> bool {
         self.table.get(id).is_some_and(|slot| slot.object.is_some())
     }
@@ -1177,7 +1164,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return;
         }
         // A sweep ends at the version of its list. Later versions are reached after it.
-        if self.walks.as_slice().iter().any(|walk| !walk.is_resync()) {
+        if self.is_sweeping() {
             return;
         }
         self.arrives = false;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::cache::indexer::Values;
-use crate::cache::{Cache, Record, Recording};
+use crate::cache::{Cache, End, Record, Recording};
 use crate::decode::{Decode, RawObject};
 use crate::object::{Cached, KeyBuf, KeyError, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
@@ -17,7 +17,7 @@ use crate::storage::{Storage, Text};
 pub enum Step<'a, T, S: Storage> {
     /// A list begins. If the previous list was not complete, this one continues it.
     Begin,
-    /// An object in a list or a watch event.
+    /// An object in a list or a watch event. An event confirms the restored version, as [`Step::Confirm`] does.
     Object {
         /// What happened to the object.
         change: Change,
@@ -31,7 +31,7 @@ pub enum Step<'a, T, S: Storage> {
     },
     /// The list is complete: objects that it did not contain are deleted.
     Complete(ResourceVersion<S::Text>),
-    /// A bookmark: the server has resumed at the restored version.
+    /// A bookmark: the server has resumed at the restored version. `Synced` comes before any later notification.
     Confirm,
     /// All steps up to this version were applied.
     Reached(ResourceVersion<S::Text>),
@@ -136,7 +136,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                         recorder.append(Record::Delete { key: key.as_ref() });
                     }
                 }
-                self.complete(source, version.clone());
+                self.end_list(source, End::Complete(version.clone()));
                 recorder.complete();
                 recorder.reached(&version, !self.is_incomplete());
             }
@@ -150,8 +150,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                     self.advance(source, version);
                 }
             }
-            Step::Restored(version) => self.restore(source, version),
-            Step::Forget => self.forget(source),
+            Step::Restored(version) => self.end_list(source, End::Restored(version)),
+            Step::Forget => self.end_list(source, End::Forgotten),
         }
         Ok(false)
     }

@@ -92,8 +92,8 @@ where
     }
 
     fn done(&mut self, source: u16, version: u32) {
-        self.0
-            .complete(source, ResourceVersion::new(&version.to_string()));
+        let version = ResourceVersion::new(&version.to_string());
+        self.0.end_list(source, End::Complete(version));
     }
 
     /// Applies a complete list.
@@ -1165,7 +1165,7 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
         pods.begin(0);
         pods.listed(0, "a", 6);
         if restored {
-            pods.restore(0, ResourceVersion::new("7"));
+            pods.end_list(0, End::Restored(ResourceVersion::new("7")));
         } else {
             pods.done(0, 7);
         }
@@ -1178,6 +1178,40 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
         pods.told();
         assert_eq!(pods.version(0).unwrap().to_string(), "9");
     }
+}
+
+#[test]
+fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
+    for change in [Change::Added, Change::Modified, Change::Deleted] {
+        let mut pods = default_pods();
+        pods.begin(0);
+        pods.listed(0, "a", 1);
+        pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+        assert_eq!(pods.told(), ["add* a@1"]);
+        pods.0
+            .apply(0, Step::object(change, "a", item("u-a", 5)), &mut ())
+            .unwrap();
+        let [synced, changed] = &pods.told()[..] else {
+            panic!("two notifications")
+        };
+        assert_eq!(synced, "synced");
+        assert_ne!(changed, "synced");
+        assert_eq!(pods.told(), [""; 0]);
+    }
+}
+
+/// The objects that only the list has are told before.
+#[test]
+fn a_change_does_not_confirm_a_list_that_is_being_told() {
+    let mut pods = default_pods();
+    pods.begin(0);
+    pods.listed(0, "a", 1);
+    pods.end_list(0, End::Restored(ResourceVersion::new("4")));
+    pods.told();
+    pods.list(0, 6, &[]);
+    let step = Step::object(Change::Added, "b", item("u-b", 7));
+    pods.0.apply(0, step, &mut ()).unwrap();
+    assert_eq!(pods.told(), ["add b@7", "delete? a@1", "synced"]);
 }
 
 #[test]
@@ -1305,7 +1339,7 @@ fn nothing_is_dropped_before_it_is_taken() {
             locked.set(true);
             match rng.below(12) {
                 0 => pods.begin(source),
-                1 => pods.complete(source, ResourceVersion::new("1")),
+                1 => pods.end_list(source, End::Complete(ResourceVersion::new("1"))),
                 2 => pods.delete(source, &key, None),
                 3 => pods.keep(source, &key),
                 4 | 5 => pods.delete(source, &key, Some(object.clone())),

@@ -11,7 +11,7 @@ use crate::storage::{Few, Last, SlotId};
 pub(super) struct Walk<X> {
     kind: WalkKind<X>,
     begun: bool,
-    /// The source whose objects are being visited.
+    /// The source whose objects are being visited; a resync visits those of every source.
     source: u16,
 }
 
@@ -19,7 +19,6 @@ pub(super) struct Walk<X> {
 pub(super) enum WalkKind<X> {
     /// Deletes objects that a complete list did not contain. After the first list, notifies of the others.
     Sweep {
-        source: u16,
         epoch: u32,
         relist: u32,
         end: End<X>,
@@ -30,7 +29,7 @@ pub(super) enum WalkKind<X> {
 
 /// The effect of the end of a sweep on its source.
 #[derive(Clone)]
-pub(super) enum End<X> {
+pub(crate) enum End<X> {
     /// The list of this version is complete.
     Complete(ResourceVersion<X>),
     /// The state that a journal had at this version is complete.
@@ -40,11 +39,7 @@ pub(super) enum End<X> {
 }
 
 impl<X> Walk<X> {
-    pub(super) const fn new(kind: WalkKind<X>) -> Self {
-        let source = match kind {
-            WalkKind::Sweep { source, .. } => source,
-            WalkKind::Resync { .. } => 0,
-        };
+    pub(super) const fn new(source: u16, kind: WalkKind<X>) -> Self {
         Self {
             kind,
             begun: false,
@@ -57,8 +52,8 @@ impl<X> Walk<X> {
     }
 
     /// Returns whether it is a sweep of this source.
-    pub(super) const fn sweeps(&self, wanted: u16) -> bool {
-        matches!(self.kind, WalkKind::Sweep { source, .. } if source == wanted)
+    pub(super) const fn sweeps(&self, source: u16) -> bool {
+        !self.is_resync() && self.source == source
     }
 }
 
@@ -67,7 +62,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     pub(super) fn walk(&mut self) -> Turn {
         let sources = self.sources.as_slice();
         let Some(walk) = self.walks.as_mut_slice().first_mut() else {
-            return self.tell_synced(Turn::Nothing);
+            return Turn::Nothing;
         };
         if !walk.begun {
             walk.begun = true;
@@ -97,9 +92,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             next = self.store.walk_on(&self.table);
         }
         let Some(id) = next else {
-            return match self.walks.take(0).map(|walk| walk.kind) {
-                Some(WalkKind::Sweep { source, end, .. }) => self.finish_sweep(source, end),
-                Some(WalkKind::Resync { .. }) | None => Turn::Again,
+            return match self.walks.take(0).map(|walk| (walk.source, walk.kind)) {
+                Some((source, WalkKind::Sweep { end, .. })) => self.finish_sweep(source, end),
+                Some((_, WalkKind::Resync { .. })) | None => Turn::Again,
             };
         };
         match walk.kind {
@@ -185,17 +180,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         let mut sources = self.sources.as_slice().iter();
         self.lacks_room = sources.any(|source| source.missing == Lack::Room);
-        self.tell_synced(Turn::Again)
+        self.tell_synced()
     }
 
     /// Notifies of `Synced` once the cache is synced.
-    fn tell_synced(&mut self, otherwise: Turn) -> Turn {
+    pub(super) fn tell_synced(&mut self) -> Turn {
         let told = |source: &super::Source<S::Text>| source.told && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(told) {
             self.synced = true;
             return Turn::Tell(Tell::Synced);
         }
-        otherwise
+        Turn::Again
     }
 
     /// Returns whether handlers are notified of an object of this source immediately. Before the first complete list,

@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use super::{Identity, Journal, Loss, Lost, Reached, Record, Recording, Restored, Retry};
-use crate::cache::{Cache, ObjectNotification, Step, restore_raw};
+use crate::cache::{Cache, End, ObjectNotification, Step, restore_raw};
 use crate::decode::{Decode, RawObject};
 use crate::object::{KeyBuf, Object, ResourceVersion};
 use crate::reflector::Change;
@@ -156,7 +156,7 @@ impl<J: Journal> Recorder<J> {
             self.failed(error);
         }
         let Some(mut restored) = restored.filter(|_| !self.broken) else {
-            cache.forget(source);
+            cache.end_list(source, End::Forgotten);
             self.report(report);
             return None;
         };
@@ -166,7 +166,7 @@ impl<J: Journal> Recorder<J> {
             self.broken = true;
             restored.complete = false;
         }
-        cache.restore(source, restored.version.clone());
+        cache.end_list(source, End::Restored(restored.version.clone()));
         Some(restored)
     }
 

@@ -429,10 +429,6 @@ where
             Frame::Object(object) => {
                 if object.change != Change::Listed {
                     self.note(&object.raw.resource_version());
-                    if self.restored {
-                        // Handlers are notified of Synced before the change that confirms the restored state.
-                        self.batch.items.push(Item::Step(Step::Confirm));
-                    }
                 }
                 self.object(&object);
             }

@@ -24,7 +24,7 @@ fn an_event_or_a_bookmark_confirms_what_was_restored() {
     }
     for mut w in both() {
         w.events(&[modified("a", 12)]);
-        w.told(&["update a@5->12", "synced"]);
+        w.told(&["synced", "update a@5->12"]);
         // From here on it is a watch like any other.
         w.close();
         w.expect("WATCH resourceVersion=12");
