@@ -255,26 +255,13 @@ impl<T, S: Storage> DeltaFifo<T, S> {
             self.queue.replace_item(&mut self.table, id, epoch, item)?;
         }
         self.queue.delete_unlisted(&mut self.table, epoch, known);
-        let (table, queue) = (&mut self.table, &mut self.queue);
-        let mut result = Ok(());
         if let Some(known) = known {
-            known.for_each_key(&mut |key| {
-                if result.is_ok() && table.find(key).is_none() {
-                    result = table
-                        .find_or_insert(key)
-                        .map_err(KeyError::from)
-                        .and_then(|id| {
-                            queue.enqueue(
-                                table,
-                                id,
-                                Delta::new(DeltaKind::Deleted, Payload::Tombstone(Last::Stored)),
-                                true,
-                            )
-                        });
-                }
-            });
+            self.enqueue_known(known, DeltaKind::Deleted, || {
+                Payload::Tombstone(Last::Stored)
+            })?;
         }
-        result.map(|()| self.queue.end_replace())
+        self.queue.end_replace();
+        Ok(())
     }
 
     /// Queues a `Sync` for each known key without pending deltas. It sends no request to the API server.
@@ -282,6 +269,16 @@ impl<T, S: Storage> DeltaFifo<T, S> {
     /// # Errors
     /// Fails at a key that does not fit; earlier keys stay queued.
     pub fn resync(&mut self, known: &dyn KnownObjects) -> Result<(), KeyError> {
+        self.enqueue_known(known, DeltaKind::Sync, || Payload::Stored)
+    }
+
+    /// Queues a delta for each known key that has nothing queued.
+    fn enqueue_known(
+        &mut self,
+        known: &dyn KnownObjects,
+        kind: DeltaKind,
+        payload: fn() -> Payload<T>,
+    ) -> Result<(), KeyError> {
         let (table, queue) = (&mut self.table, &mut self.queue);
         let mut result = Ok(());
         known.for_each_key(&mut |key| {
@@ -289,14 +286,7 @@ impl<T, S: Storage> DeltaFifo<T, S> {
                 result = table
                     .find_or_insert(key)
                     .map_err(KeyError::from)
-                    .and_then(|id| {
-                        queue.enqueue(
-                            table,
-                            id,
-                            Delta::new(DeltaKind::Sync, Payload::Stored),
-                            true,
-                        )
-                    });
+                    .and_then(|id| queue.enqueue(table, id, Delta::new(kind, payload()), true));
             }
         });
         result

@@ -1344,7 +1344,10 @@ fn nothing_is_dropped_before_it_is_taken() {
                 3 => pods.keep(source, &key),
                 4 | 5 => pods.delete(source, &key, Some(object.clone())),
                 6 => {
-                    let config = ListenerConfig::default().backlog(rng.below(4) as usize);
+                    let config = ListenerConfig {
+                        backlog: rng.below(4) as usize,
+                        ..ListenerConfig::default()
+                    };
                     let initial = pods
                         .told()
                         .map(|(key, object)| (key.clone(), object.clone()));

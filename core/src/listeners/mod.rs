@@ -88,7 +88,6 @@ pub struct ListenerId(u64);
 
 /// The options of a listener.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ListenerConfig {
     /// The period at which every object is replayed; `None` is never. The minimum is one second.
     pub resync: Option<Duration>,
@@ -105,29 +104,6 @@ impl Default for ListenerConfig {
             backlog: 4096,
             unchanged: false,
         }
-    }
-}
-
-impl ListenerConfig {
-    /// Sets the period at which every object is replayed.
-    #[must_use]
-    pub const fn resync(mut self, period: Option<Duration>) -> Self {
-        self.resync = period;
-        self
-    }
-
-    /// Sets the number of pending notifications above which they are coalesced by key.
-    #[must_use]
-    pub const fn backlog(mut self, limit: usize) -> Self {
-        self.backlog = limit;
-        self
-    }
-
-    /// Sets whether the listener is notified of unchanged objects.
-    #[must_use]
-    pub const fn unchanged(mut self, tell: bool) -> Self {
-        self.unchanged = tell;
-        self
     }
 }
 

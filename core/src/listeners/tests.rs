@@ -53,6 +53,20 @@ fn drain(listeners: &mut Listeners<String, u32>, id: ListenerId) -> String {
     events.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
+fn backlog(backlog: usize) -> ListenerConfig {
+    ListenerConfig {
+        backlog,
+        ..ListenerConfig::default()
+    }
+}
+
+fn period(seconds: u64) -> ListenerConfig {
+    ListenerConfig {
+        resync: Some(Duration::from_secs(seconds)),
+        ..ListenerConfig::default()
+    }
+}
+
 #[test]
 fn coalescing_follows_its_table() {
     for (told, expected) in [
@@ -72,7 +86,10 @@ fn coalescing_follows_its_table() {
         ("+a1 +b1 ~a1>2 ?? ~b1>2", "+a2 +b2 synced"),
     ] {
         let mut listeners = Listeners::default();
-        let config = ListenerConfig::default().backlog(0).unchanged(true);
+        let config = ListenerConfig {
+            unchanged: true,
+            ..backlog(0)
+        };
         let id = listeners.join(config, [], false);
         for word in told.split(' ') {
             note(&mut listeners, word);
@@ -86,7 +103,7 @@ fn coalescing_follows_its_table() {
 #[test]
 fn within_its_limit_a_listener_misses_nothing() {
     let mut listeners = Listeners::default();
-    let id = listeners.join(ListenerConfig::default().backlog(4), [], false);
+    let id = listeners.join(backlog(4), [], false);
     for word in ["+a1", "~a1>2", "~a2>3", "-a3"] {
         note(&mut listeners, word);
         listeners.coalesce();
@@ -97,7 +114,7 @@ fn within_its_limit_a_listener_misses_nothing() {
 #[test]
 fn a_slow_listener_holds_back_nobody_and_keeps_no_log() {
     let mut listeners = Listeners::default();
-    let slow = listeners.join(ListenerConfig::default().backlog(10), [], false);
+    let slow = listeners.join(backlog(10), [], false);
     let fast = listeners.join(ListenerConfig::default(), [], false);
     note(&mut listeners, "+a0");
     for i in 0..1000 {
@@ -134,7 +151,6 @@ fn one_that_joins_late_first_gets_what_is_there() {
 #[test]
 fn a_resync_reaches_those_that_are_due() {
     let at = |s: u64| Instant::from_micros(s * 1_000_000);
-    let period = |s| ListenerConfig::default().resync(Some(Duration::from_secs(s)));
     let mut listeners = Listeners::default();
     let never = listeners.join(ListenerConfig::default(), [], false);
     let two = listeners.join(period(2), [], false);
@@ -163,10 +179,13 @@ fn a_resync_reaches_those_that_are_due() {
 #[test]
 fn a_slow_listener_gets_all_passes() {
     let at = |s: u64| Instant::from_micros(s * 1_000_000);
-    let config = ListenerConfig::default().resync(Some(Duration::from_secs(1)));
     let mut listeners = Listeners::default();
-    let id = listeners.join(config.clone().backlog(usize::MAX), [], false);
-    let fast = listeners.join(config, [], false);
+    let unlimited = ListenerConfig {
+        backlog: usize::MAX,
+        ..period(1)
+    };
+    let id = listeners.join(unlimited, [], false);
+    let fast = listeners.join(period(1), [], false);
     listeners.next_resync(at(0));
     let mut heard = 0;
     for pass in 1..=100 {

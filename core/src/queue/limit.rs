@@ -209,12 +209,6 @@ impl<K: Ord + Clone> KeyedBackoff<K> {
         }
     }
 
-    /// Sets the time without a failure after which a key starts again.
-    #[must_use]
-    pub fn expires_after(self, expires: Duration) -> Self {
-        Self { expires, ..self }
-    }
-
     /// Counts a failure, and returns how long to wait from now.
     pub fn next(&mut self, now: Instant, key: &K) -> Duration {
         let last = self.entries.get(key).copied();

@@ -375,11 +375,6 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
         metrics
     }
 
-    /// Returns the rate limit.
-    pub const fn limit_mut(&mut self) -> &mut L {
-        &mut self.limit
-    }
-
     fn bring_due(&mut self, now: Instant) {
         while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {

@@ -365,11 +365,6 @@ fn k12_a_backoff_for_each_key_ends_by_itself() {
     backoff.next(at(40_000), &"b");
     backoff.collect(at(50_000));
     assert_eq!((backoff.len(), backoff.current(&"b")), (1, secs(1)));
-
-    let mut short = KeyedBackoff::new(secs(1), secs(8)).expires_after(secs(3));
-    short.next(at(0), &"a");
-    assert_eq!(short.next(at(3_000), &"a"), secs(2));
-    assert_eq!(short.next(at(6_001), &"a"), secs(1));
 }
 
 #[test]

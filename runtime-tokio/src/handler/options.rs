@@ -9,7 +9,7 @@ pub struct HandlerOptions {
     /// The name in reports and in the informer's health.
     pub name: String,
     /// The resync period. `None` is the informer's period, and zero means never.
-    pub resync: Option<Option<Duration>>,
+    pub resync: Option<Duration>,
     /// The number of pending notifications above which they are coalesced by key.
     pub backlog: usize,
     /// Whether to notify of objects that a relist returned unchanged.
@@ -41,7 +41,7 @@ impl HandlerOptions {
     /// Sets the resync period, in which every object is replayed. Zero means never, and the minimum is one second.
     #[must_use]
     pub const fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(Some(period));
+        self.resync = Some(period);
         self
     }
 

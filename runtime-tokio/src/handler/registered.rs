@@ -115,12 +115,6 @@ impl<V> HandlerHandle<V> {
     pub(crate) fn inner(&self) -> &Inner<V> {
         &self.inner
     }
-
-    /// Returns the number of pending notifications; see [`Lag::pending`].
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.lag().pending
-    }
 }
 
 impl<V> fmt::Debug for HandlerHandle<V> {

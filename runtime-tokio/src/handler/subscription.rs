@@ -75,12 +75,6 @@ impl<V> Subscription<V> {
         self.inner.lag(self.id)
     }
 
-    /// Returns the number of pending events; see [`Lag::pending`].
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.lag().pending
-    }
-
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
         loop {
             if self.taken.is_empty() {

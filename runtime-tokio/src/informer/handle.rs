@@ -169,26 +169,21 @@ impl<V> Informer<V> {
     /// # }
     /// ```
     pub async fn wait_until(&self, version: &str) -> Result<(), Ended> {
-        self.wait_for_sources(version, |_| true).await
-    }
-
-    /// Waits like [`Informer::wait_until`], for an object in this namespace. If the informer has several namespaces,
-    /// only this one is awaited. For a namespace that the informer does not have, it never returns.
-    ///
-    /// # Errors
-    /// Fails if the driver ends before that.
-    pub async fn wait_until_in(&self, namespace: &str, version: &str) -> Result<(), Ended> {
-        let namespaces = self.inner.each_source(|_, source| {
-            let of = source.resource.as_ref().namespace.unwrap_or_default();
-            of.is_empty() || of == namespace
+        let wanted = ResourceVersion::<Key>::new(version);
+        let mut reached = self.inner.reached.subscribe();
+        let shown = reached.wait_for(|shown| {
+            shown.iter().all(|shown| {
+                shown
+                    .compare(&wanted)
+                    .is_some_and(core::cmp::Ordering::is_ge)
+            })
         });
-        if !namespaces.contains(&true) {
-            let mut status = self.inner.status.subscribe();
-            let _ = status.wait_for(|status| status.closed).await;
-            return Err(Ended);
+        let mut status = self.inner.status.subscribe();
+        tokio::select! {
+            biased;
+            shown = shown => shown.map(drop).map_err(|_| Ended),
+            _ = status.wait_for(|status| status.closed) => Err(Ended),
         }
-        self.wait_for_sources(version, |source| namespaces[source])
-            .await
     }
 
     /// Waits until the cache shows a write: the object at this version or a later one, or any later state of its
@@ -246,30 +241,6 @@ impl<V> Informer<V> {
                 changed = reached.changed() => changed.map_err(|_| Ended)?,
                 _ = status.wait_for(|status| status.closed) => return Err(Ended),
             }
-        }
-    }
-
-    async fn wait_for_sources(
-        &self,
-        version: &str,
-        counts: impl Fn(usize) -> bool,
-    ) -> Result<(), Ended> {
-        let wanted = ResourceVersion::<Key>::new(version);
-        let mut reached = self.inner.reached.subscribe();
-        let shown = reached.wait_for(|shown| {
-            let mut sources = shown.iter().enumerate();
-            sources.all(|(source, shown)| {
-                !counts(source)
-                    || shown
-                        .compare(&wanted)
-                        .is_some_and(core::cmp::Ordering::is_ge)
-            })
-        });
-        let mut status = self.inner.status.subscribe();
-        tokio::select! {
-            biased;
-            shown = shown => shown.map(drop).map_err(|_| Ended),
-            _ = status.wait_for(|status| status.closed) => Err(Ended),
         }
     }
 
@@ -345,14 +316,18 @@ impl<V> Informer<V> {
     fn listener_config(&self, options: &HandlerOptions) -> ListenerConfig {
         let resync = options
             .resync
-            .unwrap_or(self.resync)
+            .or(self.resync)
             .filter(|period| !period.is_zero());
-        let config = ListenerConfig::default().resync(resync);
-        if self.client_go {
-            // client-go's listeners are unbounded, and are notified of unchanged objects if there is no resync.
-            config.backlog(usize::MAX).unchanged(resync.is_none())
+        // client-go's listeners are unbounded, and are notified of unchanged objects if there is no resync.
+        let (backlog, unchanged) = if self.client_go {
+            (usize::MAX, resync.is_none())
         } else {
-            config.backlog(options.backlog).unchanged(options.unchanged)
+            (options.backlog, options.unchanged)
+        };
+        ListenerConfig {
+            resync,
+            backlog,
+            unchanged,
         }
     }
 }

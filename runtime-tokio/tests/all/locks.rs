@@ -91,7 +91,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
     pods.wait_until("30000").await.unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     while let Some(quick) = &mut quick
-        && quick.pending() > 0
+        && quick.lag().pending > 0
     {
         quick.recv().await;
     }
@@ -140,9 +140,9 @@ async fn watch_long_work() {
     for _ in 0..2 {
         let (mut most, mut seen) = (0, false);
         loop {
-            let before = handler.pending();
+            let before = handler.lag().pending;
             tokio::task::yield_now().await;
-            let after = handler.pending();
+            let after = handler.lag().pending;
             most = most.max(after.saturating_sub(before));
             seen |= after > 0;
             if seen && after == 0 && pods.is_synced() {

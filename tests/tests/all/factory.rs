@@ -264,7 +264,7 @@ async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
 
     // What one source loses is not what the other has.
     let version = mock.create("pods", pod("staging", "e")).unwrap();
-    pods.wait_until_in("staging", &version.to_string())
+    pods.wait_for_write("staging/e", &version.to_string())
         .await
         .unwrap();
     mock.with(|server| {
@@ -279,7 +279,7 @@ async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
     sleep(secs(700)).await;
     assert_eq!(names(&pods), "b,c,e");
     let mut heard = Vec::new();
-    while events.pending() > 0 {
+    while events.lag().pending > 0 {
         heard.push(informer_tests::shown(&events.recv().await.unwrap()));
     }
     assert_eq!(heard.iter().filter(|event| *event == "synced").count(), 1);

@@ -139,7 +139,7 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     assert_eq!(take(&direct.heard), told);
     assert_eq!(take(&waiting.heard), told);
     let mut seen = Vec::new();
-    while events.pending() > 0 {
+    while events.lag().pending > 0 {
         seen.push(informer_tests::shown(&events.recv().await.unwrap()));
     }
     let seen: Vec<_> = seen

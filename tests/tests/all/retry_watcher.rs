@@ -282,7 +282,7 @@ async fn w05_a_stop_with_unread_events_ends() {
         .expect("it ends")
         .unwrap();
     pods.stop();
-    assert_eq!(unread.pending(), 4);
+    assert_eq!(unread.lag().pending, 4);
     drop(unread);
     assert_eq!(
         shown_next(&mut told, 4).await,
@@ -355,7 +355,7 @@ async fn w10_a_thousand_events_keep_their_order() {
         let expected = format!("+prod/p{number}@{}", number + 2);
         assert_eq!(shown(&next(&mut told).await), expected);
     }
-    assert_eq!(idle.pending(), 1001);
+    assert_eq!(idle.lag().pending, 1001);
     drop(idle);
     mock.create("pods", pod("last")).unwrap();
     assert_eq!(shown_next(&mut told, 1).await, ["+prod/last@1002"]);

@@ -168,7 +168,7 @@ async fn resync_periods(late: Duration) {
     let handlers = [Some(0), Some(2), Some(3), None].map(|period| {
         let recorder = Recorder::default();
         let mut options = HandlerOptions::default();
-        options.resync = period.map(|period| Some(secs(period)));
+        options.resync = period.map(secs);
         (pods.add_handler_with(&options, recorder.clone()), recorder)
     });
     sleep(late).await;
@@ -578,7 +578,7 @@ async fn s16_a_handler_added_after_the_end_is_told_that_it_is_over() {
     for handle in [before, handle] {
         handle.remove();
         soon(handle.removed()).await;
-        assert_eq!(handle.pending(), 0);
+        assert_eq!(handle.lag().pending, 0);
     }
     assert_eq!(recorder.take(), [""; 0]);
     assert_eq!(Arc::strong_count(&recorder.0), 1, "the handler is dropped");
@@ -941,7 +941,7 @@ async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());
     assert_eq!(
-        handle.pending(),
+        handle.lag().pending,
         4,
         "three pods, and the word that it is synced"
     );

@@ -196,7 +196,7 @@ async fn a_field_selector_is_the_servers_work() {
     mock.update("pods", pod("b", "n1")).unwrap();
     settle().await;
     let mut heard = Vec::new();
-    while events.pending() > 0 {
+    while events.lag().pending > 0 {
         heard.push(match events.recv().await.unwrap() {
             Event::Added { entry, .. } => format!("+{}", entry.name()),
             Event::Deleted { entry, .. } => format!("-{}", entry.name()),

@@ -131,10 +131,11 @@ impl Client {
         } else {
             backlog.into()
         };
-        let config = ListenerConfig::default()
-            .resync(resync)
-            .backlog(backlog)
-            .unchanged(unchanged);
+        let config = ListenerConfig {
+            resync,
+            backlog,
+            unchanged,
+        };
         let told = self.engine.told();
         let initial = told.into_iter().map(|(slot, state)| (Key(slot), state));
         let id = self
