@@ -5,7 +5,7 @@ use core::fmt;
 use crate::cache::indexer::Values;
 use crate::cache::{Cache, End, Record, Recording};
 use crate::decode::{Decode, RawObject};
-use crate::object::{Cached, KeyBuf, KeyError, Object, ResourceVersion, Uid};
+use crate::object::{Cached, KeyError, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
 use crate::report::{Phase, Problem, Report, Shown};
 use crate::storage::{Storage, Text};
@@ -180,42 +180,37 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
 ) where
     S::Text: PartialEq,
 {
-    let mut buf = KeyBuf::new();
-    let mut applied = Ok(false);
     match &frame {
         Frame::Object(frame) => {
-            // This cannot fail: the reflector has written the key to a buffer of the same size.
-            let _ = frame.raw.write_key(&mut buf);
-            let object = decode_object(decode, frame, buf.as_str(), report);
+            let key = frame.key;
+            let object = decode_object(decode, frame, report);
             let values = match &object {
                 Some(object) if frame.change != Change::Deleted => {
-                    cache.index_values_of(buf.as_str(), object)
+                    cache.index_values_of(key, object)
                 }
                 _ => Values::<S>::default(),
             };
             let step = Step::Object {
                 change: frame.change,
-                key: buf.as_str(),
+                key,
                 object,
                 values,
             };
-            applied = cache.apply(source, step, recorder);
-            if applied == Ok(true) {
-                let key = buf.as_str();
-                decode.persist(&frame.raw, &mut |object| {
+            match cache.apply(source, step, recorder) {
+                Ok(true) => decode.persist(&frame.raw, &mut |object| {
                     recorder.append(Record::Put { key, object });
-                });
+                }),
+                Ok(false) => {}
+                Err(why) => report(Report::about(Phase::Cache, why.problem(key))),
             }
         }
         Frame::Report(problem) => report(*problem),
         Frame::Begin | Frame::Complete { .. } | Frame::Bookmark { .. } | Frame::Internal => {
             if let Some(step) = Step::of_frame(&frame) {
-                applied = cache.apply(source, step, recorder);
+                // Objects alone are rejected.
+                let _ = cache.apply(source, step, recorder);
             }
         }
-    }
-    if let Err(why) = applied {
-        report(Report::about(Phase::Cache, why.problem(buf.as_str())));
     }
     recorder.report(report);
 }
@@ -224,9 +219,9 @@ pub fn take_frame<D: Decode, S: Storage, R: Recording>(
 pub fn decode_object<D: Decode, X: Text>(
     decode: &D,
     frame: &ObjectFrame<'_>,
-    key: &str,
     report: &mut dyn FnMut(Report<'_>),
 ) -> Option<Object<D::Value, X>> {
+    let key = frame.key;
     if let Some(problem) = frame.problem {
         report(Report::about(Phase::Cache, Problem::Frame { key, problem }));
         return None;

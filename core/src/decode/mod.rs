@@ -166,6 +166,10 @@ pub struct RawObject<'a> {
     head: ObjectHead<'a>,
 }
 
+/// The positions of an object's identity in its JSON, see [`RawObject::places`].
+#[derive(Clone, Copy, Debug)]
+pub struct Places([(u32, u32); 8]);
+
 impl<'a> RawObject<'a> {
     pub(crate) const fn new(json: &'a [u8], head: ObjectHead<'a>) -> Self {
         Self { json, head }
@@ -178,6 +182,72 @@ impl<'a> RawObject<'a> {
             json,
             head: ObjectHead::parse(json, true),
         }
+    }
+
+    /// Returns the positions of the identity in the JSON, for [`RawObject::of_copy`].
+    #[must_use]
+    pub fn places(&self) -> Places {
+        let head = &self.head;
+        let start = self.json.as_ptr().addr();
+        let parts = [
+            head.kind.raw(),
+            head.api_version.raw(),
+            head.name.raw(),
+            head.namespace.raw(),
+            head.uid.raw(),
+            head.resource_version.raw(),
+            head.labels.unwrap_or_default(),
+            head.metadata.unwrap_or_default(),
+        ];
+        // The positions of a missing part are arbitrary, but its length is zero.
+        Places(parts.map(|part| {
+            let from = part.as_ptr().addr().wrapping_sub(start);
+            let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            (place(from), place(from.wrapping_add(part.len())))
+        }))
+    }
+
+    /// Creates an object from a copy of its JSON without parsing the copy.
+    ///
+    /// ```
+    /// use informer_core::RawObject;
+    ///
+    /// let json = br#"{"metadata":{"name":"web"}}"#;
+    /// let places = RawObject::parse(json).places();
+    /// let copy = json.to_vec();
+    /// assert_eq!(RawObject::of_copy(&copy, &places).name().to_string(), "web");
+    /// ```
+    #[must_use]
+    pub fn of_copy(json: &'a [u8], places: &Places) -> Self {
+        if u32::try_from(json.len()).is_err() {
+            return Self::parse(json);
+        }
+        let [
+            kind,
+            api_version,
+            name,
+            namespace,
+            uid,
+            version,
+            labels,
+            metadata,
+        ] = places.0.map(|(from, to)| {
+            let place = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
+            json.get(place).filter(|part| !part.is_empty())
+        });
+        let text = |part: Option<&'a [u8]>| part.map(JsonStr::new).unwrap_or_default();
+        let head = ObjectHead {
+            kind: text(kind),
+            api_version: text(api_version),
+            name: text(name),
+            namespace: text(namespace),
+            uid: text(uid),
+            resource_version: text(version),
+            labels,
+            annotations: None,
+            metadata,
+        };
+        Self { json, head }
     }
 
     /// Returns the object's JSON: one complete and well-formed value.

@@ -35,6 +35,8 @@ pub enum Frame<'a, X> {
 pub struct ObjectFrame<'a> {
     /// The change of the object.
     pub change: Change,
+    /// The key of the object.
+    pub key: &'a str,
     /// The object. If there is a problem, it may be truncated.
     pub raw: RawObject<'a>,
     /// The reason why it cannot be used.

@@ -12,7 +12,7 @@ use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::wire::{
-    EventType, FrameBuffer, FrameProblem, ListMember, ObjectHead, Piece, WatchEvent,
+    EventType, FrameBuffer, FrameProblem, Identity, ListMember, ObjectHead, Piece, WatchEvent,
 };
 
 use super::RequestId;
@@ -66,169 +66,33 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.run.begin_due = false;
             return Some(Frame::Begin);
         }
-        let resource = self.target.resource();
-        match self.framer.next(input) {
-            Ok(None) => None,
+        let piece = match self.framer.next(input) {
+            Ok(None) => return None,
+            Ok(Some(piece)) => piece,
             Err(error) => {
                 self.outcome = Some(Outcome::NotJson(error));
+                return skip(input);
+            }
+        };
+        let reading = Reading {
+            now,
+            resource: self.target.resource(),
+            call,
+            run: &mut self.run,
+            key: &mut self.key,
+            error: &mut self.error,
+            version: &mut self.version,
+            version_unavailable: &mut self.version_unavailable,
+            paginated: &mut self.paginated,
+            resuming: &mut self.resuming,
+            bookmarks_seen: &mut self.bookmarks_seen,
+            noticed: &mut self.noticed,
+        };
+        match reading.piece(piece) {
+            Ok(frame) => Some(frame),
+            Err(outcome) => {
+                self.outcome = Some(outcome);
                 skip(input)
-            }
-            Ok(Some(Piece::Member { name, json })) => {
-                if self.run.envelope(&resource, name, json).is_err() {
-                    self.outcome = Some(Outcome::TokenTooLong);
-                    return skip(input);
-                }
-                Some(Frame::Internal)
-            }
-            Ok(Some(Piece::Item {
-                json,
-                problem,
-                identity,
-            })) => {
-                self.run.progress.item();
-                let head = identity.map_or_else(
-                    || ObjectHead::parse(json, false),
-                    |identity| identity.head(json, false),
-                );
-                let frame = ObjectFrame {
-                    change: Change::Listed,
-                    raw: RawObject::new(json, head),
-                    problem,
-                };
-                Some(check(&resource, &mut self.key, ReportPhase::List, frame).0)
-            }
-            Ok(Some(Piece::End)) => {
-                if !self.run.list.is_complete() {
-                    self.outcome = Some(Outcome::NotAList);
-                    return skip(input);
-                }
-                call.phase = Phase::Draining { since: now };
-                if !self.run.token.as_slice().is_empty() {
-                    return Some(Frame::Internal);
-                }
-                let version = core::mem::take(&mut self.run.version);
-                if !version.is_known() {
-                    self.noticed = Some((ReportPhase::List, StoredProblem::NoVersion));
-                } else if version.compare(&self.version) == Some(Ordering::Less) {
-                    self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));
-                }
-                self.version = version;
-                self.version_unavailable = false;
-                // The watch cache does not paginate, so a server that paginated this list has none.
-                self.paginated |=
-                    self.run.from == From::Any && self.run.paged && self.run.limit > 0;
-                Some(Frame::Complete {
-                    version: &self.version,
-                })
-            }
-            Ok(Some(Piece::Event {
-                problem: problem @ Some(FrameProblem::Unidentifiable { .. }),
-                ..
-            })) => {
-                note(call, now);
-                Some(Frame::Report(Report::new(
-                    report_phase(call),
-                    unusable("", problem),
-                )))
-            }
-            Ok(Some(Piece::Event {
-                json,
-                problem,
-                identity,
-            })) => {
-                let event = identity.map_or_else(
-                    || WatchEvent::parse(json),
-                    |identity| WatchEvent::cut(json, identity),
-                );
-                let Some(event) = event else {
-                    if problem.is_some() {
-                        return Some(Frame::Report(Report::new(
-                            report_phase(call),
-                            unusable("", problem),
-                        )));
-                    }
-                    self.outcome = Some(Outcome::NotAnEvent);
-                    return skip(input);
-                };
-                let need_type = resource.kind.is_some();
-                let head = identity.map_or_else(
-                    || ObjectHead::parse(event.object, need_type),
-                    |identity| identity.head(event.object, need_type),
-                );
-                if self.resuming && event.kind != EventType::Error {
-                    let reached = ResourceVersion::from_json(head.resource_version);
-                    if reached.compare(&self.version) == Some(Ordering::Less) {
-                        self.outcome = Some(Outcome::WentBack);
-                        return skip(input);
-                    }
-                    self.resuming = false;
-                }
-                if matches!(
-                    event.kind,
-                    EventType::Added | EventType::Modified | EventType::Deleted
-                ) {
-                    let change = change(call, event.kind);
-                    let frame = ObjectFrame {
-                        change,
-                        raw: RawObject::new(event.object, head),
-                        problem,
-                    };
-                    let (frame, accepted) =
-                        check(&resource, &mut self.key, report_phase(call), frame);
-                    if accepted {
-                        // Without a version, the server first sends the current state, unordered.
-                        call.initial &= call.verb == Verb::Stream || change == Change::Listed;
-                        note(call, now);
-                        move_on(&mut self.version, call, head.resource_version);
-                    }
-                    return Some(frame);
-                }
-                match event.kind {
-                    EventType::Error => {
-                        self.error.clear();
-                        keep(&mut self.error, event.object);
-                        self.outcome = Some(Outcome::ErrorEvent);
-                        skip(input)
-                    }
-                    EventType::Bookmark => {
-                        note(call, now);
-                        let in_stream = call.initial && call.verb == Verb::Stream;
-                        let complete = in_stream && head.is_initial_events_end();
-                        // A resource without a watch cache sends the bookmark that ends a streaming list, but none
-                        // after it.
-                        self.bookmarks_seen |= !in_stream;
-                        call.initial = in_stream && !complete;
-                        let reached = ResourceVersion::from_json(head.resource_version);
-                        if complete && reached.compare(&self.version) == Some(Ordering::Less) {
-                            self.noticed =
-                                Some((ReportPhase::Stream, StoredProblem::VersionWentBack));
-                        }
-                        move_on(&mut self.version, call, head.resource_version);
-                        if complete {
-                            self.version_unavailable = false;
-                            return Some(Frame::Complete {
-                                version: &self.version,
-                            });
-                        }
-                        if call.initial {
-                            return Some(Frame::Internal);
-                        }
-                        Some(Frame::Bookmark {
-                            version: &self.version,
-                        })
-                    }
-                    EventType::Unknown(kind) => {
-                        note(call, now);
-                        move_on(&mut self.version, call, head.resource_version);
-                        Some(Frame::Report(Report::new(
-                            report_phase(call),
-                            Problem::UnknownEvent(kind),
-                        )))
-                    }
-                    EventType::Added | EventType::Modified | EventType::Deleted => {
-                        Some(Frame::Internal)
-                    }
-                }
             }
         }
     }
@@ -246,6 +110,190 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         self.settle_outcome(now, call, outcome);
     }
+}
+
+/// The fields of a reflector that a piece of a response changes. The piece borrows the framer.
+struct Reading<'a, S: Storage> {
+    now: Instant,
+    resource: Resource<'a>,
+    call: &'a mut Call,
+    run: &'a mut Run<S>,
+    key: &'a mut KeyBuf,
+    error: &'a mut S::Line,
+    version: &'a mut ResourceVersion<S::Text>,
+    version_unavailable: &'a mut bool,
+    paginated: &'a mut bool,
+    resuming: &'a mut bool,
+    bookmarks_seen: &'a mut bool,
+    noticed: &'a mut Option<(ReportPhase, StoredProblem)>,
+}
+
+impl<'a, S: Storage> Reading<'a, S> {
+    fn piece(self, piece: Piece<'a>) -> Result<Frame<'a, S::Text>, Outcome> {
+        match piece {
+            Piece::Member { name, json } => match self.run.envelope(&self.resource, name, json) {
+                Ok(()) => Ok(Frame::Internal),
+                Err(_) => Err(Outcome::TokenTooLong),
+            },
+            Piece::Item {
+                json,
+                problem,
+                identity,
+            } => {
+                self.run.progress.item();
+                let raw = RawObject::new(json, head_of(json, identity, false));
+                let phase = ReportPhase::List;
+                Ok(check(
+                    &self.resource,
+                    self.key,
+                    phase,
+                    Change::Listed,
+                    raw,
+                    problem,
+                )
+                .0)
+            }
+            Piece::End => self.end_of_list(),
+            Piece::Event {
+                problem: problem @ Some(FrameProblem::Unidentifiable { .. }),
+                ..
+            } => {
+                note(self.call, self.now);
+                Ok(self.unusable(problem))
+            }
+            Piece::Event {
+                json,
+                problem,
+                identity,
+            } => self.event(json, problem, identity),
+        }
+    }
+
+    fn end_of_list(self) -> Result<Frame<'a, S::Text>, Outcome> {
+        let run = self.run;
+        if !run.list.is_complete() {
+            return Err(Outcome::NotAList);
+        }
+        self.call.phase = Phase::Draining { since: self.now };
+        if !run.token.as_slice().is_empty() {
+            return Ok(Frame::Internal);
+        }
+        let version = core::mem::take(&mut run.version);
+        if !version.is_known() {
+            *self.noticed = Some((ReportPhase::List, StoredProblem::NoVersion));
+        } else if version.compare(self.version) == Some(Ordering::Less) {
+            *self.noticed = Some((ReportPhase::List, StoredProblem::VersionWentBack));
+        }
+        *self.version = version;
+        *self.version_unavailable = false;
+        // The watch cache does not paginate, so a server that paginated this list has none.
+        *self.paginated |= run.from == From::Any && run.paged && run.limit > 0;
+        Ok(Frame::Complete {
+            version: self.version,
+        })
+    }
+
+    fn event(
+        self,
+        json: &'a [u8],
+        problem: Option<FrameProblem>,
+        identity: Option<&'a Identity>,
+    ) -> Result<Frame<'a, S::Text>, Outcome> {
+        let event = identity.map_or_else(
+            || WatchEvent::parse(json),
+            |identity| WatchEvent::cut(json, identity),
+        );
+        let Some(event) = event else {
+            return if problem.is_some() {
+                Ok(self.unusable(problem))
+            } else {
+                Err(Outcome::NotAnEvent)
+            };
+        };
+        let head = head_of(event.object, identity, self.resource.kind.is_some());
+        if *self.resuming && event.kind != EventType::Error {
+            let reached = ResourceVersion::from_json(head.resource_version);
+            if reached.compare(self.version) == Some(Ordering::Less) {
+                return Err(Outcome::WentBack);
+            }
+            *self.resuming = false;
+        }
+        match event.kind {
+            EventType::Added | EventType::Modified | EventType::Deleted => {
+                let raw = RawObject::new(event.object, head);
+                Ok(self.change(event.kind, raw, problem))
+            }
+            EventType::Error => {
+                self.error.clear();
+                keep(self.error, event.object);
+                Err(Outcome::ErrorEvent)
+            }
+            EventType::Bookmark => Ok(self.bookmark(&head)),
+            EventType::Unknown(kind) => {
+                note(self.call, self.now);
+                move_on(self.version, self.call, head.resource_version);
+                Ok(Frame::Report(Report::new(
+                    report_phase(self.call),
+                    Problem::UnknownEvent(kind),
+                )))
+            }
+        }
+    }
+
+    fn change(
+        self,
+        kind: EventType<'_>,
+        raw: RawObject<'a>,
+        problem: Option<FrameProblem>,
+    ) -> Frame<'a, S::Text> {
+        let call = self.call;
+        let change = change(call, kind);
+        let phase = report_phase(call);
+        let (frame, accepted) = check(&self.resource, self.key, phase, change, raw, problem);
+        if accepted {
+            // Without a version, the server first sends the current state, unordered.
+            call.initial &= call.verb == Verb::Stream || change == Change::Listed;
+            note(call, self.now);
+            move_on(self.version, call, raw.resource_version());
+        }
+        frame
+    }
+
+    fn bookmark(self, head: &ObjectHead<'_>) -> Frame<'a, S::Text> {
+        let call = self.call;
+        note(call, self.now);
+        let in_stream = call.initial && call.verb == Verb::Stream;
+        let complete = in_stream && head.is_initial_events_end();
+        // A resource without a watch cache sends the bookmark that ends a streaming list, but none after it.
+        *self.bookmarks_seen |= !in_stream;
+        call.initial = in_stream && !complete;
+        let reached = ResourceVersion::<S::Text>::from_json(head.resource_version);
+        if complete && reached.compare(self.version) == Some(Ordering::Less) {
+            *self.noticed = Some((ReportPhase::Stream, StoredProblem::VersionWentBack));
+        }
+        move_on(self.version, call, head.resource_version);
+        let version = self.version;
+        if complete {
+            *self.version_unavailable = false;
+            Frame::Complete { version }
+        } else if call.initial {
+            Frame::Internal
+        } else {
+            Frame::Bookmark { version }
+        }
+    }
+
+    fn unusable(&self, problem: Option<FrameProblem>) -> Frame<'a, S::Text> {
+        Frame::Report(Report::new(report_phase(self.call), unusable(problem)))
+    }
+}
+
+/// Returns the head of an object. The framer has the identity if the object exceeds the frame limit.
+fn head_of<'a>(json: &'a [u8], identity: Option<&'a Identity>, need_type: bool) -> ObjectHead<'a> {
+    identity.map_or_else(
+        || ObjectHead::parse(json, need_type),
+        |identity| identity.head(json, need_type),
+    )
 }
 
 impl<S: Storage> Run<S> {
@@ -362,44 +410,43 @@ fn check<'a, X>(
     resource: &Resource<'_>,
     key: &'a mut KeyBuf,
     phase: ReportPhase,
-    frame: ObjectFrame<'a>,
+    change: Change,
+    raw: RawObject<'a>,
+    problem: Option<FrameProblem>,
 ) -> (Frame<'a, X>, bool) {
-    let raw = frame.raw;
     *key = KeyBuf::new();
-    if matches!(frame.problem, Some(FrameProblem::Unidentifiable { .. })) || raw.name().is_empty() {
-        let problem = if frame.problem.is_some() {
-            unusable("", frame.problem)
-        } else {
-            Problem::NoName
-        };
-        return (Frame::Report(Report::new(phase, problem)), false);
-    }
-    if raw.write_key(key).is_err() {
-        return (
-            Frame::Report(Report::new(
-                phase,
-                Problem::KeyTooLong { key: key.as_str() },
-            )),
-            false,
-        );
-    }
-    if is_other_kind(resource, raw) {
-        let problem = Problem::OtherKind {
-            key: key.as_str(),
-            kind: raw.kind(),
-        };
-        return (Frame::Report(Report::new(phase, problem)), false);
-    }
-    // A server without support for shards sends all objects.
-    if resource.shard.is_some_and(|shard| !shard.has_object(raw)) {
+    let is_nameless =
+        matches!(problem, Some(FrameProblem::Unidentifiable { .. })) || raw.name().is_empty();
+    let is_too_long = !is_nameless && raw.write_key(key).is_err();
+    let key = key.as_str();
+    let wrong = if is_nameless && problem.is_some() {
+        unusable(problem)
+    } else if is_nameless {
+        Problem::NoName
+    } else if is_too_long {
+        Problem::KeyTooLong { key }
+    } else if is_other_kind(resource, raw) {
+        let kind = raw.kind();
+        Problem::OtherKind { key, kind }
+    } else if resource.shard.is_some_and(|shard| !shard.has_object(raw)) {
+        // A server without support for shards sends all objects.
         return (Frame::Internal, true);
-    }
-    (Frame::Object(frame), true)
+    } else {
+        let frame = ObjectFrame {
+            change,
+            key,
+            raw,
+            problem,
+        };
+        return (Frame::Object(frame), true);
+    };
+    (Frame::Report(Report::new(phase, wrong)), false)
 }
 
-fn unusable(key: &str, problem: Option<FrameProblem>) -> Problem<'_> {
+/// The problem of a frame without a known key.
+fn unusable(problem: Option<FrameProblem>) -> Problem<'static> {
     Problem::Frame {
-        key,
+        key: "",
         problem: problem.unwrap_or(FrameProblem::NotUtf8),
     }
 }

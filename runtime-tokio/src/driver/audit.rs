@@ -165,21 +165,18 @@ struct List<'a, V> {
 }
 
 impl<V> List<'_, V> {
-    fn object(&mut self, raw: &RawObject<'_>) {
-        let mut key = String::new();
-        // Writing into a `String` cannot fail.
-        let _ = raw.write_key(&mut key);
+    fn object(&mut self, key: &str, raw: &RawObject<'_>) {
         let cached = {
             let cache = self.audited.inner.cache();
-            let is_stale = cache.is_stale(&key);
+            let is_stale = cache.is_stale(key);
             cache
-                .entry(&key)
+                .entry(key)
                 .map(|(key, object)| (key.clone(), object.clone(), is_stale))
         };
         let cached = cached
             .as_ref()
             .map(|(key, object, is_stale)| entry(key, object, *is_stale));
-        self.audit.listed(&key, raw, cached);
+        self.audit.listed(key, raw, cached);
     }
 }
 
@@ -187,7 +184,7 @@ impl<V> Sink<Key> for List<'_, V> {
     fn frame(&mut self, now: Instant, frame: Frame<'_, Key>) {
         match frame {
             Frame::Begin => self.audit.begin(),
-            Frame::Object(object) => self.object(&object.raw),
+            Frame::Object(object) => self.object(object.key, &object.raw),
             Frame::Complete { version } => {
                 self.audit.complete(now, version);
                 self.is_complete = true;

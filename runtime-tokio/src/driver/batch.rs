@@ -4,6 +4,7 @@
 use informer_core::{
     Decode, RawObject, Report, Step,
     cache::{decode_object, decode_raw, restore_raw},
+    decode::Places,
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem},
 };
@@ -21,6 +22,8 @@ pub(crate) struct Batch<V> {
     pub(crate) keys: String,
     /// The concatenated JSON of the objects that are decoded later.
     json: Vec<u8>,
+    /// The positions of their identities in the JSON. Records of a journal have none and are parsed when decoded.
+    places: Vec<Places>,
     /// The concatenated data of the objects for the journal, if there is one.
     pub(crate) persisted: Vec<u8>,
     /// Whether there is a journal.
@@ -83,6 +86,7 @@ impl<V> Batch<V> {
             items: Vec::new(),
             keys: String::new(),
             json: Vec::new(),
+            places: Vec::new(),
             persisted: Vec::new(),
             persists: false,
             restores: false,
@@ -95,6 +99,7 @@ impl<V> Batch<V> {
         self.items.clear();
         self.keys.clear();
         self.json.clear();
+        self.places.clear();
         self.persisted.clear();
         self.versions.clear();
         self.restores = false;
@@ -112,9 +117,9 @@ impl<V> Batch<V> {
         decode: &D,
         report: &mut dyn FnMut(Report<'_>),
     ) {
-        let start = self.push_key(&frame.raw);
-        let key = &self.keys[start..];
-        let mut object = decode_object(&Guarded(decode), frame, key, report);
+        let key = frame.key;
+        self.keys.push_str(key);
+        let mut object = decode_object(&Guarded(decode), frame, report);
         let bytes = frame.raw.json().len();
         let mut persisted = (0, 0);
         if self.persists && object.is_some() && frame.change != Change::Deleted {
@@ -167,16 +172,10 @@ impl<V> Batch<V> {
 
     /// Adds a copy of an object, which is decoded later. Its frame must be valid.
     pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
-        self.push_key(&frame.raw);
+        self.keys.push_str(frame.key);
+        self.places.push(frame.raw.places());
         self.json.extend_from_slice(frame.raw.json());
         self.push(frame.change, State::Json(self.json.len()), (0, 0));
-    }
-
-    fn push_key(&mut self, raw: &RawObject<'_>) -> usize {
-        let start = self.keys.len();
-        // Writing into a `String` cannot fail.
-        let _ = raw.write_key(&mut self.keys);
-        start
     }
 
     fn push(&mut self, change: Change, state: State<V>, persisted: (usize, usize)) {
@@ -202,10 +201,15 @@ impl<V> Batch<V> {
         let json = core::mem::take(&mut self.json);
         let mut start = 0;
         let mut headroom = Headroom::default();
+        let mut places = self.places.drain(..);
         for (key, gathered) in objects(&self.keys, &mut self.items) {
             if let State::Json(end) = gathered.state {
                 headroom.before(end - start);
-                let raw = RawObject::parse(&json[start..end]);
+                let json = &json[start..end];
+                let raw = match places.next() {
+                    Some(places) => RawObject::of_copy(json, &places),
+                    None => RawObject::parse(json),
+                };
                 let mut object = if self.restores {
                     restore_raw(&Guarded(decode), &raw, key, report)
                 } else {
@@ -221,6 +225,7 @@ impl<V> Batch<V> {
                 start = end;
             }
         }
+        drop(places);
         self.json = json;
         self.json.clear();
     }

@@ -6,6 +6,7 @@ use informer_core::{
     End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject, Reflector, ReflectorConfig,
     ResourceVersion, Uid,
     audit::{Audit, AuditEntry},
+    reflector::ObjectFrame,
 };
 use informer_mock::{Chunk, HeadPoll};
 
@@ -93,7 +94,7 @@ pub fn list(
                     while let Some(frame) = reflector.next_frame(now, id, &mut input) {
                         match frame {
                             Frame::Begin => audit.begin(),
-                            Frame::Object(object) => listed(audit, &object.raw, entries),
+                            Frame::Object(object) => listed(audit, &object, entries),
                             Frame::Complete { version } => {
                                 audit.complete(now, version);
                                 complete = true;
@@ -118,10 +119,8 @@ pub fn list(
 }
 
 /// The engine shows uids as numbers, and so this does.
-fn listed(audit: &mut Audit<Text>, raw: &RawObject<'_>, entries: &Entries) {
-    let mut key = String::new();
-    // Writing into a `String` does not fail.
-    let _ = raw.write_key(&mut key);
+fn listed(audit: &mut Audit<Text>, object: &ObjectFrame<'_>, entries: &Entries) {
+    let (key, raw) = (object.key, &object.raw);
     let digits: String = raw
         .uid()
         .to_string()
@@ -140,5 +139,5 @@ fn listed(audit: &mut Audit<Text>, raw: &RawObject<'_>, entries: &Entries) {
         raw.resource_version()
     );
     let cached = entries.iter().find(|entry| entry.key == key);
-    audit.listed(&key, &RawObject::parse(json.as_bytes()), cached);
+    audit.listed(key, &RawObject::parse(json.as_bytes()), cached);
 }

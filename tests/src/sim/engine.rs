@@ -662,23 +662,21 @@ fn take<S: SimStorage>(
     let (Frame::Object(object), Late::Building(index) | Late::Built(index)) = (&frame, late) else {
         return take_frame(&decoder, cache, source, frame, &mut (), report);
     };
-    let mut key = String::new();
-    // Writing into a `String` does not fail.
-    let _ = object.raw.write_key(&mut key);
-    let decoded = decode_object(&decoder, object, &key, report);
+    let key = object.key;
+    let decoded = decode_object(&decoder, object, report);
     let mut values = IndexValues::<S>::default();
     if let Some(object) = &decoded {
-        values = cache.index_values_of(&key, object);
+        values = cache.index_values_of(key, object);
         S::Postings::add_value(&mut values, index, label(object.value().label));
     }
     let step = Step::Object {
         change: object.change,
-        key: &key,
+        key,
         object: decoded,
         values,
     };
     if let Err(why) = cache.apply(source, step, &mut ()) {
-        report(Report::about(Phase::Cache, why.problem(&key)));
+        report(Report::about(Phase::Cache, why.problem(key)));
     }
 }
 
