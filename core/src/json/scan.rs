@@ -61,7 +61,90 @@ impl Scanner {
     ///
     /// Fails if the input is not JSON.
     pub fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
-        self.run::<true>(input, at, 0)
+        while let Some(&byte) = input.get(*at) {
+            let start = *at;
+            let state = self.state;
+            let step = match state {
+                State::Text if self.in_key => self.key_text(input, at),
+                State::Escape | State::Hex(_) if self.in_key => escaped(state, byte).map(|next| {
+                    self.state = next;
+                    *at += 1;
+                    None
+                }),
+                State::Key
+                | State::KeyOrEnd
+                | State::Colon
+                | State::Value
+                | State::ValueOrEnd
+                | State::AfterValue => self.between(byte, at),
+                // A value that was not skipped to its end.
+                _ if self.skip_value(input, at, u32::MAX)? => continue,
+                _ => return Ok(Step::More),
+            };
+            self.offset += (*at - start) as u64;
+            match step {
+                Ok(Some(step)) => return Ok(step),
+                Ok(None) => {}
+                Err(kind) => {
+                    let offset = self.offset;
+                    return Err(ScanError { offset, kind });
+                }
+            }
+        }
+        Ok(Step::More)
+    }
+
+    /// Takes a byte outside of keys and values.
+    fn between(&mut self, byte: u8, at: &mut usize) -> Result<Option<Step>, ScanErrorKind> {
+        let in_object = self.kinds & 1 == 1;
+        let step = match (self.state, byte) {
+            (_, b' ' | b'\n' | b'\r' | b'\t') => None,
+            (State::Key | State::KeyOrEnd, b'"') => {
+                self.in_key = true;
+                self.state = State::Text;
+                Some(Step::KeyStart)
+            }
+            (State::Colon, b':') => {
+                self.state = State::Value;
+                None
+            }
+            (State::Value | State::ValueOrEnd, _) if begins_value(byte) => {
+                return Ok(Some(Step::Value(byte)));
+            }
+            (State::AfterValue, b',') => {
+                self.state = after_comma(self.kinds);
+                None
+            }
+            (State::KeyOrEnd | State::AfterValue, b'}') if in_object => Some(self.close()),
+            (State::ValueOrEnd | State::AfterValue, b']') if !in_object => Some(self.close()),
+            _ => return Err(ScanErrorKind::UnexpectedByte(byte)),
+        };
+        *at += 1;
+        Ok(step)
+    }
+
+    fn close(&mut self) -> Step {
+        self.depth -= 1;
+        self.kinds >>= 1;
+        self.state = after_value(self.depth);
+        Step::Closed
+    }
+
+    /// Reads the text of a key and its closing quote.
+    fn key_text(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Step>, ScanErrorKind> {
+        let end = scan_text(input, *at, &mut self.non_ascii);
+        *at = end.at;
+        match end.how {
+            TextEnd::Quote => {
+                self.state = State::Colon;
+                Ok(Some(Step::KeyEnd))
+            }
+            TextEnd::Pause(inside) => {
+                self.state = inside;
+                Ok(None)
+            }
+            TextEnd::Bad(kind) => Err(kind),
+        }
     }
 
     /// Advances to the end of the value that [`step`](Self::step) has found, or of the next value.
@@ -78,7 +161,237 @@ impl Scanner {
         at: &mut usize,
         floor: u32,
     ) -> Result<bool, ScanError> {
-        Ok(self.run::<false>(input, at, floor)? != Step::More)
+        // The working state is in local variables, since stores to fields would dominate the cost.
+        let start = *at;
+        let mut i = start;
+        let mut state = self.state;
+        let mut depth = self.depth;
+        let mut kinds = self.kinds;
+        let mut wide = self.non_ascii;
+
+        // A value has ended. At the top level, no comma can follow.
+        macro_rules! ended {
+            () => {
+                state = after_value(depth);
+                if depth <= floor {
+                    break Ok(true);
+                }
+            };
+        }
+        // Shortcut for the most likely next byte, here a comma after a value in a container.
+        macro_rules! comma {
+            () => {
+                if input.get(i) == Some(&b',') {
+                    i += 1;
+                    state = after_comma(kinds);
+                }
+            };
+        }
+        macro_rules! close {
+            () => {
+                i += 1;
+                depth -= 1;
+                kinds >>= 1;
+                ended!();
+                comma!();
+            };
+        }
+        // The text of a string and its closing quote.
+        macro_rules! string {
+            () => {
+                let end = scan_text(input, i, &mut wide);
+                i = end.at;
+                match end.how {
+                    TextEnd::Quote if depth > DEPTH_LIMIT => state = State::Deep,
+                    TextEnd::Quote => {
+                        ended!();
+                        comma!();
+                    }
+                    TextEnd::Pause(inside) => {
+                        self.in_key = false;
+                        state = inside;
+                    }
+                    TextEnd::Bad(kind) => break Err(kind),
+                }
+            };
+        }
+        macro_rules! key {
+            () => {
+                let end = scan_text(input, i, &mut wide);
+                i = end.at;
+                match end.how {
+                    TextEnd::Quote => {
+                        state = State::Colon;
+                        if input.get(i) == Some(&b':') {
+                            i += 1;
+                            state = State::Value;
+                            if input.get(i) == Some(&b'"') {
+                                i += 1;
+                                string!();
+                            }
+                        }
+                    }
+                    TextEnd::Pause(inside) => {
+                        self.in_key = true;
+                        state = inside;
+                    }
+                    TextEnd::Bad(kind) => break Err(kind),
+                }
+            };
+        }
+
+        let outcome = loop {
+            let Some(&byte) = input.get(i) else {
+                break Ok(false);
+            };
+            match state {
+                State::Key | State::KeyOrEnd => match byte {
+                    b'"' => {
+                        i += 1;
+                        key!();
+                    }
+                    b'}' if state == State::KeyOrEnd => {
+                        close!();
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Colon => match byte {
+                    b':' => {
+                        i += 1;
+                        state = State::Value;
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Value | State::ValueOrEnd => match byte {
+                    b'"' => {
+                        i += 1;
+                        string!();
+                    }
+                    b'{' | b'[' => {
+                        i += 1;
+                        depth += 1;
+                        let object = byte == b'{';
+                        if depth > DEPTH_LIMIT {
+                            self.too_deep = true;
+                            state = State::Deep;
+                        } else {
+                            kinds = kinds << 1 | u128::from(object);
+                            state = if object {
+                                State::KeyOrEnd
+                            } else {
+                                State::ValueOrEnd
+                            };
+                        }
+                    }
+                    b']' if state == State::ValueOrEnd => {
+                        close!();
+                    }
+                    b'0'..=b'9' | b'-' => {
+                        i += 1;
+                        state = match byte {
+                            b'-' => State::Minus,
+                            b'0' => State::Zero,
+                            _ => State::Integer,
+                        };
+                    }
+                    b't' | b'f' | b'n' => {
+                        i += 1;
+                        self.literal = match byte {
+                            b't' => b"rue",
+                            b'f' => b"alse",
+                            _ => b"ull",
+                        };
+                        state = State::Literal;
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::AfterValue => match byte {
+                    b',' => {
+                        i += 1;
+                        state = after_comma(kinds);
+                    }
+                    b'}' | b']' if (byte == b'}') == (kinds & 1 == 1) => {
+                        close!();
+                    }
+                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
+                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
+                },
+                State::Text if self.in_key => {
+                    key!();
+                }
+                State::Text => {
+                    string!();
+                }
+                State::Escape | State::Hex(_) => match escaped(state, byte) {
+                    Ok(next) => {
+                        i += 1;
+                        state = next;
+                    }
+                    Err(kind) => break Err(kind),
+                },
+                State::Literal => match self.literal {
+                    [next, rest @ ..] if *next == byte => {
+                        i += 1;
+                        self.literal = rest;
+                        if rest.is_empty() {
+                            ended!();
+                        }
+                    }
+                    _ => break Err(ScanErrorKind::BadLiteral(byte)),
+                },
+                State::Minus
+                | State::Zero
+                | State::Integer
+                | State::Point
+                | State::Fraction
+                | State::ExponentMark
+                | State::ExponentSign
+                | State::Exponent => match state.after_number_byte(byte) {
+                    Some(next) => {
+                        i += 1;
+                        state = next;
+                    }
+                    None if state.may_end_number() => {
+                        ended!();
+                    }
+                    None => break Err(ScanErrorKind::BadNumber(byte)),
+                },
+                State::Deep => {
+                    i += 1;
+                    match byte {
+                        b'"' => {
+                            string!();
+                        }
+                        b'{' | b'[' => match depth.checked_add(1) {
+                            Some(more) => depth = more,
+                            None => break Err(ScanErrorKind::TooDeep),
+                        },
+                        b'}' | b']' => {
+                            depth -= 1;
+                            if depth <= DEPTH_LIMIT {
+                                ended!();
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        };
+
+        let consumed = self.offset + (i - start) as u64;
+        self.state = state;
+        self.depth = depth;
+        self.kinds = kinds;
+        self.non_ascii = wide;
+        self.offset = consumed;
+        *at = i;
+        outcome.map_err(|kind| ScanError {
+            offset: consumed,
+            kind,
+        })
     }
 
     /// Creates a scanner for a value within `depth` containers. `kinds` has a bit for each, set for objects, the
@@ -146,292 +459,6 @@ impl Scanner {
     /// Returns whether nesting exceeded [`DEPTH_LIMIT`] since the marks were cleared.
     pub fn too_deep(&self) -> bool {
         self.too_deep
-    }
-
-    /// The state machine for both ways to advance.
-    ///
-    /// With `STEPS` it stops at every [`Step`], otherwise only when a value has ended at a depth of `floor`. The
-    /// working state is in local variables, since stores to fields would dominate the cost.
-    #[inline]
-    fn run<const STEPS: bool>(
-        &mut self,
-        input: &[u8],
-        at: &mut usize,
-        floor: u32,
-    ) -> Result<Step, ScanError> {
-        let start = *at;
-        let mut i = start;
-        let mut state = self.state;
-        let mut depth = self.depth;
-        let mut kinds = self.kinds;
-        let mut wide = self.non_ascii;
-
-        // A value has ended. At the top level, no comma can follow.
-        macro_rules! ended {
-            ($step:expr, $stop:expr) => {
-                state = if depth == 0 {
-                    State::Value
-                } else {
-                    State::AfterValue
-                };
-                if $stop || (!STEPS && depth <= floor) {
-                    break Ok($step);
-                }
-            };
-        }
-        // Shortcut for the most likely next byte, here a comma after a value in a container.
-        macro_rules! comma {
-            () => {
-                if !STEPS && input.get(i) == Some(&b',') {
-                    i += 1;
-                    state = if kinds & 1 == 1 {
-                        State::Key
-                    } else {
-                        State::Value
-                    };
-                }
-            };
-        }
-        macro_rules! close {
-            () => {
-                i += 1;
-                depth -= 1;
-                kinds >>= 1;
-                ended!(Step::Closed, STEPS);
-                comma!();
-            };
-        }
-        // The text of a string and its closing quote.
-        macro_rules! string {
-            () => {
-                let end = scan_text(input, i, &mut wide);
-                i = end.at;
-                match end.how {
-                    TextEnd::Quote if depth > DEPTH_LIMIT => state = State::Deep,
-                    TextEnd::Quote => {
-                        ended!(Step::Closed, false);
-                        comma!();
-                    }
-                    TextEnd::Pause(inside) => {
-                        self.in_key = false;
-                        state = inside;
-                    }
-                    TextEnd::Bad(kind) => break Err(kind),
-                }
-            };
-        }
-        macro_rules! key {
-            () => {
-                let end = scan_text(input, i, &mut wide);
-                i = end.at;
-                match end.how {
-                    TextEnd::Quote => {
-                        state = State::Colon;
-                        if STEPS {
-                            break Ok(Step::KeyEnd);
-                        }
-                        if input.get(i) == Some(&b':') {
-                            i += 1;
-                            state = State::Value;
-                            if input.get(i) == Some(&b'"') {
-                                i += 1;
-                                string!();
-                            }
-                        }
-                    }
-                    TextEnd::Pause(inside) => {
-                        self.in_key = true;
-                        state = inside;
-                    }
-                    TextEnd::Bad(kind) => break Err(kind),
-                }
-            };
-        }
-
-        let outcome = loop {
-            let Some(&byte) = input.get(i) else {
-                break Ok(Step::More);
-            };
-            match state {
-                State::Key | State::KeyOrEnd => match byte {
-                    b'"' => {
-                        i += 1;
-                        if STEPS {
-                            self.in_key = true;
-                            state = State::Text;
-                            break Ok(Step::KeyStart);
-                        }
-                        key!();
-                    }
-                    b'}' if state == State::KeyOrEnd => {
-                        close!();
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                State::Colon => match byte {
-                    b':' => {
-                        i += 1;
-                        state = State::Value;
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                State::Value | State::ValueOrEnd => {
-                    if STEPS && !matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b']') {
-                        if !begins_value(byte) {
-                            break Err(ScanErrorKind::UnexpectedByte(byte));
-                        }
-                        break Ok(Step::Value(byte));
-                    }
-                    match byte {
-                        b'"' => {
-                            i += 1;
-                            string!();
-                        }
-                        b'{' | b'[' => {
-                            i += 1;
-                            depth += 1;
-                            let object = byte == b'{';
-                            if depth > DEPTH_LIMIT {
-                                self.too_deep = true;
-                                state = State::Deep;
-                            } else {
-                                kinds = kinds << 1 | u128::from(object);
-                                state = if object {
-                                    State::KeyOrEnd
-                                } else {
-                                    State::ValueOrEnd
-                                };
-                            }
-                        }
-                        b']' if state == State::ValueOrEnd => {
-                            close!();
-                        }
-                        b'0'..=b'9' | b'-' => {
-                            i += 1;
-                            state = match byte {
-                                b'-' => State::Minus,
-                                b'0' => State::Zero,
-                                _ => State::Integer,
-                            };
-                        }
-                        b't' | b'f' | b'n' => {
-                            i += 1;
-                            self.literal = match byte {
-                                b't' => b"rue",
-                                b'f' => b"alse",
-                                _ => b"ull",
-                            };
-                            state = State::Literal;
-                        }
-                        b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                        _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                    }
-                }
-                State::AfterValue => match byte {
-                    b',' => {
-                        i += 1;
-                        state = if kinds & 1 == 1 {
-                            State::Key
-                        } else {
-                            State::Value
-                        };
-                    }
-                    b'}' | b']' if (byte == b'}') == (kinds & 1 == 1) => {
-                        close!();
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => i += 1,
-                    _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
-                },
-                State::Text if self.in_key => {
-                    key!();
-                }
-                State::Text => {
-                    string!();
-                }
-                State::Escape => match byte {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                        i += 1;
-                        state = State::Text;
-                    }
-                    b'u' => {
-                        i += 1;
-                        state = State::Hex(4);
-                    }
-                    _ => break Err(ScanErrorKind::BadEscape(byte)),
-                },
-                State::Hex(left) => {
-                    if !byte.is_ascii_hexdigit() {
-                        break Err(ScanErrorKind::BadEscape(byte));
-                    }
-                    i += 1;
-                    state = if left > 1 {
-                        State::Hex(left - 1)
-                    } else {
-                        State::Text
-                    };
-                }
-                State::Literal => match self.literal {
-                    [next, rest @ ..] if *next == byte => {
-                        i += 1;
-                        self.literal = rest;
-                        if rest.is_empty() {
-                            ended!(Step::Closed, false);
-                        }
-                    }
-                    _ => break Err(ScanErrorKind::BadLiteral(byte)),
-                },
-                State::Minus
-                | State::Zero
-                | State::Integer
-                | State::Point
-                | State::Fraction
-                | State::ExponentMark
-                | State::ExponentSign
-                | State::Exponent => match state.after_number_byte(byte) {
-                    Some(next) => {
-                        i += 1;
-                        state = next;
-                    }
-                    None if state.may_end_number() => {
-                        ended!(Step::Closed, false);
-                    }
-                    None => break Err(ScanErrorKind::BadNumber(byte)),
-                },
-                State::Deep => {
-                    i += 1;
-                    match byte {
-                        b'"' => {
-                            string!();
-                        }
-                        b'{' | b'[' => match depth.checked_add(1) {
-                            Some(more) => depth = more,
-                            None => break Err(ScanErrorKind::TooDeep),
-                        },
-                        b'}' | b']' => {
-                            depth -= 1;
-                            if depth <= DEPTH_LIMIT {
-                                ended!(Step::Closed, false);
-                            }
-                        }
-                        _ => {}
-                    }
-                }
-            }
-        };
-
-        let consumed = self.offset + (i - start) as u64;
-        self.state = state;
-        self.depth = depth;
-        self.kinds = kinds;
-        self.non_ascii = wide;
-        self.offset = consumed;
-        *at = i;
-        outcome.map_err(|kind| ScanError {
-            offset: consumed,
-            kind,
-        })
     }
 }
 
@@ -512,6 +539,34 @@ impl State {
             self,
             Self::Zero | Self::Integer | Self::Fraction | Self::Exponent
         )
+    }
+}
+
+/// Returns the state after a value. At the top level, no comma can follow.
+const fn after_value(depth: u32) -> State {
+    if depth == 0 {
+        State::Value
+    } else {
+        State::AfterValue
+    }
+}
+
+const fn after_comma(kinds: u128) -> State {
+    if kinds & 1 == 1 {
+        State::Key
+    } else {
+        State::Value
+    }
+}
+
+/// Returns the state after another byte of an escape.
+fn escaped(state: State, byte: u8) -> Result<State, ScanErrorKind> {
+    match (state, byte) {
+        (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(State::Text),
+        (State::Escape, b'u') => Ok(State::Hex(4)),
+        (State::Hex(left @ 2..), _) if byte.is_ascii_hexdigit() => Ok(State::Hex(left - 1)),
+        (State::Hex(_), _) if byte.is_ascii_hexdigit() => Ok(State::Text),
+        _ => Err(ScanErrorKind::BadEscape(byte)),
     }
 }
 
