@@ -7,11 +7,11 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures_util::future::{Either, select};
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
@@ -47,7 +47,7 @@ enum Mode {
 
 struct Kept {
     credential: Credential,
-    renew_at: Option<Timestamp>,
+    renew_at: Option<SystemTime>,
 }
 
 impl Exec {
@@ -88,7 +88,7 @@ impl Exec {
 
     async fn give(&self, refused: Option<&Credential>) -> Result<Credential, CredentialError> {
         if let Some(kept) = &*self.kept()
-            && kept.renew_at.is_none_or(|at| Timestamp::now() < at)
+            && kept.renew_at.is_none_or(|at| SystemTime::now() < at)
             // Another request may have renewed it already.
             && refused != Some(&kept.credential)
         {
@@ -214,7 +214,7 @@ impl Exec {
         }
         let renew_at = match text(status, "expirationTimestamp") {
             None => None,
-            Some(time) => Some(renew_at(time.parse().map_err(|_| {
+            Some(time) => Some(renew_at(super::rfc3339::parse(&time).ok_or_else(|| {
                 format!("returned the invalid expirationTimestamp {time:?}")
             })?)),
         };
@@ -270,8 +270,10 @@ impl CredentialSource for Exec {
 
 /// Returns the time of the renewal: a minute before the expiry, or a tenth of the remaining lifetime before it if that
 /// is shorter.
-pub(super) fn renew_at(expires: Timestamp) -> Timestamp {
-    let left = Duration::try_from(expires.duration_since(Timestamp::now())).unwrap_or_default();
+pub(super) fn renew_at(expires: SystemTime) -> SystemTime {
+    let left = expires
+        .duration_since(SystemTime::now())
+        .unwrap_or_default();
     expires
         .checked_sub((left / 10).min(Duration::from_secs(60)))
         .unwrap_or(expires)

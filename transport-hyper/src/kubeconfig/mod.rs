@@ -2,6 +2,7 @@
 
 mod exec;
 mod file;
+mod rfc3339;
 mod yaml;
 
 use alloc::borrow::Cow;
