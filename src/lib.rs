@@ -84,3 +84,8 @@ pub mod transport {
     #[doc(inline)]
     pub use informer_tokio::transport::*;
 }
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+mod readme {}

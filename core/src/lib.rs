@@ -163,3 +163,8 @@ pub(crate) const fn rounds(usual: u64) -> u64 {
         usual
     }
 }
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -114,3 +114,8 @@ pub fn config() -> ReflectorConfig {
         ..ReflectorConfig::list()
     }
 }
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -137,3 +137,8 @@ pub mod transport {
 // The expansion of `boxed!`.
 #[doc(hidden)]
 pub use factory::transport::erase::erase as __erase;
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -108,3 +108,8 @@ pub use kubeconfig::Kubeconfig;
 #[cfg(feature = "tower")]
 pub use tower::TowerTransport;
 pub use transport::HyperTransport;
+
+/// The program in `README.md`.
+#[cfg(all(doctest, feature = "kubeconfig"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -124,3 +124,8 @@ pub use {
     simulation::Simulation,
     transport::{MockBody, MockError, MockTransport},
 };
+
+/// The program in `README.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
