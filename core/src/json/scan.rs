@@ -66,11 +66,16 @@ impl Scanner {
             let state = self.state;
             let step = match state {
                 State::Text if self.in_key => self.key_text(input, at),
-                State::Escape | State::Hex(_) if self.in_key => escaped(state, byte).map(|next| {
-                    self.state = next;
-                    *at += 1;
-                    None
-                }),
+                State::Escape | State::Hex(_) if self.in_key => {
+                    match state.after_escaped_byte(byte) {
+                        Some(next) => {
+                            self.state = next;
+                            *at += 1;
+                            Ok(None)
+                        }
+                        None => Err(ScanErrorKind::BadEscape(byte)),
+                    }
+                }
                 State::Key
                 | State::KeyOrEnd
                 | State::Colon
@@ -325,12 +330,12 @@ impl Scanner {
                 State::Text => {
                     string!();
                 }
-                State::Escape | State::Hex(_) => match escaped(state, byte) {
-                    Ok(next) => {
+                State::Escape | State::Hex(_) => match state.after_escaped_byte(byte) {
+                    Some(next) => {
                         i += 1;
                         state = next;
                     }
-                    Err(kind) => break Err(kind),
+                    None => break Err(ScanErrorKind::BadEscape(byte)),
                 },
                 State::Literal => match self.literal {
                     [next, rest @ ..] if *next == byte => {
@@ -534,6 +539,24 @@ impl State {
         }
     }
 
+    /// Returns the state after another byte of an escape; `None` if the byte is not part of one.
+    #[inline(always)]
+    fn after_escaped_byte(self, byte: u8) -> Option<Self> {
+        match self {
+            Self::Escape => match byte {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(Self::Text),
+                b'u' => Some(Self::Hex(4)),
+                _ => None,
+            },
+            Self::Hex(left) if byte.is_ascii_hexdigit() => Some(if left > 1 {
+                Self::Hex(left - 1)
+            } else {
+                Self::Text
+            }),
+            _ => None,
+        }
+    }
+
     fn may_end_number(self) -> bool {
         matches!(
             self,
@@ -556,17 +579,6 @@ const fn after_comma(kinds: u128) -> State {
         State::Key
     } else {
         State::Value
-    }
-}
-
-/// Returns the state after another byte of an escape.
-fn escaped(state: State, byte: u8) -> Result<State, ScanErrorKind> {
-    match (state, byte) {
-        (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(State::Text),
-        (State::Escape, b'u') => Ok(State::Hex(4)),
-        (State::Hex(left @ 2..), _) if byte.is_ascii_hexdigit() => Ok(State::Hex(left - 1)),
-        (State::Hex(_), _) if byte.is_ascii_hexdigit() => Ok(State::Text),
-        _ => Err(ScanErrorKind::BadEscape(byte)),
     }
 }
 
