@@ -1,6 +1,6 @@
-//! Measures how fast an informer syncs and follows, and what it holds: `cargo run --release --example throughput`.
+//! Measures the speed and the memory of an informer: `cargo run --release --example throughput`.
 //!
-//! The server is one that replays many Pods and ends with the one named `zz-sentinel`:
+//! The server must replay many Pods and end with the one named `zz-sentinel`:
 //!
 //! ```sh
 //! cargo run --release -p informer-benches -- serve &
@@ -45,19 +45,19 @@ struct Options {
     #[arg(long, value_enum)]
     form: Form,
 
-    /// How the first state is fetched
+    /// How the initial state is fetched
     #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
 
-    /// How many threads help to decode; left out, as many as an informer takes by itself
+    /// The number of threads that help to decode; by default, the informer decides
     #[arg(long)]
     decoders: Option<usize>,
 
-    /// How many threads read from the cache all the while; how long that takes them is printed in a line of its own
+    /// The number of threads that read from the cache; their latencies are printed on a separate line
     #[arg(long, default_value_t = 0)]
     readers: usize,
 
-    /// How many more handlers there are, which do nothing
+    /// The number of additional handlers, which do nothing
     #[arg(long, default_value_t = 0)]
     handlers: usize,
 }
@@ -70,7 +70,7 @@ enum Form {
     /// The same without managedFields
     #[cfg(feature = "k8s-openapi")]
     TypedPruned,
-    /// The bytes as they came
+    /// The bytes as received
     Raw,
     /// The metadata
     Meta,
@@ -112,7 +112,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Is told the name of an object's node, its phase, and its stamp.
+/// Receives the name of an object's node, its phase, and its stamp.
 type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
 
 #[cfg(feature = "k8s-openapi")]
@@ -145,7 +145,7 @@ fn raw(pod: &RawJson, tell: Tell<'_>) {
 }
 
 fn packed(pod: &PackedJson, tell: Tell<'_>) {
-    // It was packed in this process: where it cannot be read there is nothing to tell.
+    // It was compressed in this process, so it cannot be damaged.
     let _ = pod.read(|json| read(json, tell));
 }
 
@@ -161,7 +161,7 @@ fn meta(pod: &Metadata, tell: Tell<'_>) {
     tell("", "", text(pod.at(&["annotations", STAMP])));
 }
 
-/// The text of a JSON string; in what is read here nothing is escaped.
+/// The text of a JSON string. The strings read here contain no escapes.
 fn text(value: Option<&[u8]>) -> &str {
     value
         .and_then(json::as_str)
@@ -169,7 +169,7 @@ fn text(value: Option<&[u8]>) -> &str {
         .unwrap_or("")
 }
 
-/// Runs an informer until the sentinel comes; returns what was measured.
+/// Runs an informer until the sentinel arrives. Returns the results.
 async fn run<D>(
     options: &Options,
     form: &str,
@@ -186,7 +186,7 @@ where
         First::List => Initial::List,
         First::Stream => Initial::Stream,
     };
-    // The index by namespace is always there.
+    // The index by namespace always exists.
     let mut builder = Informer::builder(transport, Resource::parse("pods")?, decode);
     if let Some(threads) = options.decoders {
         builder = builder.decoders(threads);
@@ -203,7 +203,7 @@ where
         read,
         done: Some(done),
     };
-    // Every event is to be told, none coalesced.
+    // Every event must be delivered, without coalescing.
     pods.add_handler_with(&HandlerOptions::default().backlog(usize::MAX), counter);
     for _ in 0..options.handlers {
         pods.add_handler(Handlers::new().on_add(|_, _| ()));
@@ -232,7 +232,7 @@ where
     Ok(lines)
 }
 
-/// Reads the Pods of a node and one of them by its key, in turns; returns how many microseconds each took.
+/// Reads the Pods of a node and one of them by its key, in turns. Returns how many microseconds each read took.
 fn read_all_the_while<V: Send + Sync + 'static>(
     pods: &Informer<V>,
     is_over: &AtomicBool,
@@ -248,7 +248,7 @@ fn read_all_the_while<V: Send + Sync + 'static>(
         match (key.take(), node) {
             (Some(key), _) => drop(lister.get_by_key(&key)),
             (None, Some(node)) => {
-                // The index is there.
+                // The index exists.
                 let found = lister.by_index("node", node).unwrap_or_default();
                 key = found.first().map(|pod| pod.key().to_string());
             }
@@ -275,7 +275,7 @@ impl<V> Counter<V> {
             self.tally.stamp(stamp);
         });
         if ended && let Some(done) = self.done.take() {
-            // Nobody waits any more where the program ends already.
+            // If the program is already ending, nobody waits for it.
             let _ = done.send(core::mem::take(&mut self.tally));
         }
     }

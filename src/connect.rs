@@ -1,4 +1,4 @@
-//! Which cluster a program connects to.
+//! Selects the cluster that a program connects to.
 
 use alloc::borrow::Cow;
 use core::fmt;
@@ -16,8 +16,8 @@ use informer_hyper::{BuildError, HyperTransport};
 /// [`HyperTransport::builder`].
 ///
 /// # Errors
-/// Returns [`ConnectError::NoCluster`] if there is neither, with what was tried. A configuration that exists and cannot
-/// be used is an error; the next one is not tried.
+/// Returns [`ConnectError::NoCluster`] if neither exists, with everything that was tried. If a configuration exists but
+/// cannot be used, that is an error, and the next one is not tried.
 ///
 /// # Panics
 /// Panics outside of a tokio runtime.
@@ -36,7 +36,7 @@ use informer_hyper::{BuildError, HyperTransport};
 /// # }
 /// ```
 pub async fn connect() -> Result<HyperTransport, ConnectError> {
-    // Files may be on a slow disk, or a pipe from another program.
+    // The files may be on a slow disk, or a pipe from another program.
     match tokio::task::spawn_blocking(find).await {
         Ok(found) => found,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -49,7 +49,7 @@ pub async fn connect() -> Result<HyperTransport, ConnectError> {
 pub enum ConnectError {
     /// No cluster is configured.
     NoCluster {
-        /// What was looked for, and why it did not count.
+        /// The places that were tried, each with the reason why it was skipped.
         tried: Vec<Cow<'static, str>>,
     },
     /// The configuration of a cluster cannot be used.
@@ -98,16 +98,14 @@ fn find() -> Result<HyperTransport, ConnectError> {
     Err(ConnectError::NoCluster { tried })
 }
 
-/// Says why the kubeconfig files do not count.
+/// Explains why the kubeconfig files were skipped.
 #[cfg(feature = "kubeconfig")]
 fn reason(exist: bool) -> Cow<'static, str> {
     let named = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty());
     match (named, exist) {
         (Some(paths), true) => format!("KUBECONFIG={}: no current context", paths.display()).into(),
-        (Some(paths), false) => {
-            format!("KUBECONFIG={}: there is no such file", paths.display()).into()
-        }
+        (Some(paths), false) => format!("KUBECONFIG={}: no such file", paths.display()).into(),
         (None, true) => "~/.kube/config: no current context".into(),
-        (None, false) => "KUBECONFIG is not set, and there is no ~/.kube/config".into(),
+        (None, false) => "KUBECONFIG is not set, and ~/.kube/config does not exist".into(),
     }
 }

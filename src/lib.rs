@@ -41,11 +41,11 @@
 //!
 //! # Features
 //! - `kubeconfig` (default): [`connect()`] reads the kubeconfig files that `kubectl` reads.
-//! - `k8s-openapi`: every type of k8s-openapi is a [`Kind`]. The program selects the version of Kubernetes by a feature
-//!   of k8s-openapi, for example `latest`.
-//! - `metrics`: metrics go to the `metrics` facade.
+//! - `k8s-openapi`: all types of k8s-openapi implement [`Kind`]. The program selects the version of Kubernetes with a
+//!   feature of k8s-openapi, for example `latest`.
+//! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
-//! - `zstd`: `Packed`, which stores objects compressed. It compiles a library in C.
+//! - `zstd`: `Packed`, which stores objects compressed. It needs a C compiler.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -71,7 +71,7 @@ pub use informer_tokio::{
     controller, decode, election, factory, handler, health, informer, journal, queue, selector,
 };
 
-/// Transports: how requests reach an API server.
+/// Transports, which send requests to an API server.
 pub mod transport {
     #[cfg(feature = "kubeconfig")]
     #[doc(inline)]

@@ -1,22 +1,22 @@
-//! What a client of the throughput benchmark measures of itself, and the lines that it prints.
+//! The measurements of a throughput benchmark's client, and the lines that it prints.
 //!
-//! The client of another library includes this file too, so that all of them measure the same.
+//! The clients of other libraries include this file too, so that all of them measure the same.
 
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 use std::collections::hash_map::DefaultHasher;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The name of the Pod at which a run ends. It is neither counted nor part of the checksum.
+/// The name of the Pod that ends a run. It is neither counted nor part of the checksum.
 pub const SENTINEL: &str = "zz-sentinel";
 
-/// The annotation that carries the time at which a server sent an event, where it has 20 digits.
+/// The annotation with the time at which the server sent an event, if it has 20 digits.
 pub const STAMP: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// So many events warm up the connection before latencies count.
+/// The number of events that warm up the connection before latencies are measured.
 const WARM_UP: usize = 1000;
 
-/// What the process has used so far.
+/// The resources that the process has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     at: Instant,
@@ -26,7 +26,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads the figures of this process from `/proc`; zeros where there is no such thing.
+    /// Reads the resource usage of this process from `/proc`; zeros if that does not exist.
     #[must_use]
     pub fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -51,19 +51,19 @@ impl Usage {
     }
 }
 
-/// What was used between two looks.
+/// The difference between two measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
-    /// Time that passed.
+    /// The elapsed time.
     pub wall: Duration,
-    /// Time of processors.
+    /// The processor time.
     pub cpu: Duration,
-    /// How much more is resident, in kB; 0 where it is less.
+    /// The growth of resident memory, in kB; 0 if it shrank.
     pub rss_kb: u64,
 }
 
 impl Usage {
-    /// Returns what was used since an earlier look.
+    /// Returns the usage since an earlier measurement.
     #[must_use]
     pub fn since(&self, before: Self) -> Used {
         Used {
@@ -77,7 +77,7 @@ impl Usage {
 /// User and system time of the process, in steps of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the name in parentheses, which may have spaces.
+    // The second field is the name in parentheses, which may contain spaces.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = fields
         .split_whitespace()
@@ -88,7 +88,7 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Counts what a handler is told.
+/// Counts the notifications of a handler.
 #[derive(Clone, Debug)]
 pub struct Tally {
     began: Usage,
@@ -100,12 +100,12 @@ pub struct Tally {
     latencies_us: Vec<u32>,
 }
 
-/// What happened to an object.
+/// The change of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It is new.
+    /// It was added.
     Add,
-    /// It has changed.
+    /// It was updated.
     Update,
 }
 
@@ -116,7 +116,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Begins to measure.
+    /// Starts the measurement.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -130,12 +130,12 @@ impl Tally {
         }
     }
 
-    /// Takes note that the first state is complete.
+    /// Records that the initial list is complete.
     pub fn synced(&mut self) {
         self.synced = Some(Usage::now());
     }
 
-    /// Takes note of an event; returns whether it is the one at which the run ends.
+    /// Records an event. Returns whether it ends the run.
     ///
     /// The checksum does not depend on the order of events of different objects.
     pub fn event(&mut self, change: Change, key: &str, node: &str, phase: &str) -> bool {
@@ -155,7 +155,7 @@ impl Tally {
         false
     }
 
-    /// Takes note of how long an event took, where it carries the time at which it was sent.
+    /// Records the latency of an event, if it has the time at which it was sent.
     pub fn stamp(&mut self, stamp: &str) {
         if stamp.len() != 20 {
             return;
@@ -171,7 +171,7 @@ impl Tally {
             .push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Writes what was measured: one line, and a second one where events carried the time.
+    /// Formats the results: one line, and a second one if events had send times.
     #[must_use]
     pub fn lines(mut self, client: &str, form: &str, stored: usize) -> String {
         let end = Usage::now();
@@ -204,7 +204,7 @@ impl Tally {
     }
 }
 
-/// Writes a line of what something took: `name p50=… p99=… max=… n=…`.
+/// Formats a line of durations: `name p50=… p99=… max=… n=…`.
 #[must_use]
 pub fn percentiles(name: &str, took: &mut [u32]) -> String {
     took.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the examples share to write to a terminal, a file or a pipe.
+//! Output to a terminal, a file or a pipe, shared by the examples.
 
 use core::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write as _};
@@ -9,7 +9,7 @@ use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 
-/// What one of the standard streams may be sent besides text.
+/// The capabilities of one of the standard streams besides text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Style {
     /// Whether it shows colours: a terminal, unless [`NO_COLOR`](https://no-color.org) is set or TERM is `dumb`.
@@ -40,7 +40,7 @@ impl Style {
         }
     }
 
-    /// Paints a text with the parameters of an SGR sequence, where colours are shown.
+    /// Formats a text with the parameters of an SGR sequence, if colours are supported.
     #[must_use]
     pub fn paint(self, parameters: &str, text: &str) -> String {
         if self.colours {
@@ -54,7 +54,7 @@ impl Style {
 /// Logs to standard error. `RUST_LOG` replaces the targets and their levels: `warn`, or `off,informer_hyper=debug`.
 ///
 /// # Panics
-/// Panics if the program logs already.
+/// Panics if the program already has a logger.
 pub fn log(targets: &str) {
     let from_environment = std::env::var("RUST_LOG").ok();
     let targets = from_environment.as_deref().unwrap_or(targets);
@@ -117,14 +117,14 @@ impl tracing::Subscriber for Log {
     fn exit(&self, _span: &Id) {}
 }
 
-/// Writes a line to standard output. If that fails, the program ends: with 0 if the reader of a pipe is gone, with 1 and
-/// the reason otherwise.
+/// Writes a line to standard output. If that fails, the program ends: with 0 if the reader of a pipe has gone away, and
+/// otherwise with 1 and the reason.
 pub fn say(line: &str) {
     if let Err(error) = writeln!(io::stdout(), "{line}") {
         process::exit(match written(error) {
             Ok(()) => 0,
             Err(message) => {
-                // Standard error may fail as well, and then the exit code is all there is.
+                // Standard error may fail as well. Then only the exit code remains.
                 let _ = writeln!(io::stderr(), "error: {message}");
                 1
             }
@@ -132,7 +132,7 @@ pub fn say(line: &str) {
     }
 }
 
-/// Judges a failed write to standard output: nothing is wrong if the reader of a pipe is gone.
+/// Evaluates a failed write to standard output. It is not an error if the reader of a pipe has gone away.
 ///
 /// # Errors
 /// Returns the message for any other failure, such as a full disk.

@@ -1,4 +1,4 @@
-//! Which server is watched.
+//! Selects the server to watch.
 
 use core::time::Duration;
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use informer::transport::{BuildError, HyperTransport, Kubeconfig};
 use informer_mock::demo::Demo;
 use informer_mock::{FakeServer, Mock, TokioClock, serve};
 
-/// A server, and the way to it.
+/// A server and a transport to it.
 pub(crate) struct Cluster {
     pub(crate) transport: HyperTransport,
-    /// Whether it is the demo server, which cannot be asked what it has.
+    /// Whether it is the demo server, which does not support discovery.
     pub(crate) is_demo: bool,
 }
 
-/// What the user says of the server.
+/// The user's choice of a server.
 pub(crate) struct Choice<'a> {
     pub(crate) demo: bool,
     pub(crate) server: Option<&'a str>,
@@ -25,7 +25,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl Cluster {
-    /// Connects to the server that is named, or else to the one that `kubectl` would use, or else to a demo server.
+    /// Connects to the named server, or else to the one that `kubectl` would use, or else to a demo server.
     pub(crate) async fn choose(choice: Choice<'_>) -> Result<Self, String> {
         let line = |error: BuildError| error.to_string();
         if choice.demo {
@@ -40,8 +40,8 @@ impl Cluster {
                 Some(path) => Some(Kubeconfig::from_file(path).map_err(line)?),
                 None => Kubeconfig::load().map_err(line)?,
             };
-            let mut config =
-                config.ok_or("--context: there is no kubeconfig file; name one by --kubeconfig")?;
+            let mut config = config
+                .ok_or("--context: there is no kubeconfig file; set one with --kubeconfig")?;
             if let Some(name) = choice.context {
                 config = config.context(name);
             }
@@ -64,7 +64,8 @@ impl Cluster {
         }
     }
 
-    /// Starts a server of some hundred Pods that change, are deleted, and whose history is cut now and then.
+    /// Starts a server with several hundred Pods that change and are deleted, and whose history is compacted
+    /// periodically.
     async fn demo() -> Result<Self, String> {
         let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
         let failed = |error| format!("the demo server cannot open a port on this machine: {error}");

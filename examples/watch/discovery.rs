@@ -1,7 +1,7 @@
-//! What a server calls its resources.
+//! The names of a server's resources.
 //!
-//! [API discovery](https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api), in the form that every
-//! server has.
+//! [API discovery](https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api), in the format that
+//! every server supports.
 
 use core::fmt;
 
@@ -10,8 +10,8 @@ use informer::informer::OwnedResource;
 use informer::transport::{Body, Get, Transport};
 use serde::Deserialize;
 
-/// Asks a server for a resource by its plural, singular or short name or its kind, alone or with a group or a version and
-/// a group: `po`, `Deployment`, `ct.example.com`, `crontab.v1.example.com`.
+/// Looks up a resource on a server by its plural, singular or short name or its kind, alone or with a group, or with a
+/// version and a group: `po`, `Deployment`, `ct.example.com`, `crontab.v1.example.com`.
 pub(crate) async fn find(
     transport: &mut (impl Transport + fmt::Debug),
     name: &str,
@@ -26,7 +26,7 @@ pub(crate) async fn find(
         let found = match get::<Resources>(transport, &place.path()).await {
             Ok(Some(list)) => list.resources.into_iter().find(|found| found.is(word)),
             Ok(None) => None,
-            // Another server may stand behind a group, and be down.
+            // The group may be served by another server that is down.
             Err(error) => {
                 silent.push(error);
                 None
@@ -47,13 +47,15 @@ pub(crate) async fn find(
     }
     Err(match silent.first() {
         Some(error) => {
-            format!("'{name}': the server has no such resource, as far as it says: {error}")
+            format!(
+                "'{name}': the server has no such resource; its discovery is incomplete: {error}"
+            )
         }
         None => format!("'{name}': the server has no such resource"),
     })
 }
 
-/// A group in one of its versions.
+/// A version of a group.
 struct Place {
     group: String,
     version: String,
@@ -67,7 +69,7 @@ impl Place {
         }
     }
 
-    /// Whether this is what was written after the name: a group, or a version and a group.
+    /// Returns whether this is the text after the name: a group, or a version and a group.
     fn is(&self, rest: &str) -> bool {
         let qualified = match self.group.as_str() {
             "" => self.version.clone(),
@@ -77,8 +79,8 @@ impl Place {
     }
 }
 
-/// Where to look, in the order in which the server prefers it. A part of a group's name does where no group has it all,
-/// as in `kubectl`.
+/// The places to look, in the order of the server's preference. If no group has the whole name, a part of it is
+/// sufficient, as in `kubectl`.
 async fn places(
     transport: &mut (impl Transport + fmt::Debug),
     rest: Option<&str>,
@@ -116,8 +118,8 @@ async fn places(
     Ok(places)
 }
 
-/// Some servers have groups and no list of them, such as the one for custom resources where it stands alone. A group that
-/// was named can be asked for, and each such server has this one.
+/// Some servers have groups without a list of them, such as a standalone server for custom resources. A named group can
+/// be requested directly, and each such server has this one.
 async fn without_index(
     transport: &mut (impl Transport + fmt::Debug),
     rest: Option<&str>,
@@ -129,7 +131,7 @@ async fn without_index(
             groups.push(group);
             break;
         }
-        // What is written before the group may be a version.
+        // The text before the group may be a version.
         match name.split_once('.') {
             Some((_, shorter)) => name = shorter,
             None => break,
@@ -138,7 +140,7 @@ async fn without_index(
     Ok(Groups { groups })
 }
 
-/// Gets a document; `None` where there is none.
+/// Gets a document; `None` if it does not exist.
 async fn get<T: for<'a> Deserialize<'a>>(
     transport: &mut (impl Transport + fmt::Debug),
     path: &str,
@@ -149,22 +151,22 @@ async fn get<T: for<'a> Deserialize<'a>>(
     while let Some(piece) = body.chunk().await.map_err(|error| error.to_string())? {
         bytes.extend_from_slice(piece);
         if bytes.len() > LONGEST {
-            return Err(format!("{path}: the answer is too long"));
+            return Err(format!("{path}: the response is too long"));
         }
     }
     match head.status {
         200 => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| format!("{path}: the answer is not what it should be: {error}")),
+            .map_err(|error| format!("{path}: the response is invalid: {error}")),
         403 | 404 => Ok(None),
         401 => {
-            Err("the server does not take the credentials: it answers 401 (Unauthorized)".into())
+            Err("the server rejects the credentials: it responds with 401 (Unauthorized)".into())
         }
-        status => Err(format!("{path}: the server answers {status}")),
+        status => Err(format!("{path}: the server responds with {status}")),
     }
 }
 
-/// Some hundred resources take some hundred kilobytes.
+/// Several hundred resources take a few hundred kilobytes.
 const LONGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Deserialize, Default)]
@@ -215,7 +217,7 @@ struct Found {
 impl Found {
     fn is(&self, word: &str) -> bool {
         let names = [&self.name, &self.singular_name, &self.kind];
-        // What has a slash in it is a part of another resource.
+        // A name with a slash is a subresource.
         !self.name.contains('/')
             && names
                 .into_iter()

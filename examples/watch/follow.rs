@@ -1,4 +1,4 @@
-//! Watches a resource until it is asked to end, and shows what happens.
+//! Watches a resource until the end of the program, and prints events.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -20,18 +20,18 @@ use super::screen::Screen;
 use super::writer::{self, Line};
 use super::{First, Options};
 
-/// How long the last lines may take to be written.
+/// The longest time to write the last lines.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Why it ends.
+/// The reason why the program ends.
 enum Ending {
-    /// By a signal.
+    /// A signal.
     Signal,
-    /// The time is over.
+    /// The time limit.
     Time,
     /// Standard output cannot be written to.
     Written(io::Result<()>),
-    /// The informer has ended, as it only does when it is stopped or panics.
+    /// The informer has ended, which only happens after a stop or a panic.
     Informer,
     /// The resource cannot be listed.
     Failed(String),
@@ -50,7 +50,7 @@ where
     let server = cluster.transport.url();
     let resource = resource.as_ref();
     let mut screen = Screen::new(options.output, resource.plural == "pods");
-    // Whoever does not read loses reports beyond these; the summary counts all.
+    // Further reports are lost if standard output blocks; the summary counts all of them.
     let (report, mut reports) = mpsc::channel(256);
     let count = Arc::new(AtomicU64::new(0));
     let mut builder = Informer::builder(cluster.transport, resource, decode)
@@ -117,7 +117,7 @@ where
                 biased;
                 ending = &mut ending => break ending,
                 _ = ticks.tick() => follow.tick(),
-                // The objects of a list are shown before the failure of the watch that follows it.
+                // The objects of a list are printed before the failure of the watch that follows it.
                 event = events.recv() => match event {
                     Some(event) => follow.screen.event(&event, &informer),
                     None => break Ending::Informer,
@@ -127,7 +127,7 @@ where
                     Err(message) => break Ending::Failed(format!("{server}: {message}")),
                 },
             };
-            // Without room the writer has ended; the next turn has the reason.
+            // Without room the writer has ended, and the next iteration gets the reason.
             if let (Ok(room), Some(line)) = (room, line) {
                 room.send(line);
             }
@@ -156,16 +156,16 @@ where
         Ending::Written(Err(error)) => written(error),
         Ending::Failed(message) => Err(message),
         Ending::Signal => tokio::select! {
-            // A second signal does not wait for the rest.
+            // A second signal ends the program at once.
             () = signal.recv() => Ok(()),
             rest = timeout(LAST_LINES, rest) => match rest {
                 Ok((_, Err(error))) => written(error),
-                // Whoever ended it need not read on.
+                // A user who ends the program need not read the rest.
                 Ok((_, Ok(()))) | Err(_) => Ok(()),
             },
         },
         Ending::Time | Ending::Informer => match timeout(LAST_LINES, rest).await {
-            Err(_) => Err("the last lines could not be written in time".to_owned()),
+            Err(_) => Err("the last lines were not written in time".to_owned()),
             Ok((Err(error), _)) => Err(format!("the informer failed: {error}")),
             Ok((_, Err(error))) => written(error),
             Ok((Ok(()), Ok(()))) if health.synced || options.client_go => Ok(()),
@@ -177,7 +177,7 @@ where
     }
 }
 
-/// Waits for so many seconds, or for ever.
+/// Waits for this many seconds, or for ever.
 async fn after(seconds: Option<u64>) {
     match seconds {
         Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
@@ -185,19 +185,19 @@ async fn after(seconds: Option<u64>) {
     }
 }
 
-/// What is shown besides events.
+/// The state besides events.
 struct Follow<'a, V> {
     screen: &'a mut Screen,
     informer: &'a Informer<V>,
     outage: Option<Outage>,
-    /// The class of the last report that came with advice.
+    /// The class of the last report with advice.
     advised: Option<&'static str>,
-    /// Whether a failure that trying again does not mend ends the program. client-go goes on, and so does a controller.
+    /// Whether a permanent failure ends the program. client-go continues, and so does a controller.
     gives_up: bool,
 }
 
 impl<V: View> Follow<'_, V> {
-    /// Says that an outage is over, or writes the status line again.
+    /// Reports the end of an outage, or updates the status line.
     fn tick(&mut self) -> Option<Line> {
         if self.outage.is_some() && self.informer.health().troubles().next().is_none() {
             self.advised = None;
@@ -207,7 +207,7 @@ impl<V: View> Follow<'_, V> {
         self.screen.status(&self.informer.health())
     }
 
-    /// Shows a report, or returns the error that ends the program: nothing can be listed, and never could.
+    /// Prints a report. Returns an error that ends the program if nothing can be listed and never could.
     fn report(&mut self, heard: &Heard) -> Result<Option<Line>, String> {
         let health = self.informer.health();
         let advice = || {

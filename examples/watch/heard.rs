@@ -1,4 +1,4 @@
-//! What the informer reports, as the example judges it.
+//! Reports of the informer, and how the example rates them.
 
 use std::time::Instant;
 
@@ -10,20 +10,20 @@ use informer_core::wire::ErrorClass;
 pub(crate) struct Heard {
     pub(crate) class: &'static str,
     pub(crate) level: Level,
-    /// The whole text.
+    /// The complete text.
     pub(crate) text: String,
-    /// The text for one who will not see another attempt.
+    /// The text without the time of the next attempt.
     pub(crate) last_text: String,
-    /// Whether a list failed in a way that trying again does not mend.
+    /// Whether a list failed in a way that a retry does not fix.
     pub(crate) is_permanent: bool,
-    /// Whether a request failed, so that the cache may be outdated until one succeeds.
+    /// Whether a request failed, so that the cache may be stale until one succeeds.
     pub(crate) is_outage: bool,
     pub(crate) at: Instant,
 }
 
 impl Heard {
     pub(crate) fn of(report: &Report<'_>) -> Self {
-        // A refused streaming list is followed by a list, which decides.
+        // A rejected streaming list is followed by a plain list, which decides.
         let is_list =
             matches!(report.phase, Phase::List | Phase::Stream) && report.level > Level::Debug;
         let mut last = *report;
@@ -42,7 +42,7 @@ impl Heard {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all else mends itself, or is about an object"
+    reason = "all other problems resolve themselves, or concern an object"
 )]
 fn is_permanent(problem: &Problem<'_>) -> bool {
     match problem {
@@ -67,7 +67,7 @@ fn is_permanent(problem: &Problem<'_>) -> bool {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "all else is no failure of a request"
+    reason = "all other problems are not failures of requests"
 )]
 fn is_outage(problem: &Problem<'_>) -> bool {
     match problem {
@@ -87,7 +87,7 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Counts a failed request, the first one of which begins the outage.
+    /// Counts a failed request. The first one begins the outage.
     pub(crate) fn note(outage: &mut Option<Self>, heard: &Heard) {
         if heard.is_outage {
             let outage = outage.get_or_insert(Self {
@@ -98,7 +98,7 @@ impl Outage {
         }
     }
 
-    /// The line that says that it is over.
+    /// Returns the line that reports the end of the outage.
     pub(crate) fn over(&self) -> String {
         let attempts = match self.attempts {
             1 => "1 failed attempt".to_owned(),

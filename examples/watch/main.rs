@@ -1,7 +1,7 @@
-//! Watches a resource and shows what happens: `cargo run --release --example watch`.
+//! Watches a resource and prints its changes: `cargo run --release --example watch`.
 //!
-//! Where no server is named it takes the one that `kubectl` would, and where there is none it starts one of its own,
-//! whose Pods change all the time.
+//! Without a named server it uses the one that `kubectl` would use. If there is none, it starts a demo server whose
+//! Pods change continuously.
 
 mod cluster;
 mod discovery;
@@ -33,40 +33,40 @@ Exit status:
      written
   2  wrong arguments";
 
-/// Lists and watches a resource of a Kubernetes API server, and shows what changes.
+/// Lists and watches a resource of a Kubernetes API server, and prints its changes.
 #[derive(Parser)]
 #[command(name = "watch", after_help = EXIT)]
 struct Options {
-    /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`; other names, short ones and kinds
-    /// are looked up at the server
+    /// A built-in resource such as `pods` or `deployments`, or `plural.version.group`; other names, short names and
+    /// kinds are looked up on the server
     #[arg(default_value = "pods")]
     resource: String,
 
-    /// The API server's URL; left out, what `kubectl` would take, and a demo server where there is nothing
+    /// The API server's URL; by default, the server that `kubectl` would use, and a demo server if there is none
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     server: Option<String>,
 
-    /// The kubeconfig file; left out, those that KUBECONFIG names, or ~/.kube/config
+    /// The kubeconfig file; by default, those in KUBECONFIG, or ~/.kube/config
     #[arg(long, value_name = "FILE", conflicts_with_all = ["demo", "server"])]
     kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig file; left out, the current one
+    /// The context of the kubeconfig file; by default, the current one
     #[arg(long, value_name = "NAME", conflicts_with_all = ["demo", "server"])]
     context: Option<String>,
 
-    /// Starts a demo server on this machine, whose objects change all the time
+    /// Starts a demo server on this machine, whose objects change continuously
     #[arg(long)]
     demo: bool,
 
-    /// Only this namespace; left out, all of them
+    /// Only this namespace; by default, all of them
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// All namespaces, whatever --namespace says
+    /// All namespaces, regardless of --namespace
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Accepted as `kubectl get` does; this program always watches
+    /// Accepted as in `kubectl get`; this program always watches
     #[arg(short = 'w', long = "watch")]
     _watch: bool,
 
@@ -78,31 +78,31 @@ struct Options {
     #[arg(long, value_name = "FIELDS")]
     field_selector: Option<String>,
 
-    /// How the first state is fetched: by a streaming list where the server has it, or by LIST
+    /// How the initial state is fetched: with a streaming list if the server supports it, or with a LIST
     #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
 
-    /// Replays all objects this often, without asking the server; 0 is never
+    /// Replays all objects at this interval, in seconds, without a request to the server; 0 disables it
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     resync: u64,
 
-    /// How many objects a page of a list has; left out, as client-go chooses
+    /// The number of objects per page of a list; by default, the same as in client-go
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     page_size: Option<u32>,
 
-    /// What is kept of each object
+    /// The stored form of each object
     #[arg(long, value_enum, default_value_t = Keep::Whole)]
     keep: Keep,
 
-    /// Behaves as client-go does, wherever a difference can be seen
+    /// Matches client-go wherever a difference is visible
     #[arg(long)]
     client_go: bool,
 
-    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM
+    /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
 
-    /// A table for a person, or one JSON object a line
+    /// A table for people, or one JSON object per line
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -115,9 +115,9 @@ enum First {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Keep {
-    /// Its bytes as they came
+    /// Its bytes as received
     Whole,
-    /// Its bytes, compressed: much less memory, for more work
+    /// Its bytes, compressed: much less memory, for more processor time
     Packed,
 }
 
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
         .enable_all()
         .build();
     let result = runtime
-        .map_err(|error| format!("no threads can be started: {error}"))
+        .map_err(|error| format!("cannot start threads: {error}"))
         .and_then(|runtime| {
             let result = runtime.block_on(run(options));
             // A thread that writes to a full pipe does not end.
@@ -158,7 +158,8 @@ fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<(), String> {
-    let mut signal = StopSignal::new().map_err(|error| format!("no signal handler: {error}"))?;
+    let mut signal =
+        StopSignal::new().map_err(|error| format!("cannot install a signal handler: {error}"))?;
     let (resource, cluster) = tokio::select! {
         found = find(&options) => found?,
         () = signal.recv() => return Ok(()),
@@ -169,9 +170,9 @@ async fn run(options: Options) -> Result<(), String> {
     }
 }
 
-/// Finds the server, and the resource there.
+/// Finds the server and the resource.
 async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
-    // What no server knows either is said before one is asked.
+    // A name that is invalid on every server is rejected before a request.
     let known = options.resource.parse::<OwnedResource>();
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     match &known {
@@ -188,7 +189,7 @@ async fn find(options: &Options) -> Result<(OwnedResource, Cluster), String> {
     .await?;
     let resource = match known {
         Ok(resource) if resource.as_ref().kind.is_some() || cluster.is_demo => resource,
-        // It may still be a short name or a kind that stands before a version and a group.
+        // It may still be a short name or a kind before a version and a group.
         Ok(resource) => discovery::find(&mut cluster.transport, &options.resource)
             .await
             .unwrap_or(resource),

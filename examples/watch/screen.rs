@@ -1,4 +1,4 @@
-//! What is shown: a table for a person, or JSON for a program.
+//! The output: a table for people, or JSON for programs.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::Output;
 use super::heard::Heard;
 use super::writer::Line;
 
-/// Turns events and reports into lines, and counts them.
+/// Formats events and reports as lines, and counts them.
 pub(crate) struct Screen {
     output: Output,
     out: Style,
@@ -25,7 +25,7 @@ pub(crate) struct Screen {
     counts: [u64; 4],
 }
 
-/// The places in `Screen::counts`.
+/// The indexes of `Screen::counts`.
 const ADDED: usize = 0;
 const UPDATED: usize = 1;
 const DELETED: usize = 2;
@@ -77,7 +77,7 @@ impl Screen {
         Some(Line::Out(self.above_status(&row)))
     }
 
-    /// Shows a report; `advice` says what a person can do. A person need not know of what is part of the ordinary way.
+    /// Formats a report with its advice. Normal events are omitted from the table.
     pub(crate) fn report(&self, heard: &Heard, advice: Option<&str>) -> Option<Line> {
         if heard.level == Level::Debug && self.output == Output::Table {
             return None;
@@ -94,7 +94,7 @@ impl Screen {
         Some(self.notice(heard.class, parameters, &text))
     }
 
-    /// Shows that an outage is over.
+    /// Formats the end of an outage.
     pub(crate) fn recovered(&self, text: &str) -> Line {
         self.notice("recovered", "32", text)
     }
@@ -109,17 +109,17 @@ impl Screen {
                 let line = self
                     .errors
                     .paint(parameters, &printable(&format!("! {text}")));
-                // The status line is on the same terminal, if both are terminals.
+                // The status line is on the same terminal, if both streams are terminals.
                 let is_shared = self.out.redraws && self.errors.redraws;
                 Line::Error(format!("{}{line}", if is_shared { ERASE } else { "" }))
             }
         }
     }
 
-    /// The status line, which is written again and again on a terminal.
+    /// The status line, which is redrawn on a terminal.
     pub(crate) fn status(&self, health: &Health) -> Option<Line> {
         self.out.redraws.then(|| {
-            // The cursor needs a column, too.
+            // The cursor needs a column too.
             let width = self.width().map(|width| width.saturating_sub(1));
             let line = fit(&self.status_line(health), width);
             Line::Status(self.above_status(&self.out.paint("7", &line)))
@@ -131,7 +131,7 @@ impl Screen {
             return None;
         }
         let [added, updated, deleted, replayed] = self.counts;
-        // That it is synced was shown already.
+        // The time of the first sync was printed already.
         let status = match self.synced {
             Some(_) => figures(health),
             None => self.status_line(health),
@@ -195,7 +195,7 @@ impl Screen {
         }
     }
 
-    /// How many columns the terminal has now; `None` if there is none, or if it does not say.
+    /// The current width of the terminal; `None` if there is none, or if it is unknown.
     fn width(&self) -> Option<usize> {
         let (width, _) = self
             .out
@@ -204,7 +204,7 @@ impl Screen {
         Some(usize::from(width.0))
     }
 
-    /// Makes a text replace the status line.
+    /// Formats a text so that it replaces the status line.
     fn above_status(&self, text: &str) -> String {
         format!("{}{text}", if self.out.redraws { ERASE } else { "" })
     }
@@ -219,15 +219,15 @@ fn figures(health: &Health) -> String {
     )
 }
 
-/// Erases the line that the cursor is in.
+/// Erases the line of the cursor.
 const ERASE: &str = "\r\x1b[K";
 
-/// Replaces characters by which a server could control the terminal.
+/// Replaces characters with which a server could control the terminal.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-/// Makes a text printable, and cuts it to the columns that there are.
+/// Makes a text printable, and cuts it to the available columns.
 pub(super) fn fit(text: &str, width: Option<usize>) -> String {
     let text = printable(text);
     let Some(width) = width.filter(|&width| text.width() > width) else {
@@ -247,7 +247,7 @@ pub(super) fn fit(text: &str, width: Option<usize>) -> String {
     cut
 }
 
-/// The stable form for programs, one object a line.
+/// The stable format for programs, one object per line.
 fn as_json<V>(event: &Event<V>) -> Option<serde_json::Value> {
     let rv = |entry: &Entry<V>| entry.resource_version().to_string();
     let update = |old: &Entry<V>, new: &Entry<V>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});

@@ -1,4 +1,4 @@
-//! Writes lines from a thread of its own, so that the program can end while a pipe that nobody reads is full.
+//! Writes lines from a separate thread, so that the program can end while an unread pipe is full.
 
 use std::io::{self, Write};
 use std::thread;
@@ -10,14 +10,14 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) enum Line {
     /// For standard output.
     Out(String),
-    /// For standard output, without an end: the status line, which the next line replaces.
+    /// For standard output, without a line end: the status line, which the next line replaces.
     Status(String),
     /// For standard error.
     Error(String),
 }
 
-/// Starts the thread. It ends when the sender is dropped and all is written, or at the first failure of standard output;
-/// the second channel then has the result.
+/// Starts the thread. It ends after the sender is dropped and all lines are written, or at the first failure of
+/// standard output. The second channel then has the result.
 pub(crate) fn start() -> (mpsc::Sender<Line>, oneshot::Receiver<io::Result<()>>) {
     let (lines, mut queue) = mpsc::channel(1024);
     let (done, written) = oneshot::channel();
@@ -33,14 +33,14 @@ fn write_all(queue: &mut mpsc::Receiver<Line>) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Some(first) = queue.blocking_recv() {
         let mut next = Some(first);
-        // One write serves all lines that are there.
+        // One write serves all available lines.
         while let Some(line) = next {
             match line {
                 Line::Out(text) => writeln!(out, "{text}")?,
                 Line::Status(text) => out.write_all(text.as_bytes())?,
                 Line::Error(text) => {
                     out.flush()?;
-                    // The events may still be read where the reports are not.
+                    // The events may still be read even if the reports are not.
                     let _ = writeln!(io::stderr(), "{text}");
                 }
             }
