@@ -1,7 +1,8 @@
-//! One `kube::Client` for both: an informer reads by it, and the program writes by it.
+//! One `kube::Client` for an informer and for writes.
 //!
-//! `cargo run -p informer-examples-kube --example kube_client` shows the ConfigMaps of a namespace (`default`, or the first argument) in
-//! the cluster that `kubectl` would take, creates one, waits until the informer has it, and deletes it again.
+//! `cargo run -p informer-examples-kube --example kube_client` prints the ConfigMaps of a namespace (`default`, or the
+//! first argument) in the cluster that `kubectl` would use. It creates one, waits until the informer shows it, and
+//! deletes it again.
 
 use core::time::Duration;
 
@@ -17,7 +18,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let namespace = std::env::args().nth(1).unwrap_or_else(|| "default".into());
     let client = Client::try_default().await?;
 
-    // The client finds the server and logs in; what it does for writes it does for the informer.
+    // The client finds the server and authenticates, for writes as well as for the informer.
     let sender = client.clone();
     let service = tower::service_fn(move |request| {
         let sender = sender.clone();

@@ -1,4 +1,4 @@
-//! Which API server an example asks: the one that is named, or one that it starts itself.
+//! The API server of an example: a named one, or one in this program.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -8,22 +8,22 @@ use informer::transport::{HyperTransport, Kubeconfig};
 
 use informer_mock::{FakeServer, Mock, TokioClock, serve};
 
-/// Where the API server is.
+/// The choice of an API server.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Cluster {
-    /// The kubeconfig file of a cluster; left out, a server in this program.
+    /// The kubeconfig file of a cluster; by default, a server in this program.
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
-    /// The URL of an API server that asks for no credentials.
+    /// The URL of an API server that requires no credentials.
     #[arg(long, conflicts_with = "kubeconfig")]
     pub server: Option<String>,
 }
 
-/// A server in this program, of which a test or a demo knows the inside.
+/// A server in this program, which a test or a demo can change directly.
 pub type Demo = Mock<FakeServer, TokioClock>;
 
 impl Cluster {
-    /// Connects; where no server is named it starts one, which `fill` fills.
+    /// Connects. Without a named server it starts one, which `fill` fills.
 
     pub async fn connect(
         &self,
@@ -53,7 +53,7 @@ pub async fn start(fill: impl FnOnce(&Demo)) -> std::io::Result<(Demo, String)> 
     Ok((mock, url))
 }
 
-/// Waits for so many seconds, or for ever.
+/// Waits for this many seconds, or for ever.
 pub async fn after(seconds: Option<u64>) {
     match seconds {
         Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,

@@ -1,7 +1,7 @@
-//! A factory: informers that are shared, of types, of bytes and of metadata, over one transport.
+//! A factory: shared informers of types, bytes and metadata, over one transport.
 //!
-//! Without an argument it runs against a fake API server in memory; `factory http://127.0.0.1:8001` asks a real one, such
-//! as `kubectl proxy`.
+//! Without an argument it uses an in-memory fake API server. `factory http://127.0.0.1:8001` uses a real one, such as
+//! `kubectl proxy`.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use informer_examples::terminal::say;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use serde::Deserialize;
 
-/// What this program wants to know of a Pod; nothing else is kept.
+/// The part of a Pod that this program reads; nothing else is stored.
 #[derive(Deserialize)]
 struct Pod {
     spec: Spec,
@@ -26,7 +26,7 @@ struct Spec {
     node_name: Option<String>,
 }
 
-/// The transport is chosen here, at run time.
+/// The transport is chosen at run time.
 fn transport() -> Result<BoxTransport, Box<dyn core::error::Error>> {
     if let Some(url) = std::env::args().nth(1) {
         return Ok(boxed!(HyperTransport::builder(&url).build()?));
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let (factory, driver) = Factory::builder(transport()?).build();
     tokio::spawn(driver.run());
 
-    // Two parts of a program ask for the same; there is one cache and one watch.
+    // Two parts of a program request the same informer, and share one cache and one watch.
     let pods = factory.informer::<Pod>();
     let also_pods = factory.informer::<Pod>();
     // Two namespaces, one cache.
@@ -55,11 +55,11 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         .of::<Pod>()
         .namespaces(["default", "kube-system"])
         .get();
-    // What is known only at run time, and no more than metadata.
+    // A resource that is known only at run time, and only its metadata.
     let nodes = factory.metadata("nodes")?.get();
 
     if let Err(error) = factory.synced_within(Duration::from_secs(30)).await {
-        // It says who is missing, and which right or which resource it lacks.
+        // The error names what is missing, and the missing permission or resource.
         say_all(&error);
         factory.shutdown().await;
         return Err(error.into());

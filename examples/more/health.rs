@@ -1,7 +1,7 @@
-//! The page on how informers are: for a person, for probes, for Prometheus.
+//! Serves the health of informers as a page for people, for probes and for Prometheus.
 //!
-//! `cargo run -p informer-examples --example health` starts it at http://127.0.0.1:8080/ over a fake API server on which one resource is
-//! forbidden; another address is its argument.
+//! `cargo run -p informer-examples --example health` serves it at http://127.0.0.1:8080/ with a fake API server on
+//! which one resource is forbidden. Another address can be passed as an argument.
 
 use informer::controller::StopSignal;
 use informer::factory::Factory;

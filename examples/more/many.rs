@@ -1,6 +1,7 @@
-//! Measures what one more informer costs, and one more handler: `cargo run --release -p informer-examples --example many`.
+//! Measures the cost of another informer and of another handler: `cargo run --release -p informer-examples --example
+//! many`.
 //!
-//! The API server is in this process, so that nothing but the informers counts.
+//! The API server is in this process, and its memory is not counted.
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -14,19 +15,19 @@ use informer_mock::{FakeServer, Mock, TokioClock, json};
 
 #[derive(Parser)]
 struct Options {
-    /// How many informers there are, one number for each step
+    /// The numbers of informers, one for each step
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100, 1000])]
     informers: Vec<usize>,
 
-    /// How many objects each of them caches
+    /// The number of objects in each cache
     #[arg(long, default_value_t = 10)]
     objects: usize,
 
-    /// How many handlers one informer has, one number for each step
+    /// The numbers of handlers of one informer, one for each step
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10, 100])]
     handlers: Vec<usize>,
 
-    /// How many updates they are told
+    /// The number of updates
     #[arg(long, default_value_t = 20_000)]
     updates: usize,
 }
@@ -84,7 +85,7 @@ fn start(mock: &Server) -> Result<Informer<RawJson>, Failure> {
     Ok(informer)
 }
 
-/// Starts as many informers as are still missing to `count`, and says what each of these took.
+/// Starts informers until there are `count`, and returns the cost of each new one.
 async fn more_informers(
     informers: &mut Vec<Informer<RawJson>>,
     count: usize,
@@ -112,7 +113,7 @@ async fn more_informers(
     ))
 }
 
-/// Has so many handlers told of the updates, and says what one call took.
+/// Notifies this many handlers of the updates, and returns the cost of one call.
 async fn with_handlers(count: usize, options: &Options) -> Result<String, Failure> {
     let mock = server(100)?;
     let informer = start(&mock)?;
@@ -132,7 +133,7 @@ async fn with_handlers(count: usize, options: &Options) -> Result<String, Failur
             .update("configmaps", config_map(number % 100, number))?
             .to_string();
         if number % 100 == 99 {
-            // As events come from a network: some, and then a moment for the others.
+            // Like events from a network: several, and then time for other tasks.
             tokio::task::yield_now().await;
         }
     }

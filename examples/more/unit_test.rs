@@ -1,4 +1,4 @@
-//! A test of one's own handler: no network, no real time.
+//! A unit test of a custom handler, without a network and without real time.
 use informer::handler::EventHandler;
 use informer::{Entry, Informer, Raw, RawJson, Resource};
 use informer_mock::{FakeServer, Mock, TokioClock, json};

@@ -1,12 +1,12 @@
 //! An informer on a microcontroller: a Cortex-M3 with 256 kB of flash and 64 kB of RAM, no operating system, no
 //! allocator. It is for QEMU's board `lm3s6965evb`.
 //!
-//! It watches ConfigMaps with memory for 32 of them, keeps `data.value` of each, prints every event by semihosting, and
-//! ends, with its cache printed, when there is a ConfigMap named `device/end`. How it reaches a server is a feature:
-//! `ethernet`, by HTTP/1.1 over the network card, or `uart`, in frames over the serial line.
+//! It watches ConfigMaps with memory for 32 of them, stores `data.value` of each, and prints every event with
+//! semihosting. It ends, after printing its cache, when there is a ConfigMap named `device/end`. A feature selects the
+//! access to the server: `ethernet`, with HTTP/1.1 over the network card, or `uart`, in frames over the serial line.
 //!
-//! `examples/device/run` builds it, starts a server on loopback and the emulator, and checks what it prints; with
-//! `--uart` over the serial line.
+//! `examples/device/run` builds it, starts a server on loopback and the emulator, and checks its output; with `--uart`
+//! over the serial line.
 #![no_std]
 #![no_main]
 
@@ -33,11 +33,12 @@ use over_uart::transport;
 use panic_semihosting as _;
 use static_cell::StaticCell;
 
-/// At most 32 objects, keys of 64 bytes, objects of 2 KiB as they come; changes are applied one at a time. Nothing grows, ever.
+/// At most 32 objects, with keys of 64 bytes and objects of 2 KiB as received; changes are applied one at a time. It
+/// never grows.
 type Memory = Inline<32, 64, 2048, 2>;
 type Text = <Memory as Storage>::Text;
 
-/// What is kept of a ConfigMap: `data.value`, of at most 24 bytes.
+/// The stored part of a ConfigMap: `data.value`, of at most 24 bytes.
 struct Value(String<24>);
 
 fn decode(raw: &RawObject<'_>) -> Result<Value, &'static str> {
@@ -55,7 +56,7 @@ fn decode(raw: &RawObject<'_>) -> Result<Value, &'static str> {
 async fn main(spawner: Spawner) {
     static RESOURCES: StaticCell<Resources<Value, Memory>> = StaticCell::new();
 
-    // Nothing here is a secret; a device with a source of randomness uses it.
+    // Nothing here is a secret. A device with a source of randomness should use it.
     let seed = board::cycles();
     let Some(transport) = transport(spawner, seed) else {
         return;
@@ -74,7 +75,7 @@ async fn main(spawner: Spawner) {
         .await;
 }
 
-/// Prints what the informer tells.
+/// Prints a notification.
 fn tell(told: ObjectNotification<'_, Value, Text>) {
     match told {
         Notification::Added { key, object, .. } => {
@@ -111,7 +112,7 @@ fn tell(told: ObjectNotification<'_, Value, Text>) {
     }
 }
 
-/// Waits for the ConfigMap that ends it, and prints the cache.
+/// Waits for the ConfigMap that ends the program, and prints the cache.
 #[embassy_executor::task]
 async fn show_and_end(lister: Lister<'static, Value, Memory>) {
     while lister.with("device/end", |_| ()) != Ok(Some(())) || !lister.is_synced() {

@@ -1,4 +1,4 @@
-//! The server is reached by HTTP/1.1, over TCP and the network card.
+//! Access to the server with HTTP/1.1, over TCP and the network card.
 
 use embassy_executor::Spawner;
 use embassy_net::tcp::TcpSocket;
@@ -9,10 +9,10 @@ use static_cell::StaticCell;
 
 use crate::board;
 
-/// Requests and answers go through 512 bytes; a token would want more.
+/// The buffer for requests and responses has 512 bytes. A token would need more.
 type Server = Connection<TcpLink<'static>, Anonymous, 512>;
 
-/// Starts the network, and returns a way to the server.
+/// Starts the network, and returns a transport to the server.
 pub fn transport(
     spawner: Spawner,
     seed: u64,
@@ -22,7 +22,7 @@ pub fn transport(
     static SEND: StaticCell<[u8; 1024]> = StaticCell::new();
     static SERVER: StaticCell<Server> = StaticCell::new();
 
-    // Where the host is, as the emulator's network shows it.
+    // The address of the host in the emulator's network.
     let host = Ipv4Address::new(10, 0, 2, 2);
     let address = embassy_net::Config::ipv4_static(StaticConfigV4 {
         address: Ipv4Cidr::new(Ipv4Address::new(10, 0, 2, 15), 24),
@@ -42,7 +42,7 @@ pub fn transport(
         RECEIVE.init_with(|| [0; _]),
         SEND.init_with(|| [0; _]),
     );
-    // A reset that is lost on the way is noticed when the next probe is answered, or is not.
+    // A lost reset is detected when the next probe is rejected or gets no response.
     socket.set_keep_alive(Some(Duration::from_secs(10)));
     socket.set_timeout(Some(Duration::from_secs(20)));
     let link = TcpLink::new(

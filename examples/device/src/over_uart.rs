@@ -1,4 +1,4 @@
-//! The server is reached in frames over the serial line; the program `serial_proxy` at its other end asks it by HTTP.
+//! Access to the server in frames over the serial line. The program `serial_proxy` at the other end uses HTTP.
 
 use embassy_executor::Spawner;
 use informer_embassy::EmbassyTimer;
@@ -7,10 +7,10 @@ use static_cell::StaticCell;
 
 use crate::board::{self, Receiver, Sender};
 
-/// How long a frame may be; 13 bytes of each are not data. Where the line is noisy, shorter ones get through more often.
+/// The size of a frame; 13 bytes of each are not data. On a noisy line, shorter frames arrive more often.
 const FRAME: usize = 256 + 13;
 
-/// Starts the serial line, and returns a way to the server.
+/// Starts the serial line, and returns a transport to the server.
 pub fn transport(
     _spawner: Spawner,
     seed: u64,

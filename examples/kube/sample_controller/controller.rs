@@ -1,4 +1,4 @@
-//! The controller itself.
+//! The controller.
 
 use core::future::Future;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::web;
 use informer_examples::cluster::Demo;
 
-/// What is needed of a Web.
+/// The fields of a Web that the controller reads.
 #[derive(Deserialize)]
 pub(crate) struct Web {
     metadata: Metadata,
@@ -42,7 +42,7 @@ const DEPLOYMENTS: Resource<'static> = Resource::new("apps", "v1", "deployments"
     .kind("Deployment")
     .labels("made-by=sample-controller");
 
-/// The controller and what it reads and writes.
+/// The controller with its informers and its client.
 pub(crate) struct Sample {
     pub(crate) controller: Controller,
     client: Client,
@@ -50,7 +50,7 @@ pub(crate) struct Sample {
     deployments: Informer<RawJson>,
 }
 
-/// Makes it, and the future that its informers are.
+/// Creates it, and the future that runs its informers.
 pub(crate) fn new(client: &Client) -> (Sample, impl Future<Output = ()> + Send + use<>) {
     let (webs, webs_run) = Informer::<Web>::of(transport(client)).build();
     let (deployments, deployments_run) =
@@ -93,7 +93,7 @@ impl Sample {
     }
 }
 
-/// Makes the Deployment what the Web says.
+/// Creates or updates the Deployment of a Web.
 async fn reconcile(
     task: Task,
     client: Client,
@@ -101,7 +101,7 @@ async fn reconcile(
     deployments: Informer<RawJson>,
 ) -> Result<(), kube::Error> {
     let Some(web) = webs.lister().get_by_key(task.as_str()) else {
-        // The garbage collector of the cluster deletes what it owned.
+        // The cluster's garbage collector deletes the objects that it owned.
         return Ok(());
     };
     let wanted = deployment(&task, &web);
@@ -120,13 +120,13 @@ async fn reconcile(
         web.spec.replicas
     ));
     if let Some(version) = written.metadata.resource_version {
-        // Without it the change of the Web that comes next could find the cache as it was, and write again.
+        // Otherwise, a run after the next change of the Web could read a stale cache and write again.
         task.wrote(&deployments, &task, &version);
     }
     Ok(())
 }
 
-/// The Deployment of a Web.
+/// Returns the Deployment of a Web.
 fn deployment(key: &Key, web: &Web) -> Value {
     let labels = json!({ "web": key.name(), "made-by": "sample-controller" });
     json!({
@@ -155,7 +155,7 @@ fn deployment(key: &Key, web: &Web) -> Value {
     })
 }
 
-/// Tells whether a Deployment is as it should be in what the controller sets; the server sets more.
+/// Returns whether the fields that the controller sets are as wanted. The server sets further fields.
 fn is_as(present: &RawJson, wanted: &Value) -> bool {
     let Ok(present) = serde_json::from_slice::<Value>(present.bytes()) else {
         return false;
@@ -166,7 +166,7 @@ fn is_as(present: &RawJson, wanted: &Value) -> bool {
         && same("/metadata/ownerReferences/0/uid")
 }
 
-/// One client for reading and for writing.
+/// One client for reading and writing.
 fn transport(client: &Client) -> BoxTransport {
     let client = client.clone();
     let service = tower::service_fn(move |request| {
@@ -176,10 +176,10 @@ fn transport(client: &Client) -> BoxTransport {
     boxed!(TowerTransport::with_empty(service, Body::empty))
 }
 
-/// Webs for who has no cluster.
+/// Webs for the demo.
 pub(crate) fn demo(demo: &Demo) {
     demo.with(|server| server.add_resource("example.com", "v1", "webs", "Web", true));
-    // They are new, and have names.
+    // They are new and have names, so this cannot fail.
     let _ = demo.create("webs.example.com", web("shop", 2));
     let _ = demo.create("webs.example.com", web("blog", 1));
 }

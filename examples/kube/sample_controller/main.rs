@@ -1,7 +1,7 @@
-//! A custom resource to Deployments: each Web becomes a Deployment of its own, written by a `kube::Client`.
+//! Custom resources and Deployments: the controller creates a Deployment for each Web with a `kube::Client`.
 //!
 //! ```sh
-//! cargo run -p informer-examples-kube --example sample_controller    # no cluster is needed: it shows itself
+//! cargo run -p informer-examples-kube --example sample_controller    # a demo, without a cluster
 //! kubectl apply -f examples/kube/sample_controller/crd.yaml         # for a cluster, once
 //! cargo run -p informer-examples-kube --example sample_controller -- --kubeconfig ~/.kube/config
 //! ```
@@ -18,15 +18,15 @@ use informer_mock::json;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// Brings Webs to Deployments.
+/// Creates Deployments for Webs.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     cluster: Cluster,
-    /// How many Webs are seen to at a time.
+    /// The number of Webs that are reconciled concurrently.
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
+    /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
 }
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-/// A client of the cluster that is named, or of a server in this program.
+/// Returns a client of the named cluster, or of a server in this program.
 async fn client(cluster: &Cluster) -> Result<(Client, Option<Demo>), Box<dyn core::error::Error>> {
     if let Some(file) = &cluster.kubeconfig {
         let file = Kubeconfig::read_from(file)?;
@@ -74,10 +74,10 @@ async fn client(cluster: &Cluster) -> Result<(Client, Option<Demo>), Box<dyn cor
     Ok((Client::try_from(Config::new(url.parse()?))?, demo))
 }
 
-/// What somebody does in the cluster while the controller runs.
+/// Changes by a user while the controller runs.
 async fn show(demo: Demo) {
     let wait = || cluster::after(Some(2));
-    // The objects are there, so none of this fails.
+    // The objects exist, so none of this fails.
     wait().await;
     say("somebody wants 5 replicas of the shop");
     let _ = demo.apply("webs.example.com", web("shop", 5));

@@ -1,4 +1,4 @@
-//! From Webs to Deployments, on a server in this program over a real port, as `kube::Client` wants one.
+//! Webs and Deployments, on a server in this program with a real port, as `kube::Client` requires.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{controller, web};
 use informer_examples::cluster::{self, Demo};
 
-/// Waits until a Deployment is as expected, for as long as a slow machine may take.
+/// Waits until a Deployment is as expected, as long as a slow machine may take.
 async fn until(demo: &Demo, name: &str, is: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
     for _ in 0..3000 {
         let now = demo.with(|server| server.get("deployments.apps", "prod", name));
@@ -58,7 +58,7 @@ async fn a_web_becomes_a_deployment_and_stays_one() {
     demo.update("deployments.apps", by_hand).unwrap();
     until(&demo, "blog", |blog| replicas(blog) == Some(1)).await;
 
-    // Many changes of one Web: the last one counts, and no write is repeated for want of the cache.
+    // Many changes of one Web: the last one takes effect, and a stale cache causes no repeated write.
     let writes = |demo: &Demo| {
         let log = demo.log();
         log.iter()

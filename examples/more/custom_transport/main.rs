@@ -1,6 +1,7 @@
-//! A transport of one's own in less than 100 lines, and what shows that it is one.
+//! A custom transport in less than 100 lines, and the check that it conforms.
 //!
-//! `cargo run -p informer-examples --example custom_transport` runs the conformance suite through Unix sockets, then an informer.
+//! `cargo run -p informer-examples --example custom_transport` runs the conformance suite through Unix sockets, and
+//! then an informer.
 
 #[cfg(unix)]
 mod tunnel;
@@ -29,10 +30,10 @@ async fn run() -> Result<(), Box<dyn core::error::Error>> {
         folder.join(tunnels.get().to_string())
     };
 
-    // The other end asks a server in memory; on a gateway it would ask the API server, by `HyperTransport`.
+    // The other end uses an in-memory server. On a gateway it would use the API server through `HyperTransport`.
     let verdict = conformance::check(async |server| {
         let path = path();
-        // A tunnel that does not open is one that is not there, and the checks say so.
+        // If the tunnel cannot be opened, the checks fail.
         let _ = open(&path, move || server.transport());
         Tunnel(path)
     })

@@ -1,8 +1,9 @@
-//! A transport through a Unix socket, with a protocol of its own: what comes out at the other end is sent on.
+//! A transport through a Unix socket with a custom protocol. The other end forwards the requests.
 //!
-//! Each request has a connection. There go the length of the rest (4 bytes, big-endian), the target, a line break and the
-//! `Accept` header; back come the status (2 bytes), the `Retry-After` in seconds and 1, or 0 (4 bytes), and pieces of the
-//! body, each after its length. An empty piece is the end; a connection that closes before it was cut.
+//! Each request has its own connection. The client sends the length of the rest (4 bytes, big-endian), the target, a
+//! line break and the `Accept` header. The other end returns the status (2 bytes), the `Retry-After` in seconds plus 1,
+//! or 0 (4 bytes), and pieces of the body, each preceded by its length. An empty piece is the end. A connection that
+//! closes before it was cut.
 
 use core::fmt;
 use core::time::Duration;
@@ -17,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 
-/// Reaches the API server through the tunnel at this path.
+/// Sends requests through the tunnel at this path.
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel(pub(crate) PathBuf);
 
@@ -25,12 +26,12 @@ pub(crate) struct Tunnel(pub(crate) PathBuf);
 #[derive(Debug)]
 pub(crate) struct Pieces {
     stream: UnixStream,
-    /// What has come and was not lent yet, after `lent` bytes that were.
+    /// Received bytes. The first `lent` of them have been returned.
     received: Vec<u8>,
     lent: usize,
 }
 
-/// Why there is no answer, or no more of it.
+/// The reason why there is no response, or not all of it.
 #[derive(Debug)]
 pub(crate) struct Lost(io::Error);
 
@@ -65,7 +66,7 @@ impl Transport for Tunnel {
 impl Body for Pieces {
     type Error = Lost;
 
-    /// What is read stays here until it is lent, so nothing is lost where the future is dropped.
+    /// Bytes stay here until they are returned, so nothing is lost if the future is dropped.
     async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
         self.received.drain(..self.lent);
         self.lent = 0;
@@ -90,11 +91,11 @@ impl Body for Pieces {
     }
 }
 
-/// A wrong length must not fill the memory.
+/// A wrong length must not exhaust the memory.
 const LONGEST: usize = 1 << 20;
 
 impl TransportError for Lost {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the kinds are many")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "there are many kinds")]
     fn kind(&self) -> FailureKind {
         match self.0.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => FailureKind::Refused,
@@ -115,9 +116,9 @@ impl fmt::Display for Lost {
     }
 }
 
-// That was the transport. What follows is the other end, which has another one to the API server.
+// This is the end of the transport. The rest is the other end, which uses another transport to the API server.
 
-/// Opens the other end of a tunnel on this thread; it asks by the transports that `transport` makes.
+/// Opens the other end of a tunnel on this thread. It sends requests with the transports that `transport` returns.
 pub(crate) fn open<T: Transport + 'static>(
     path: &Path,
     transport: impl Fn() -> T + 'static,
@@ -128,14 +129,14 @@ pub(crate) fn open<T: Transport + 'static>(
         while let Ok((stream, _)) = listener.accept().await {
             let transport = transport();
             running.spawn_local(async move {
-                // Where it failed, the client sees a connection that closes too early.
+                // After a failure, the client sees a connection that closes too early.
                 let _ = answer(stream, transport).await;
             });
         }
     }))
 }
 
-/// Answers one request by what `transport` says.
+/// Handles one request with `transport`.
 async fn answer<T: Transport>(mut stream: UnixStream, mut transport: T) -> io::Result<()> {
     let length = stream.read_u32().await? as usize;
     let mut request = vec![0; length.min(LONGEST)];
@@ -145,7 +146,7 @@ async fn answer<T: Transport>(mut stream: UnixStream, mut transport: T) -> io::R
         .split_once('\n')
         .unwrap_or((&request, "application/json"));
     let (mut reader, mut writer) = stream.into_split();
-    // Whoever closes its end wants no answer any more.
+    // A client that closes its end does not want the response any more.
     let mut end = [0; 1];
     tokio::select! {
         _ = reader.read(&mut end) => Ok(()),

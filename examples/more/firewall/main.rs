@@ -1,12 +1,12 @@
-//! A firewall from NetworkPolicies: renders them as text for nftables, and again whenever a policy, a Pod or a Namespace
-//! changes.
+//! A firewall from NetworkPolicies: renders them as rules for nftables, again after each change of a policy, a Pod or a
+//! Namespace.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example firewall             # no cluster is needed
-//! nft -c -f firewall.nft                   # checks what was written
+//! nft -c -f firewall.nft                   # checks the rules
 //! ```
 //!
-//! Many objects make one text, so there is one key of work: a work queue takes however many changes for one.
+//! Many objects make one text, so there is one key: the work queue merges any number of changes.
 
 mod policy;
 mod render;
@@ -32,10 +32,10 @@ use policy::{Namespace, Pod, Policy};
 struct Arguments {
     #[command(flatten)]
     cluster: Cluster,
-    /// Where the text goes.
+    /// The output file.
     #[arg(long, default_value = "firewall.nft")]
     file: PathBuf,
-    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
+    /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
 }
@@ -49,12 +49,12 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     tokio::select! {
         ended = run(transport, &arguments.file) => ended,
         () = cluster::after(arguments.seconds) => Ok(()),
-        // Between two writes, or before the new file replaces the old one: the text on disk is always whole.
+        // A stop between two writes, or before the new file replaces the old one, leaves a complete file.
         () = signal.recv() => Ok(()),
     }
 }
 
-/// Keeps a file as the cluster says.
+/// Keeps a file up to date with the cluster.
 async fn run<T>(transport: T, file: &Path) -> Result<(), Box<dyn core::error::Error>>
 where
     T: Transport + Clone + Send + 'static,
@@ -68,7 +68,7 @@ where
     pods.add_handler(changes(&queue));
     namespaces.add_handler(changes(&queue));
     let work = async {
-        // Half of the Pods would make half of a firewall.
+        // With only some of the Pods, the firewall would be incomplete.
         wait_for_sync(
             Duration::from_secs(60),
             [&policies as _, &pods as _, &namespaces as _],
@@ -109,7 +109,7 @@ where
     }
 }
 
-/// Whatever happens, there is work.
+/// Adds the key after every event.
 fn changes<V: 'static>(queue: &WorkQueue<()>) -> Handlers<Typed<V>> {
     let (add, update, delete) = (queue.clone(), queue.clone(), queue.clone());
     Handlers::new()
@@ -118,16 +118,16 @@ fn changes<V: 'static>(queue: &WorkQueue<()>) -> Handlers<Typed<V>> {
         .on_delete(move |_, _| delete.add(()))
 }
 
-/// Nobody reads half of a firewall.
+/// Replaces the file atomically, so that nobody reads an incomplete firewall.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let new = file.with_extension("new");
     std::fs::write(&new, text)?;
     std::fs::rename(new, file)
 }
 
-/// Policies for who has no cluster.
+/// Policies for the demo.
 fn demo(demo: &Demo) {
-    // They are all new, and have names.
+    // They are all new and have names, so this cannot fail.
     let _ = demo.create(
         "namespaces",
         json!({ "metadata": { "name": "prod", "labels": { "team": "a" } } }),

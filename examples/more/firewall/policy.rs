@@ -1,4 +1,4 @@
-//! What is needed of the objects.
+//! The fields of the objects that the example needs.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub(crate) struct Port {
     pub(crate) end_port: Option<u16>,
 }
 
-/// A selector of labels; an empty one selects everything.
+/// A label selector. An empty one selects everything.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Selector {
@@ -96,7 +96,7 @@ pub(crate) struct PodStatus {
     pub(crate) pod_ip: String,
 }
 
-/// A Namespace, of which only the labels count.
+/// A Namespace. Only its labels are used.
 #[derive(Deserialize)]
 pub(crate) struct Namespace {}
 
@@ -110,7 +110,7 @@ kind!(Pod, "v1", "pods");
 kind!(Namespace, "v1", "namespaces");
 
 impl Selector {
-    /// Tells whether labels are selected. An operator that nobody knows selects nothing.
+    /// Returns whether labels are selected. An unknown operator selects nothing.
     pub(crate) fn matches(&self, label: impl Fn(&str) -> Option<String>) -> bool {
         let equal = self
             .match_labels

@@ -1,4 +1,4 @@
-//! From policies to text.
+//! Renders policies as text.
 
 use core::fmt::Write as _;
 use core::net::Ipv4Addr;
@@ -8,14 +8,14 @@ use informer::{Entry, Typed};
 
 use super::policy::{IpBlock, Namespace, Peer, Pod, Policy, Port, Rule};
 
-/// The text for nftables, and what could not be put into it. What cannot be said lets nothing through.
+/// The rules for nftables, and the parts that cannot be expressed. Those parts allow nothing.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) problems: Vec<String>,
 }
 
-/// Renders all policies for what comes in. The same objects give the same text, in whatever order they are.
+/// Renders the ingress rules of all policies. The result does not depend on the order of the objects.
 pub(crate) fn render(
     policies: &[Entry<Typed<Policy>>],
     pods: &[Entry<Typed<Pod>>],
@@ -41,7 +41,7 @@ pub(crate) fn render(
             continue;
         }
         let chain = chain_name(policy);
-        // Writing into a `String` does not fail.
+        // Writing into a `String` cannot fail.
         let _ = writeln!(jumps, "    ip daddr {} jump {chain}", set(&selected));
         let _ = writeln!(rendering.text, "  chain {chain} {{ # {}", policy.key());
         for rule in &policy.spec.ingress {
@@ -136,11 +136,11 @@ impl Rendering {
 
     fn block(&mut self, policy: &Entry<Typed<Policy>>, block: &IpBlock) -> Option<String> {
         let mut all = core::iter::once(&block.cidr).chain(&block.except);
-        // It goes into a text that is loaded as root: only what is an address block does.
+        // The text is loaded as root, so only valid address blocks may enter it.
         if !all.all(|cidr| is_block(cidr)) {
             self.problem(
                 policy,
-                &format!("{} is no block of IPv4 addresses", block.cidr),
+                &format!("{} is not an IPv4 address block", block.cidr),
             );
             return None;
         }
@@ -182,22 +182,22 @@ impl Rendering {
 
     fn problem(&mut self, policy: &Entry<Typed<Policy>>, what: &str) {
         self.problems
-            .push(format!("{policy}: {what}; that part lets nothing through"));
+            .push(format!("{policy}: {what}; that part allows nothing"));
     }
 }
 
-/// Without types it is one for what comes in.
+/// A policy without types applies to ingress.
 fn is_ingress(policy: &Policy) -> bool {
     let types = &policy.spec.policy_types;
     types.is_empty() || types.iter().any(|kind| kind == "Ingress")
 }
 
-/// A Pod on the network of its node is no Pod to a policy, and one that has ended has lost its address.
+/// Policies ignore a Pod on the network of its node, and a Pod that has ended has no address any more.
 fn has_own_address(pod: &Pod) -> bool {
     !pod.spec.host_network && !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
 }
 
-/// A name for nftables; `.` and `-` are not in its alphabet. Two policies do not get the same one.
+/// Returns a chain name for nftables, which does not allow `.` and `-`. Different policies get different names.
 fn chain_name(policy: &Entry<Typed<Policy>>) -> String {
     let escaped = |text: &str| {
         text.replace('_', "__")

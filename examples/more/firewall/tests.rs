@@ -1,4 +1,4 @@
-//! What is rendered, and when, on paused time.
+//! The rendered rules and the time of rendering, on paused time.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -40,7 +40,7 @@ async fn the_text_follows_the_cluster() {
     };
     assert_eq!(text().await, WHOLE);
 
-    // A Pod that comes and one that has ended.
+    // A new Pod, and one that has ended.
     let pod = |name: &str, phase: &str, ip: &str| {
         json!({
             "metadata": { "namespace": "prod", "name": name, "labels": { "app": "web" } },
@@ -54,7 +54,7 @@ async fn the_text_follows_the_cluster() {
     let expected = WHOLE.replace("10.0.0.1, 10.0.0.2", "10.0.0.2, 10.0.0.9");
     assert_eq!(text().await, expected);
 
-    // A namespace that is not selected any more; its Pods are not, either.
+    // A namespace that is no longer selected, and therefore its Pods.
     mock.update(
         "namespaces",
         json!({ "metadata": { "name": "monitoring" } }),
@@ -63,7 +63,7 @@ async fn the_text_follows_the_cluster() {
     let expected = expected.replace("    ip saddr { 10.0.1.1 } tcp dport 9187 accept\n", "");
     assert_eq!(text().await, expected);
 
-    // Text that wants to be more than a block of addresses, and what cannot be said, let nothing through.
+    // Text that is not an address block, and rules that cannot be expressed, allow nothing.
     let policy = json!({
         "metadata": { "namespace": "prod", "name": "db" },
         "spec": {

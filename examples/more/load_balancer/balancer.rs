@@ -1,4 +1,4 @@
-//! The load balancer: a file that anybody may change.
+//! The load balancer: a file that any program can change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-/// Where connections to a port go.
+/// The destination of connections to a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Route {
     /// The port that clients connect to.
     pub(crate) port: u16,
-    /// The port of every node behind it.
+    /// The port on every node behind it.
     pub(crate) node_port: u16,
 }
 
-/// What the load balancer does, by the key of a Service.
+/// The configuration of the load balancer, by the key of a Service.
 pub(crate) type Routes = BTreeMap<String, Vec<Route>>;
 
 /// A load balancer in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Balancer {
     file: PathBuf,
-    /// Two workers do not write at once.
+    /// Prevents concurrent writes of two workers.
     writing: Arc<Mutex<()>>,
 }
 
 impl Balancer {
-    /// Names the file; it need not be there yet.
+    /// Creates a load balancer with this file, which need not exist.
     pub(crate) fn new(file: PathBuf) -> Self {
         Self {
             file,
@@ -36,7 +36,7 @@ impl Balancer {
         }
     }
 
-    /// Reads what it does.
+    /// Reads the configuration.
     pub(crate) fn routes(&self) -> io::Result<Routes> {
         match fs::read(&self.file) {
             Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -45,7 +45,7 @@ impl Balancer {
         }
     }
 
-    /// Has it do this for a Service, or nothing; tells whether that is a change.
+    /// Sets or removes the configuration of a Service. Returns whether that is a change.
     pub(crate) fn set(&self, key: &str, wanted: Option<&[Route]>) -> io::Result<bool> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut routes = self.routes()?;
@@ -60,7 +60,7 @@ impl Balancer {
         Ok(true)
     }
 
-    /// Removes Services, whoever wants them.
+    /// Removes Services, regardless of the cluster.
     pub(crate) fn remove_where(&self, breaks: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
         let mut routes = self.routes()?;
         let broken = routes.keys().filter(|key| breaks(key)).cloned().collect();
@@ -69,7 +69,7 @@ impl Balancer {
         Ok(broken)
     }
 
-    /// Writes another file and puts it in the place of this one, so that nobody reads half of it.
+    /// Replaces the file atomically, so that nobody reads an incomplete one.
     fn write(&self, routes: &Routes) -> io::Result<()> {
         let new = self.file.with_extension("new");
         fs::write(&new, serde_json::to_vec_pretty(routes)?)?;

@@ -1,4 +1,4 @@
-//! The controller: what a Service asks for, the load balancer does.
+//! The controller: configures the load balancer as Services request it.
 
 use core::time::Duration;
 use std::io;
@@ -14,7 +14,7 @@ use super::balancer::{Balancer, Route};
 use super::service;
 use informer_examples::cluster::Demo;
 
-/// What is needed of a Service.
+/// The fields of a Service that the controller reads.
 #[derive(Deserialize)]
 pub(crate) struct Service {
     spec: Spec,
@@ -37,7 +37,7 @@ struct Port {
 
 kind!(Service, "v1", "services");
 
-/// Makes the informer and the controller.
+/// Creates the informer and the controller.
 pub(crate) fn new<T: Transport>(
     transport: T,
     resync: Duration,
@@ -53,8 +53,8 @@ pub(crate) fn new<T: Transport>(
     (services, driver, controller)
 }
 
-/// Has the load balancer do what the Service asks for. It looks at the load balancer itself, and not at what it did last:
-/// so it repairs, too.
+/// Configures the load balancer for a Service. It reads the load balancer's actual state instead of remembering its own
+/// changes, so it also repairs external ones.
 pub(crate) async fn reconcile(
     task: Task,
     services: Lister<Typed<Service>>,
@@ -76,7 +76,7 @@ pub(crate) async fn reconcile(
             })
             .collect()
     });
-    // A file is quick; what waits for a network would be awaited here.
+    // A file is fast. Network requests would be awaited here.
     let key = task.key().clone();
     let changed =
         tokio::task::spawn_blocking(move || balancer.set(key.as_str(), routes.as_deref()))
@@ -88,14 +88,14 @@ pub(crate) async fn reconcile(
     Ok(())
 }
 
-/// Services for who has no cluster.
+/// Services for the demo.
 pub(crate) fn demo(demo: &Demo) {
     for (name, kind, port) in [
         ("web", "LoadBalancer", 80),
         ("mail", "LoadBalancer", 25),
         ("database", "ClusterIP", 5432),
     ] {
-        // They are new, and have names.
+        // They are new and have names, so this cannot fail.
         let _ = demo.create("services", service(name, kind, port));
     }
 }

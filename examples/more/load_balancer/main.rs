@@ -1,12 +1,12 @@
-//! A controller whose state is outside of the cluster: Services of the type LoadBalancer go to a load balancer, which
-//! here is a file.
+//! A controller with state outside of the cluster: it configures Services of the type LoadBalancer on a load balancer,
+//! which here is a file.
 //!
 //! ```sh
 //! cargo run -p informer-examples --example load_balancer                  # no cluster is needed
 //! cargo run -p informer-examples --example load_balancer -- break web     # in another terminal: behind the controller's back
 //! ```
 //!
-//! What is broken outside, no watch tells of. The next resync has the controller look again, and it repairs. With
+//! No watch reports changes of the load balancer itself. The next resync reconciles all Services and repairs it. With
 //! `--resync 0` it stays broken.
 
 mod balancer;
@@ -24,18 +24,18 @@ use informer_examples::cluster::{self, Cluster};
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
 
-/// Brings Services to a load balancer that is a file.
+/// Configures Services on a load balancer that is a file.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     cluster: Cluster,
-    /// The load balancer.
+    /// The file of the load balancer.
     #[arg(long, default_value = "load-balancer.json", global = true)]
     file: PathBuf,
-    /// Every Service is looked at again after so many seconds; 0 is never.
+    /// The resync period in seconds, after which every Service is reconciled; 0 disables it.
     #[arg(long, default_value_t = 10)]
     resync: u64,
-    /// Ends after so many seconds; left out, at SIGINT (Ctrl-C) or SIGTERM.
+    /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
     #[command(subcommand)]
@@ -44,7 +44,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Breaks the load balancer: takes a Service out of it.
+    /// Breaks the load balancer: removes a Service from it.
     Break {
         /// The key of the Service, or the end of it.
         service: String,

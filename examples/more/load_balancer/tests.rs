@@ -1,4 +1,4 @@
-//! Broken behind its back, on paused time: repaired within one resync period, and not without a resync.
+//! External changes, on paused time: repaired within one resync period, and not without a resync.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -42,7 +42,7 @@ async fn start(resync: Duration) -> Running {
 }
 
 impl Running {
-    /// Time does not go on while a file is written, so that a little of it is enough.
+    /// Time does not advance while a file is written, so a short wait is sufficient.
     async fn settle(&self) {
         sleep(Duration::from_millis(100)).await;
     }
@@ -90,7 +90,7 @@ async fn a_resync_repairs_it_within_its_period() {
             .remove_where(|key| key.ends_with("web"))
             .unwrap();
         assert_eq!(broken, ["prod/web"]);
-        // Something that nobody asked for is another thing: no key stands for it.
+        // An unrequested entry is not repaired, since no key represents it.
         assert_eq!(running.keys(), ["prod/mail"]);
         sleep(PERIOD).await;
         running.settle().await;
@@ -108,7 +108,7 @@ async fn without_a_resync_it_stays_broken() {
         .unwrap();
     sleep(PERIOD * 60 * 24).await;
     assert_eq!(running.keys(), ["prod/mail"]);
-    // A change of the Service mends it, as it always did.
+    // A change of the Service repairs it, as without a resync.
     running
         .mock
         .update("services", service("web", "LoadBalancer", 8080))

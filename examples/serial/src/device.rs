@@ -1,4 +1,4 @@
-//! The device's end: a [`Transport`] over a line that can be read and written.
+//! The device's end: a [`Transport`] over a serial line.
 
 use core::cell::{RefCell, RefMut};
 use core::fmt;
@@ -17,18 +17,18 @@ use informer_core::{
 use crate::frame::{Decoder, encode};
 use crate::message::{Header, Kind, LONGEST_REQUEST, OVERHEAD, ask, parse_failed, parse_head};
 
-/// How often the device asks before it takes the line, or the program behind it, for dead.
+/// The number of attempts before the line, or the program behind it, counts as dead.
 const TRIES: u8 = 5;
 
-/// A serial line, and the buffer of `B` bytes for a frame that comes; each carries `B` - 13 bytes of an answer.
+/// A serial line, with a buffer of `B` bytes for a received frame. Each frame carries `B` - 13 bytes of a response.
 ///
-/// `R` and `W` are its two directions, such as the halves of a UART. `read` has to be cancel-safe: where its future is
-/// dropped before it is ready, no byte is lost.
+/// `R` and `W` are its two directions, such as the halves of a UART. `read` must be cancel-safe: dropping its future
+/// before it is ready must not lose data.
 pub struct SerialLine<R, W, C, const B: usize>(RefCell<Wire<R, W, C, B>>);
 
 impl<R: Read, W: Write, C: Timer, const B: usize> SerialLine<R, W, C, B> {
-    /// Makes the device's end of a line. Requests are numbered from `first` on, so that the other end tells those of a
-    /// device that was restarted from those before; a number that is another one at each start is best.
+    /// Creates the device's end of a line. Requests are numbered from `first` on. The other end uses the numbers to
+    /// detect a restart, so `first` should differ at each start.
     #[must_use]
     pub const fn new(reader: R, writer: W, timer: C, first: u32) -> Self {
         Self(RefCell::new(Wire {
@@ -43,15 +43,15 @@ impl<R: Read, W: Write, C: Timer, const B: usize> SerialLine<R, W, C, B> {
         }))
     }
 
-    /// Sets after which time without an answer a frame is sent again; a second where nothing is said. After five times the line
-    /// counts as dead.
+    /// Sets the time without a response after which a frame is sent again; the default is a second. After five attempts
+    /// the line counts as dead.
     #[must_use]
     pub fn ask_again_after(mut self, time: Duration) -> Self {
         self.0.get_mut().again = time;
         self
     }
 
-    /// Returns a transport. A line has one request at a time, so that it is one informer's.
+    /// Returns a transport. A line has one request at a time, so it serves one informer.
     pub fn transport(&self) -> SerialTransport<'_, R, W, C, B> {
         SerialTransport { line: self }
     }
@@ -78,7 +78,7 @@ impl<'a, R: Read, W: Write, C: Timer, const B: usize> Transport
         if get.target.len() + get.accept.len() >= LONGEST_REQUEST {
             return Err(SerialProblem::RequestTooLong.into());
         }
-        // The body gives it back.
+        // The body returns it.
         let Ok(wire) = self.line.0.try_borrow_mut() else {
             return Err(SerialProblem::InUse.into());
         };
@@ -104,16 +104,16 @@ impl<R, W, C, const B: usize> fmt::Debug for SerialTransport<'_, R, W, C, B> {
     }
 }
 
-/// The body of an answer. It has the line until it is dropped.
+/// The body of a response. It occupies the line until it is dropped.
 pub struct SerialBody<'a, R: Read, W: Write, C: Timer, const B: usize> {
     wire: RefMut<'a, Wire<R, W, C, B>>,
     wanted: Wanted,
-    /// The other end still has something of it.
+    /// Whether the other end still has data of it.
     is_open: bool,
 }
 
 impl<R: Read, W: Write, C: Timer, const B: usize> SerialBody<'_, R, W, C, B> {
-    /// Takes note that nothing more comes, and says why.
+    /// Records that no more data will arrive, and returns the reason.
     fn ended(&mut self, kind: Kind) -> SerialError {
         self.is_open = false;
         let problem = if kind == Kind::Failed {
@@ -163,14 +163,14 @@ impl<R: Read, W: Write, C: Timer, const B: usize> fmt::Debug for SerialBody<'_, 
     }
 }
 
-/// The piece that the device waits for. It outlives a future that is dropped.
+/// The piece that the device waits for. It survives a future that is dropped.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     request: u32,
     piece: u32,
-    /// When it is asked for again; `None` where it was not asked for yet.
+    /// The time of the next attempt; `None` if there was no attempt yet.
     again: Option<Instant>,
-    /// How often it was asked for since the other end was heard.
+    /// The number of attempts since the other end last responded.
     unheard: u8,
 }
 
@@ -216,14 +216,15 @@ impl<R: Read, W: Write, C: Timer, const B: usize> Wire<R, W, C, B> {
         Wanted::new(self.request)
     }
 
-    /// What is in the frame that came last, behind its header.
+    /// The data of the last received frame, after its header.
     fn payload(&self) -> &[u8] {
         Header::parse(self.decoder.content()).map_or(&[], |(_, payload)| payload)
     }
 
-    /// Asks for a piece, by the request itself where it is the first one, until it is there; returns its kind.
+    /// Requests a piece until it arrives, and returns its kind. The request for the first piece is the original
+    /// request.
     ///
-    /// It is cancel-safe: what was read stays, and a frame that was sent by half is one that was lost.
+    /// It is cancel-safe: received bytes stay, and a partially sent frame counts as lost.
     async fn piece(
         &mut self,
         wanted: &mut Wanted,
@@ -264,14 +265,14 @@ impl<R: Read, W: Write, C: Timer, const B: usize> Wire<R, W, C, B> {
         self.input.get(at).copied()
     }
 
-    /// Reads what comes, or nothing up to the deadline.
+    /// Reads the available bytes, or none until the deadline.
     async fn read_until(&mut self, deadline: Instant) -> Result<(), SerialError> {
         let read = {
             let mut reading = pin!(self.reader.read(&mut self.input));
             let mut sleeping = pin!(self.timer.sleep_until(deadline));
             poll_fn(|cx| match reading.as_mut().poll(cx) {
                 Poll::Ready(read) => Poll::Ready(Some(read)),
-                // It may be early; who waits looks at the clock.
+                // It may be early. The caller checks the clock.
                 Poll::Pending => sleeping.as_mut().poll(cx).map(|()| None),
             })
             .await
@@ -317,7 +318,7 @@ impl<R: Read, W: Write, C: Timer, const B: usize> Wire<R, W, C, B> {
         }
     }
 
-    /// Says that an answer is not wanted any more, where that can be said at once. Where not, the next request says so.
+    /// Sends that a response is abandoned, if that is possible at once. Otherwise the next request implies it.
     fn stop(&mut self, wanted: Wanted) {
         let header = wanted.header(Kind::Stop).to_bytes();
         let parts: [&[u8]; 1] = [&header];
@@ -328,34 +329,34 @@ impl<R: Read, W: Write, C: Timer, const B: usize> Wire<R, W, C, B> {
     }
 }
 
-/// Why there is no answer, or no more of it.
+/// The error of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SerialError(SerialProblem);
 
-/// What went wrong with a request over a line.
+/// The cause of a [`SerialError`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SerialProblem {
-    /// The program at the other end was asked five times and was not heard.
+    /// The program at the other end did not respond to five attempts.
     Silent,
     /// The line was closed.
     Closed,
     /// The line failed.
     Line(ErrorKind),
-    /// The program at the other end was restarted, or has given the answer up.
+    /// The program at the other end was restarted, or has abandoned the response.
     Gone,
-    /// The program at the other end could not get an answer, or no more of it.
+    /// The program at the other end got no response, or not all of it.
     Failed(FailureKind),
-    /// The program at the other end says something else than it should.
+    /// The program at the other end sent an unexpected message.
     Unexpected,
-    /// Target and `Accept` header have more than 2 KiB.
+    /// Target and `Accept` header are longer than 2 KiB.
     RequestTooLong,
-    /// The line has a request already.
+    /// The line already has a request.
     InUse,
 }
 
 impl SerialError {
-    /// Returns what went wrong.
+    /// Returns the cause of the error.
     #[must_use]
     pub const fn problem(&self) -> SerialProblem {
         self.0
@@ -393,22 +394,22 @@ impl fmt::Display for SerialError {
             SerialProblem::Silent => {
                 write!(
                     f,
-                    "nobody at the other end of the line was heard in {TRIES} tries"
+                    "the other end of the line did not respond to {TRIES} attempts"
                 )
             }
             SerialProblem::Closed => f.write_str("the line was closed"),
             SerialProblem::Line(kind) => write!(f, "the line failed: {kind:?}"),
             SerialProblem::Gone => {
-                f.write_str("the other end of the line has forgotten the request")
+                f.write_str("the other end of the line does not know the request")
             }
             SerialProblem::Failed(kind) => write!(f, "at the other end of the line: {kind}"),
             SerialProblem::Unexpected => {
-                f.write_str("the other end of the line says what it should not")
+                f.write_str("the other end of the line sent an unexpected message")
             }
             SerialProblem::RequestTooLong => {
                 write!(f, "the request is longer than {LONGEST_REQUEST} bytes")
             }
-            SerialProblem::InUse => f.write_str("the line has a request already"),
+            SerialProblem::InUse => f.write_str("the line already has a request"),
         }
     }
 }

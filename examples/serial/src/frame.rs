@@ -1,15 +1,15 @@
-//! Frames over a line of bytes: between two END bytes as in SLIP (RFC 1055), with a checksum at the end.
+//! Frames in a byte stream: between two END bytes as in SLIP (RFC 1055), with a checksum at the end.
 
 const END: u8 = 0xc0;
 const ESCAPE: u8 = 0xdb;
 const ESCAPED_END: u8 = 0xdc;
 const ESCAPED_ESCAPE: u8 = 0xdd;
 
-/// How many bytes the checksum has.
+/// The size of the checksum in bytes.
 const CHECK: usize = 4;
 
-/// Returns the bytes of a frame with the content that `parts` are together. It begins with an END too, so that what the line
-/// invented before it is a frame of its own, and no part of this one.
+/// Returns the bytes of a frame whose content is the concatenation of `parts`. It begins with an END too, so that
+/// inserted bytes before it form a separate frame.
 ///
 /// ```
 /// use informer_serial::frame::{Decoder, encode};
@@ -33,7 +33,7 @@ pub fn encode<'a>(parts: &'a [&'a [u8]]) -> impl Iterator<Item = u8> + 'a {
     core::iter::once(END).chain(inside).chain([END])
 }
 
-/// Finds frames in the bytes of a line; those with more than `B` bytes, checksum included, are none.
+/// Finds frames in a byte stream. Frames with more than `B` bytes, including the checksum, are ignored.
 #[derive(Clone, Debug)]
 pub struct Decoder<const B: usize> {
     buffer: [u8; B],
@@ -46,26 +46,26 @@ enum State {
     Text,
     /// The last byte was an ESCAPE.
     Escape,
-    /// What comes up to the next END is no frame.
+    /// The bytes up to the next END are not a frame.
     Skip,
-    /// The frame that the last byte ended is whole.
+    /// The last byte completed a frame.
     Whole,
 }
 
 impl<const B: usize> Decoder<B> {
-    /// Makes one that has seen nothing.
+    /// Creates a decoder in its initial state.
     #[must_use]
     pub const fn new() -> Self {
         Self {
             buffer: [0; B],
             length: 0,
-            // In the middle of a frame, for all it knows; an END will tell.
+            // It may be in the middle of a frame, up to the next END.
             state: State::Skip,
         }
     }
 
-    /// Takes a byte; returns whether it ended a frame whose checksum is right. Then [`content`](Self::content) is there, up to
-    /// the next byte.
+    /// Handles a byte. Returns whether it completed a frame with a correct checksum. [`content`](Self::content) is then
+    /// available until the next byte.
     pub fn push(&mut self, byte: u8) -> bool {
         if byte == END {
             let is_whole = self.state == State::Text && self.is_right();
@@ -90,7 +90,7 @@ impl<const B: usize> Decoder<B> {
         false
     }
 
-    /// Returns the content of the frame that the last byte has ended, without its checksum; nothing where it has not.
+    /// Returns the content of the frame that the last byte completed, without its checksum; otherwise an empty slice.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         let length = match self.state {
@@ -130,7 +130,7 @@ impl<const B: usize> Default for Decoder<B> {
 const CRC_START: u32 = u32::MAX;
 const CRC_END: u32 = u32::MAX;
 
-/// CRC-32 as Ethernet has it, half a byte at a time: a table of 64 bytes is enough.
+/// CRC-32 as in Ethernet, half a byte at a time, which needs a table of only 64 bytes.
 fn crc(crc: u32, byte: u8) -> u32 {
     const TABLE: [u32; 16] = {
         let mut table = [0; 16];

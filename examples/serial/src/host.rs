@@ -1,4 +1,4 @@
-//! The other end of the line: it asks by another transport what the device asks for.
+//! The host's end of the line: it sends the device's requests with another transport.
 
 use core::pin::Pin;
 use core::time::Duration;
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 use crate::frame::{Decoder, encode};
 use crate::message::{self, Header, Kind, LONGEST_REQUEST, OVERHEAD};
 
-/// How long a device may say nothing before its request is given up. A device that reads asks every second.
+/// How long a device may be silent before its request is abandoned. A device that reads asks every second.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
-/// Answers what comes over a line by what `transport` says, until the line ends. A device that was not heard for `silence`
-/// has its request given up, so that no server keeps a watch that nobody reads.
+/// Handles the requests that arrive over a line with `transport`, until the line ends. The request of a device that is
+/// silent for `silence` is abandoned, so that no server keeps a watch without a reader.
 ///
-/// It is spawned by whoever opens the line. One call serves one device.
+/// Spawn it for each line. One call serves one device.
 ///
 /// # Errors
-/// Fails where the line does.
+/// Fails if the line does.
 pub async fn serve<T: Transport + Clone + 'static>(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
@@ -74,7 +74,7 @@ pub async fn serve<T: Transport + Clone + 'static>(
     }
 }
 
-/// Takes a message of the device; returns what is to be sent at once.
+/// Handles a message of the device. Returns the immediate reply.
 fn hear<T: Transport + Clone + 'static>(
     answer: &mut Option<Answer<T>>,
     transport: &T,
@@ -91,7 +91,7 @@ fn hear<T: Transport + Clone + 'static>(
             let Some((room, get)) = message::parse_ask(payload) else {
                 return Vec::new();
             };
-            // The same once more, where the answer has not begun to be read, is one that was sent twice.
+            // A repeated request whose response has not been read was sent twice.
             match known {
                 Some(known) if known.piece == 0 && known.asked == payload => known.frame(),
                 _ => {
@@ -114,7 +114,7 @@ fn hear<T: Transport + Clone + 'static>(
             }
             Vec::new()
         }
-        // What only this end says.
+        // Only this end sends these kinds.
         (Kind::Head | Kind::Data | Kind::End | Kind::Failed | Kind::Nothing | Kind::Gone, _) => {
             Vec::new()
         }
@@ -124,13 +124,13 @@ fn hear<T: Transport + Clone + 'static>(
 type Sending<T> =
     Pin<Box<dyn Future<Output = Result<(Head, <T as Transport>::Body), <T as Transport>::Error>>>>;
 
-/// An answer that is being read, piece by piece. The last piece is kept until the next one is asked for.
+/// A response that is being read, piece by piece. The last piece is kept until the next one is requested.
 struct Answer<T: Transport> {
     request: u32,
     asked: Vec<u8>,
     room: usize,
     source: Source<T>,
-    /// What has come of the body and is in no piece yet.
+    /// Received bytes of the body that are in no piece yet.
     rest: Vec<u8>,
     piece: u32,
     ready: Option<(Kind, Vec<u8>)>,
@@ -160,12 +160,12 @@ impl<T: Transport + 'static> Answer<T> {
         }
     }
 
-    /// Whether the device waits for a piece that is not there.
+    /// Whether the device waits for a piece that is not available.
     const fn is_wanted(&self) -> bool {
         self.ready.is_none()
     }
 
-    /// Goes on to a piece: the present one, or the one after it where that was ready. Any other cannot be had.
+    /// Proceeds to a piece: the current one, or the next one if the current one was ready. Others are not available.
     fn go_to(&mut self, piece: u32) -> Option<&Self> {
         if piece == self.piece {
             return Some(self);
@@ -180,7 +180,7 @@ impl<T: Transport + 'static> Answer<T> {
         Some(self)
     }
 
-    /// Makes a piece of what is there.
+    /// Creates a piece from the available bytes.
     fn take_rest(&mut self) {
         if !self.rest.is_empty() {
             let length = self.rest.len().min(self.room);
@@ -188,7 +188,7 @@ impl<T: Transport + 'static> Answer<T> {
         }
     }
 
-    /// Waits for the piece. It is cancel-safe as the transport is.
+    /// Waits for the piece. It is cancel-safe like the transport.
     async fn work(&mut self) {
         while self.ready.is_none() {
             match &mut self.source {
@@ -223,7 +223,7 @@ impl<T: Transport + 'static> Answer<T> {
         self.ready = Some((Kind::Failed, message::failed(kind).to_vec()));
     }
 
-    /// The piece that is wanted, or that it is not there yet.
+    /// Returns the frame of the requested piece, or of the message that it is not available yet.
     fn frame(&self) -> Vec<u8> {
         let (kind, payload) = match &self.ready {
             Some((kind, payload)) => (*kind, payload.as_slice()),

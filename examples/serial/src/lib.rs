@@ -1,8 +1,8 @@
-//! A transport for devices that have a serial line and no network: requests go out in frames, answers come back in
-//! frames, and a program at the other end of the line asks the API server.
+//! A transport for devices with a serial line and no network. Requests and responses are sent in frames, and a program
+//! at the other end of the line sends the requests to the API server.
 //!
-//! The line may lose bytes, change them and invent some. A frame has a checksum, and what does not fit is as if it had
-//! not come. Everything is asked for by the device, by number, and asked for again until it is there:
+//! The line may lose, change and insert bytes. A frame has a checksum, and a frame with a wrong checksum is ignored.
+//! The device requests every piece by number, and repeats the request until the piece arrives:
 //!
 //! ```text
 //! device                                         host
@@ -17,13 +17,13 @@
 //!                                     <──────    END  7, 2
 //! ```
 //!
-//! So the host keeps one piece and has no timer but one, a device that reads slowly holds the server back, and whichever
-//! end begins anew, the other one notices: numbers that it does not know are answered by GONE.
+//! So the host stores one piece and has only one timer, a device that reads slowly applies backpressure to the server,
+//! and either end detects a restart of the other one: it responds to unknown numbers with GONE.
 //!
-//! - [`frame`]: bytes to frames and back.
-//! - [`message`]: what is in a frame.
-//! - [`device`]: the transport. It has no allocator, and one request at a time: a line is one informer's.
-//! - [`host`] (feature `host`): the other end, over any other transport. The program `serial_proxy` is one over HTTP.
+//! - [`frame`]: converts between bytes and frames.
+//! - [`message`]: the content of a frame.
+//! - [`device`]: the transport. It has no allocator and one request at a time, so a line serves one informer.
+//! - [`host`] (feature `host`): the other end, over any other transport. The program `serial_proxy` uses HTTP.
 #![no_std]
 #![forbid(unsafe_code)]
 

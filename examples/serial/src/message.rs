@@ -1,4 +1,4 @@
-//! What is in a frame: a kind, the request that it is about, the number of a piece of its answer, and more.
+//! The content of a frame: a kind, the number of a request, the number of a piece of its response, and data.
 
 use core::time::Duration;
 
@@ -7,35 +7,35 @@ use informer_core::{
     transport::{FailureKind, Get},
 };
 
-/// How many bytes stand before what is the message's own.
+/// The size of the header.
 pub const HEADER: usize = 9;
 
-/// How many bytes a frame has beside the data in it: header and checksum.
+/// The bytes of a frame besides its data: header and checksum.
 pub const OVERHEAD: usize = HEADER + 4;
 
-/// How long a request may be, with its `Accept` header.
+/// The longest request, including its `Accept` header.
 pub const LONGEST_REQUEST: usize = 2048;
 
-/// What a message says.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// From the device: a request; its answer's first piece is wanted.
+    /// From the device: a request. It asks for the first piece of the response.
     Ask,
-    /// From the device: a piece is wanted, and the one before it has come.
+    /// From the device: asks for a piece, and confirms the previous one.
     More,
-    /// From the device: the answer is not wanted any more.
+    /// From the device: abandons the response.
     Stop,
-    /// Status and `Retry-After`: the first piece.
+    /// The first piece: status and `Retry-After`.
     Head,
     /// Bytes of the body.
     Data,
     /// The body has ended.
     End,
-    /// There is no answer, or no more of it.
+    /// There is no response, or not all of it.
     Failed,
-    /// The piece is not there yet, but will be.
+    /// The piece is not available yet.
     Nothing,
-    /// Nobody knows of such a request.
+    /// The request is unknown.
     Gone,
 }
 
@@ -51,19 +51,19 @@ const KINDS: [(Kind, u8); 9] = [
     (Kind::Gone, b'G'),
 ];
 
-/// What a message begins with.
+/// The header of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it says.
+    /// The kind.
     pub kind: Kind,
-    /// About which request.
+    /// The number of the request.
     pub request: u32,
-    /// About which piece of the answer.
+    /// The number of the piece.
     pub piece: u32,
 }
 
 impl Header {
-    /// Returns it as bytes.
+    /// Converts the header to bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; HEADER] {
         let byte = KINDS.iter().find(|(kind, _)| *kind == self.kind);
@@ -72,7 +72,7 @@ impl Header {
         [byte.map_or(0, |(_, byte)| *byte), a, b, c, d, e, f, g, h]
     }
 
-    /// Reads it; returns what follows, too.
+    /// Parses a header. Returns the rest, too.
     #[must_use]
     pub fn parse(content: &[u8]) -> Option<(Self, &[u8])> {
         let (&[byte, a, b, c, d, e, f, g, h], rest) = content.split_first_chunk()?;
@@ -86,15 +86,15 @@ impl Header {
     }
 }
 
-/// What stands in an `Ask` before the target: how many bytes of data the device can take at a time, and whether the
-/// answer is a stream. Behind the target come a line break and the `Accept` header.
+/// Returns the start of an `Ask`: the most bytes of data per frame that the device accepts, and whether the response is
+/// a stream. The target, a line break and the `Accept` header follow.
 #[must_use]
 pub fn ask(room: u16, get: Get<'_>) -> [u8; 3] {
     let [high, low] = room.to_be_bytes();
     [high, low, u8::from(get.watch)]
 }
 
-/// Reads an `Ask`: the room, and the request.
+/// Parses an `Ask`. Returns the room and the request.
 #[must_use]
 pub fn parse_ask(payload: &[u8]) -> Option<(u16, Get<'_>)> {
     let (&[high, low, watch], rest) = payload.split_first_chunk()?;
@@ -103,7 +103,7 @@ pub fn parse_ask(payload: &[u8]) -> Option<(u16, Get<'_>)> {
     Some((u16::from_be_bytes([high, low]), get))
 }
 
-/// What stands in a `Head`: the status, and the seconds of a `Retry-After` and one, or 0 where there is none.
+/// Returns the data of a `Head`: the status, and the seconds of a `Retry-After` plus one, or 0 if there is none.
 #[must_use]
 pub fn head(head: Head) -> [u8; 6] {
     let seconds = |after: Duration| {
@@ -116,7 +116,7 @@ pub fn head(head: Head) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Reads a `Head`.
+/// Parses a `Head`.
 #[must_use]
 pub fn parse_head(payload: &[u8]) -> Option<Head> {
     let [a, b, c, d, e, f] = payload.try_into().ok()?;
@@ -134,14 +134,14 @@ const FAILURES: [(FailureKind, u8); 5] = [
     (FailureKind::Dns, b'd'),
 ];
 
-/// What stands in a `Failed`.
+/// Returns the data of a `Failed`.
 #[must_use]
 pub fn failed(kind: FailureKind) -> [u8; 1] {
     let known = FAILURES.iter().find(|(failure, _)| *failure == kind);
     [known.map_or(b'o', |(_, byte)| *byte)]
 }
 
-/// Reads a `Failed`.
+/// Parses a `Failed`.
 #[must_use]
 pub fn parse_failed(payload: &[u8]) -> FailureKind {
     let known = FAILURES.iter().find(|(_, byte)| payload == [*byte]);

@@ -1,7 +1,7 @@
-//! Time: SysTick counts, a timer wakes.
+//! Time: SysTick counts, and a timer wakes.
 //!
-//! Ticks of an emulated timer are lost where the host is busy, so time is not counted in them. SysTick runs freely at 12.5
-//! MHz and wraps every 1.34 s, which is counted; the timer's tick of a millisecond only looks who is due.
+//! An emulated timer loses ticks while the host is busy, so they do not measure time. SysTick runs freely at 12.5 MHz
+//! and wraps every 1.34 s, which is counted. The timer's tick of a millisecond only wakes tasks that are due.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -49,7 +49,7 @@ impl Driver for Clock {
     }
 }
 
-/// Starts to count.
+/// Starts the clock.
 pub fn start() {
     write(SYSTICK_RELOAD, LAST);
     write(SYSTICK_VALUE, 0);
@@ -64,7 +64,7 @@ pub fn start() {
     enable(INTERRUPT);
 }
 
-/// Returns the cycles since the start: 12.5 million a second.
+/// Returns the cycles since the start: 12.5 million per second.
 pub fn cycles() -> u64 {
     critical_section::with(|_| {
         let mut value = read(SYSTICK_VALUE);
@@ -79,11 +79,11 @@ pub fn cycles() -> u64 {
 
 #[exception]
 fn SysTick() {
-    // There is no atomic addition to be needed: nothing interrupts this.
+    // An atomic addition is not needed, since nothing interrupts this.
     WRAPS.store(WRAPS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Wakes who is due.
+/// Wakes the tasks that are due.
 pub fn handle() {
     write(TIMER + 0x24, 1);
     critical_section::with(|token| {

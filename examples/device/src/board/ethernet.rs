@@ -15,7 +15,7 @@ const INTERRUPT_MASK: usize = BASE + 0x04;
 const RECEIVE_CONTROL: usize = BASE + 0x08;
 const TRANSMIT_CONTROL: usize = BASE + 0x0c;
 const DATA: usize = BASE + 0x10;
-/// How many frames wait.
+/// The number of received frames that wait.
 const FRAMES: usize = BASE + 0x34;
 const TRANSMIT_REQUEST: usize = BASE + 0x38;
 /// The longest frame, without its checksum.
@@ -51,7 +51,7 @@ impl Driver for Ethernet {
     type TxToken<'a> = Transmit;
 
     fn receive(&mut self, cx: &mut Context<'_>) -> Option<(Received, Transmit)> {
-        // The interrupt is acknowledged with frames still waiting, so that it says nothing of how many there are.
+        // The interrupt is acknowledged while frames still wait, so it does not tell their number.
         WAKER.register(cx.waker());
         (read(FRAMES) > 0).then_some((Received, Transmit))
     }

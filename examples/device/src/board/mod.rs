@@ -19,7 +19,7 @@ use cortex_m_rt::{entry, exception};
 use embassy_executor::raw::Executor;
 use static_cell::StaticCell;
 
-/// A task can go on.
+/// Whether a task can make progress.
 static PENDING: AtomicBool = AtomicBool::new(true);
 
 #[unsafe(export_name = "__pender")]
@@ -36,9 +36,9 @@ fn begin() -> ! {
     let spawner = executor.spawner();
     spawner.spawn(crate::main(spawner).unwrap());
     loop {
-        // SAFETY: it is called from here alone, and never from within a task.
+        // SAFETY: it is called only from here, and never from within a task.
         unsafe { executor.poll() };
-        // With interrupts off one that comes now still ends the wait. QEMU does not wait for an event (WFE) at all.
+        // With interrupts off, an interrupt still ends the wait. QEMU does not implement waiting for an event (WFE).
         cortex_m::interrupt::disable();
         if !PENDING.swap(false, Ordering::AcqRel) {
             cortex_m::asm::wfi();
@@ -60,28 +60,28 @@ unsafe fn DefaultHandler(number: i16) {
     }
 }
 
-/// Lets an interrupt through.
+/// Enables an interrupt.
 fn enable(number: i16) {
     let (word, bit) = (number as usize / 32, number % 32);
     write(0xe000_e100 + 4 * word, 1 << bit);
 }
 
 fn read(register: usize) -> u32 {
-    // SAFETY: callers give the addresses of registers of this board; reading them harms no memory.
+    // SAFETY: callers pass the addresses of registers of this board. Reading them does not affect memory.
     unsafe { ptr::read_volatile(register as *const u32) }
 }
 
 fn write(register: usize, value: u32) {
-    // SAFETY: callers give the addresses of registers of this board; writing them harms no memory.
+    // SAFETY: callers pass the addresses of registers of this board. Writing them does not affect memory.
     unsafe { ptr::write_volatile(register as *mut u32, value) };
 }
 
-/// The last word of the command line that the emulator was given.
+/// Returns the last word of the emulator's command line.
 #[cfg(not(feature = "uart"))]
 pub fn port_from_command_line() -> u16 {
     let mut buffer = [0_u8; 128];
     let mut block = [buffer.as_mut_ptr() as usize, buffer.len()];
-    // SAFETY: the block names a buffer of that length, which lives on.
+    // SAFETY: the block has the address and the length of a buffer that outlives the call.
     let failed =
         unsafe { cortex_m_semihosting::syscall(cortex_m_semihosting::nr::GET_CMDLINE, &mut block) };
     let text = buffer.get(..block[1]).unwrap_or_default();
@@ -96,14 +96,14 @@ pub fn port_from_command_line() -> u16 {
 }
 
 unsafe extern "C" {
-    /// Where statics end, and where the stack begins; the linker knows.
+    /// The end of the statics and the start of the stack, set by the linker.
     static mut __sheap: u32;
     static mut _stack_start: u32;
 }
 
 const PAINT: u32 = 0xdead_beef;
 
-/// Fills what the stack has not used yet, so that it can be seen later how far it went.
+/// Fills the unused part of the stack, so that its largest extent can be measured later.
 fn paint_stack() {
     let mut at = &raw mut __sheap;
     let here = &raw const at as usize - 256;
@@ -116,11 +116,11 @@ fn paint_stack() {
     }
 }
 
-/// Returns how many bytes of the stack nobody has ever written to.
+/// Returns how many bytes of the stack were never written to.
 pub fn untouched_stack() -> usize {
     let bottom = &raw const __sheap;
     let mut at = bottom;
-    // SAFETY: it ends at the first word that was written to, which is below the present frame.
+    // SAFETY: it ends at the first word that was written to, which is below the current frame.
     unsafe {
         while at.read_volatile() == PAINT {
             at = at.add(1);
@@ -129,7 +129,7 @@ pub fn untouched_stack() -> usize {
     at as usize - bottom as usize
 }
 
-/// Returns how large the stack could become.
+/// Returns the largest possible size of the stack.
 pub fn stack_size() -> usize {
     &raw const _stack_start as usize - &raw const __sheap as usize
 }

@@ -1,4 +1,4 @@
-//! The serial line of the board, a PL011: what comes waits in a ring, what goes waits for the line.
+//! The serial line of the board, a PL011. Received bytes wait in a ring, and sending waits for the line.
 
 use core::cell::RefCell;
 use core::convert::Infallible;
@@ -28,19 +28,19 @@ const INTERRUPT_CLEAR: usize = BASE + 0x44;
 
 const NOTHING_CAME: u32 = 1 << 4;
 const NO_ROOM: u32 = 1 << 5;
-/// Bytes have come, or some wait for a while.
+/// Bytes have arrived, or have been waiting for a while.
 const CAME: u32 = 1 << 4 | 1 << 6;
 
 static RING: Mutex<RefCell<Deque<u8, 256>>> = Mutex::new(RefCell::new(Deque::new()));
 static WAKER: AtomicWaker = AtomicWaker::new();
 
-/// What comes over the line.
+/// The receiving direction of the line.
 pub struct Receiver(());
 
-/// What goes over the line.
+/// The sending direction of the line.
 pub struct Sender(());
 
-/// Starts the line: 115,200 bits a second, 8 bits, no parity.
+/// Starts the line: 115,200 bits per second, 8 bits, no parity.
 pub fn start() -> (Receiver, Sender) {
     write(CLOCKS, read(CLOCKS) | 1);
     // 12.5 MHz / 16 / 115,200 = 6 + 50 / 64
@@ -56,13 +56,13 @@ pub fn start() -> (Receiver, Sender) {
 }
 
 pub fn handle() {
-    // Before the bytes are taken, or one that comes meanwhile would tell nobody.
+    // Cleared before the bytes are taken. Otherwise a byte that arrives in between would raise no interrupt.
     write(INTERRUPT_CLEAR, CAME);
     take();
     WAKER.wake();
 }
 
-/// Takes what has come into the ring. Where that is full the rest stays where it is, without an interrupt.
+/// Moves received bytes into the ring. If the ring is full, the rest stays in the FIFO, without an interrupt.
 fn take() {
     critical_section::with(|token| {
         let mut ring = RING.borrow(token).borrow_mut();
@@ -75,7 +75,7 @@ fn take() {
                 write(INTERRUPT_MASK, CAME);
                 return;
             }
-            // The upper bits say what was wrong with the byte; the frame's checksum will too.
+            // The upper bits report errors of the byte. The frame's checksum detects them too.
             let _ = ring.push_back(read(DATA) as u8);
         }
     });
@@ -101,7 +101,7 @@ impl Read for Receiver {
             if length == 0 {
                 return Poll::Pending;
             }
-            // There is room now for what was left.
+            // Now there is room for the bytes that were left.
             take();
             Poll::Ready(Ok(length))
         })
@@ -116,7 +116,7 @@ impl ErrorType for Sender {
 impl Write for Sender {
     async fn write(&mut self, buf: &[u8]) -> Result<usize, Infallible> {
         for byte in buf {
-            // What goes is short, so that nobody waits for long.
+            // Messages are short, so this wait is too.
             while read(FLAGS) & NO_ROOM != 0 {}
             write(DATA, (*byte).into());
         }

@@ -1,6 +1,6 @@
-//! The program at the other end of a serial line: it asks an API server by HTTP what a device asks for in frames.
+//! The program at the host's end of a serial line: it sends the device's requests to an API server over HTTP.
 //!
-//! `serial_proxy --help` says how.
+//! `serial_proxy --help` describes its arguments.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -20,11 +20,11 @@ use tokio::task::LocalSet;
 const HELP: &str = "\
 serial_proxy (--line FILE | --listen ADDRESS) [--server URL] [--token-file FILE] [--ca FILE]
 
-Takes requests in frames from a device on a serial line, asks an API server, and gives the answers back.
+Receives requests in frames from a device on a serial line, sends them to an API server, and returns the responses.
 
-  --line FILE        the line, such as /dev/ttyUSB0; its speed is set before, as by `stty -F FILE raw 115200`
-  --listen ADDRESS   takes lines that come as TCP connections, as of an emulator; it prints its address
-  --server URL       the API server; left out, the one of the Pod that this runs in
+  --line FILE        the line, such as /dev/ttyUSB0; set its speed first, for example with `stty -F FILE raw 115200`
+  --listen ADDRESS   accepts lines as TCP connections, for example from an emulator; the address is printed
+  --server URL       the API server; by default, that of the program's Pod
   --token-file FILE  the bearer token, read again every minute
   --ca FILE          the certificate authority of the server
 ";
@@ -105,7 +105,7 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     println!("listening on {}", listener.local_addr()?);
     loop {
         let (stream, device) = listener.accept().await?;
-        // Frames are small, and each is waited for.
+        // Frames are small, and the other end waits for each.
         stream.set_nodelay(true)?;
         let transport = transport.clone();
         tokio::task::spawn_local(async move {

@@ -1,4 +1,4 @@
-//! The conformance suite for transports, over a line in memory.
+//! The conformance suite for transports, over an in-memory line.
 
 use std::time::Duration;
 

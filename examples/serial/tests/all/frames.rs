@@ -1,4 +1,4 @@
-//! Frames: whatever goes in comes out, and whatever happens to them, nothing else does.
+//! Frames: the decoder returns what was encoded, and nothing else after any damage.
 
 use informer_serial::frame::{Decoder, encode};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn decode(bytes: impl IntoIterator<Item = u8>) -> Vec<Vec<u8>> {
 }
 
 fn contents() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    // Every third byte is one that frames are made of.
+    // Every third byte has a special meaning in frames.
     let byte = prop_oneof![
         any::<u8>(),
         any::<u8>(),
@@ -56,8 +56,8 @@ proptest! {
         prop_assert_eq!(decode(noise.into_iter().chain(encoded(&contents))), contents);
     }
 
-    /// A byte is lost, changed or invented: of the frames that come out each is one that went in, in their order, and at most
-    /// two are missing (where the END between two of them is spoilt both are).
+    /// A byte is lost, changed or inserted: each decoded frame is an original one, in order, and at most two are
+    /// missing (two if the END between them is damaged).
     #[test]
     fn a_spoilt_byte_costs_its_frame_alone(contents in contents(), place: prop::sample::Index, how in 0..3, byte: u8) {
         let mut bytes = encoded(&contents);
@@ -80,7 +80,7 @@ proptest! {
         let bytes = encoded(&contents);
         let found = decode(bytes[..place.index(bytes.len())].iter().copied());
         prop_assert!(contents.starts_with(&found));
-        // And what comes after the cut is not spoilt by it.
+        // The bytes after the cut are not affected by it.
         let cut = bytes[..place.index(bytes.len())].iter().copied();
         let after = decode(cut.chain(encode(&[b"after"])));
         prop_assert_eq!(after.last().map(Vec::as_slice), Some(&b"after"[..]));

@@ -1,4 +1,4 @@
-//! An informer over a noisy line has at the end what the server has.
+//! An informer over a noisy line has the server's state in the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn run(seed: u64) {
             put(random.below(25), value);
         }
         if random.below(3) == 0 {
-            // It may be gone already.
+            // It may be deleted already.
             let _ = mock.delete("pods", "prod", &format!("p{}", random.below(25)));
         }
         if random.below(12) == 0 {

@@ -1,4 +1,4 @@
-//! Tests of the serial line: frames, the line under noise, the promises of a transport, an informer over all that.
+//! Tests of the serial line: frames, a noisy line, the conformance suite, and an informer on top.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_core,

@@ -1,4 +1,4 @@
-//! Answers over a line that loses bytes, changes them and invents some.
+//! Responses over a line that loses, changes and inserts bytes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ fn server() -> Server {
 const LIST: &str = "/api/v1/pods?limit=500&resourceVersion=0";
 const WATCH: &str = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=300";
 
-/// Reads an answer; what has come of it before an error, too.
+/// Reads a response. Returns the data before an error too.
 async fn get<const B: usize>(device: &mut Device<B>) -> (Vec<u8>, Result<u16, SerialError>) {
     let mut read = Vec::new();
     let (head, mut body) = match device.send(Get::new(LIST)).await {
@@ -39,8 +39,8 @@ async fn get<const B: usize>(device: &mut Device<B>) -> (Vec<u8>, Result<u16, Se
     }
 }
 
-/// Under noise an answer is the right one or an error, and what comes before the error is right too. Without noise it is
-/// the right one, whatever was before.
+/// Under noise a response is correct or an error, and the data before the error is correct too. Without noise it is
+/// correct, whatever happened before.
 #[tokio::test(start_paused = true)]
 async fn what_comes_through_is_right() {
     let (mut whole, mut failed, mut hits) = (0, 0, 0);
@@ -78,14 +78,14 @@ async fn what_comes_through_is_right() {
             }
             hits += bench.noise.hits();
             bench.noise.set(0);
-            // Those before may have been given up before the server heard of them.
+            // Earlier requests may have been abandoned before they reached the server.
             server.with(|server| server.inject(Fault::raw(&expected)));
             let (read, how) = get(&mut bench.device).await;
             assert_eq!((read == expected, how), (true, Ok(200)), "seed {seed}");
         };
         LocalSet::new().run_until(run).await;
     }
-    // Or nothing was tried.
+    // Or there was no attempt.
     assert!(
         whole > 100 && failed > 10 && hits > 1_000,
         "{whole} whole, {failed} failed, {hits} bytes spoilt"
@@ -134,7 +134,7 @@ async fn a_host_that_was_restarted_says_that_it_knows_of_nothing() {
         .await;
 }
 
-/// No server is to keep a watch that nobody reads.
+/// No server may keep a watch without a reader.
 #[tokio::test(start_paused = true)]
 async fn a_device_that_went_away_has_its_watch_given_up() {
     LocalSet::new()
@@ -147,7 +147,7 @@ async fn a_device_that_went_away_has_its_watch_given_up() {
                 .send(Get::new(WATCH).watch(true))
                 .await
                 .unwrap();
-            // As if its power were cut.
+            // As in a power failure.
             std::mem::forget(watch);
             tokio::time::sleep(Duration::from_secs(59)).await;
             assert_eq!(open.get(), 1);
@@ -173,7 +173,7 @@ async fn a_request_that_is_too_long_is_refused_at_once() {
         .await;
 }
 
-/// A transport that counts the answers that are not given up.
+/// A transport that counts its open responses.
 #[derive(Clone)]
 struct Counted<T>(T, Rc<Cell<usize>>);
 

@@ -1,4 +1,4 @@
-//! A line in memory, which can be noisy, between a device and a host.
+//! An in-memory line with optional noise between a device and a host.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use tokio::io::{
 };
 use tokio::task::{JoinHandle, spawn_local};
 
-/// A direction of a line, as a device has it.
+/// One direction of a line, as on a device.
 pub(crate) struct Half<T>(T);
 
 pub(crate) type Device<const B: usize> = SerialTransport<
@@ -46,7 +46,7 @@ impl<T: AsyncWrite + Unpin> Write for Half<T> {
     }
 }
 
-/// Choices from a seed.
+/// Random choices from a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// What a line does to bytes: so many of ten thousand are lost, changed, or have one invented before them.
+/// The noise of a line: this many of ten thousand bytes are lost, changed, or preceded by an inserted one.
 #[derive(Clone, Default)]
 pub(crate) struct Noise {
     level: Rc<Cell<u64>>,
@@ -78,7 +78,7 @@ impl Noise {
         self.level.set(level);
     }
 
-    /// How many bytes were spoilt.
+    /// Returns the number of damaged bytes.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.get()
     }
@@ -93,7 +93,7 @@ impl Noise {
                 Some(0) => {}
                 Some(1) => out.push(random.next() as u8),
                 Some(2) => out.extend([random.next() as u8, *byte]),
-                // The bytes that frames are made of are the worst.
+                // Bytes with a special meaning in frames do the most harm.
                 Some(_) => out.extend([[0xc0, 0xdb][random.below(2) as usize], *byte]),
             }
         }
@@ -110,7 +110,7 @@ pub(crate) struct Bench<const B: usize> {
 }
 
 impl<const B: usize> Bench<B> {
-    /// Starts a host that asks by `transport`, and what carries bytes between it and a device, `step` at a time.
+    /// Starts a host with `transport`, and a task that carries bytes between it and a device, `step` at a time.
     pub(crate) fn start<T: Transport + Clone + 'static>(
         transport: T,
         step: usize,
@@ -148,7 +148,7 @@ impl<const B: usize> Bench<B> {
         let end = self.ends.borrow_mut().take().unwrap();
         let ends = Rc::clone(&self.ends);
         let host = spawn_local(async move {
-            // What is given back where the task is ended.
+            // Returned when the task is aborted.
             let mut end = Returned(Some(end), ends);
             let (reader, writer) = split(end.0.as_mut().unwrap());
             serve(reader, writer, transport, silence).await.unwrap();
@@ -156,7 +156,7 @@ impl<const B: usize> Bench<B> {
         *self.host.borrow_mut() = Some(host);
     }
 
-    /// Ends the host, which forgets everything, and starts another one on the same line.
+    /// Ends the host, which loses its state, and starts another one on the same line.
     pub(crate) async fn restart_host<T: Transport + Clone + 'static>(&self, transport: T) {
         let host = self.host.borrow_mut().take().unwrap();
         host.abort();
