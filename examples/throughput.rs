@@ -17,13 +17,13 @@ use std::thread;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use informer::decode::Decode;
+use informer::decode::{Decode, Decoder};
 use informer::handler::{EventHandler, HandlerOptions};
 use informer::informer::Initial;
 use informer::transport::HyperTransport;
-use informer::{Entry, Handlers, Informer, Meta, Metadata, Raw, RawJson, Resource};
+use informer::{Entry, Form, Handlers, Informer, Meta, Raw, Resource};
 use informer_core::json;
-use informer_tokio::{Packed, decode::PackedJson};
+use informer_tokio::{Packed, decode::Packer};
 use measure::{Change, STAMP, Tally, percentiles};
 use terminal::say;
 use tokio::sync::oneshot;
@@ -43,7 +43,7 @@ struct Options {
 
     /// The form in which objects are stored; `typed` and `typed-pruned` need `--features k8s-openapi,k8s-openapi/latest`
     #[arg(long, value_enum)]
-    form: Form,
+    form: Kept,
 
     /// How the initial state is fetched
     #[arg(long, value_enum, default_value_t = First::Stream)]
@@ -63,7 +63,7 @@ struct Options {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
+enum Kept {
     /// k8s-openapi's Pod
     #[cfg(feature = "k8s-openapi")]
     Typed,
@@ -90,15 +90,15 @@ async fn main() -> ExitCode {
     let options = Options::parse();
     let done = match options.form {
         #[cfg(feature = "k8s-openapi")]
-        Form::Typed => run(&options, "typed", typed::decoder(), typed::read).await,
+        Kept::Typed => run::<typed::Pod, _>(&options, "typed", typed::decoder(), typed::read).await,
         #[cfg(feature = "k8s-openapi")]
-        Form::TypedPruned => {
+        Kept::TypedPruned => {
             let decoder = typed::decoder().prune(informer::decode::Prune::NOISE);
-            run(&options, "typed-pruned", decoder, typed::read).await
+            run::<typed::Pod, _>(&options, "typed-pruned", decoder, typed::read).await
         }
-        Form::Raw => run(&options, "raw", Raw, raw).await,
-        Form::Meta => run(&options, "meta", Meta, meta).await,
-        Form::Packed => run(&options, "packed", Packed::new(), packed).await,
+        Kept::Raw => run::<Raw, _>(&options, "raw", Decoder::<Raw>::new(), raw).await,
+        Kept::Meta => run::<Meta, _>(&options, "meta", Decoder::<Meta>::new(), meta).await,
+        Kept::Packed => run::<Packed<Raw>, _>(&options, "packed", Packer::new(), packed).await,
     };
     match done {
         Ok(lines) => {
@@ -117,14 +117,15 @@ type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
 
 #[cfg(feature = "k8s-openapi")]
 mod typed {
-    use informer::{Json, Typed};
-    use k8s_openapi::api::core::v1::Pod;
+    use informer::Json;
+    use informer::decode::Decoder;
+    pub(crate) use k8s_openapi::api::core::v1::Pod;
 
-    pub(crate) fn decoder() -> Json<Pod> {
-        Json::new().without_labels()
+    pub(crate) fn decoder() -> Decoder<Json<Pod>> {
+        Decoder::new().without_labels()
     }
 
-    pub(crate) fn read(pod: &Typed<Pod>, tell: super::Tell<'_>) {
+    pub(crate) fn read(pod: &Json<Pod>, tell: super::Tell<'_>) {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
         let annotations = pod.metadata.annotations.as_ref();
@@ -140,11 +141,11 @@ mod typed {
     }
 }
 
-fn raw(pod: &RawJson, tell: Tell<'_>) {
+fn raw(pod: &Raw, tell: Tell<'_>) {
     read(pod.bytes(), tell);
 }
 
-fn packed(pod: &PackedJson, tell: Tell<'_>) {
+fn packed(pod: &Packed<Raw>, tell: Tell<'_>) {
     // It was compressed in this process, so it cannot be damaged.
     let _ = pod.read(|json| read(json, tell));
 }
@@ -157,7 +158,7 @@ fn read(pod: &[u8], tell: Tell<'_>) {
     );
 }
 
-fn meta(pod: &Metadata, tell: Tell<'_>) {
+fn meta(pod: &Meta, tell: Tell<'_>) {
     tell("", "", text(pod.at(&["annotations", STAMP])));
 }
 
@@ -170,15 +171,15 @@ fn text(value: Option<&[u8]>) -> &str {
 }
 
 /// Runs an informer until the sentinel arrives. Returns the results.
-async fn run<D>(
+async fn run<F, D>(
     options: &Options,
     form: &str,
     decode: D,
-    read: fn(&D::Value, Tell<'_>),
+    read: fn(&F::Stored, Tell<'_>),
 ) -> Result<String, Box<dyn core::error::Error>>
 where
-    D: Decode + Send + Sync + 'static,
-    D::Value: Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
     let tally = Tally::new();
     let transport = HyperTransport::builder(options.server.as_str()).build()?;
@@ -187,7 +188,7 @@ where
         First::Stream => Initial::Stream,
     };
     // The index by namespace always exists.
-    let mut builder = Informer::builder(transport, Resource::parse("pods")?, decode);
+    let mut builder = Informer::<F>::builder_with(transport, Resource::parse("pods")?, decode);
     if let Some(threads) = options.decoders {
         builder = builder.decoders(threads);
     }
@@ -233,8 +234,8 @@ where
 }
 
 /// Reads the Pods of a node and one of them by its key, in turns. Returns how many microseconds each read took.
-fn read_all_the_while<V: Send + Sync + 'static>(
-    pods: &Informer<V>,
+fn read_all_the_while<F: Form<Stored: Send + Sync + 'static>>(
+    pods: &Informer<F>,
     is_over: &AtomicBool,
 ) -> Vec<u32> {
     let lister = pods.lister();
@@ -261,14 +262,14 @@ fn read_all_the_while<V: Send + Sync + 'static>(
     took
 }
 
-struct Counter<V> {
+struct Counter<F: Form> {
     tally: Tally,
-    read: fn(&V, Tell<'_>),
+    read: fn(&F::Stored, Tell<'_>),
     done: Option<oneshot::Sender<Tally>>,
 }
 
-impl<V> Counter<V> {
-    fn count(&mut self, change: Change, pod: &Entry<V>) {
+impl<F: Form> Counter<F> {
+    fn count(&mut self, change: Change, pod: &Entry<F>) {
         let mut ended = false;
         (self.read)(pod.value(), &mut |node, phase, stamp| {
             ended = self.tally.event(change, pod.key().as_str(), node, phase);
@@ -281,12 +282,12 @@ impl<V> Counter<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> EventHandler<V> for Counter<V> {
-    fn on_add(&mut self, pod: &Entry<V>, _is_in_initial_list: bool) {
+impl<F: Form<Stored: Send + Sync + 'static>> EventHandler<F> for Counter<F> {
+    fn on_add(&mut self, pod: &Entry<F>, _is_in_initial_list: bool) {
         self.count(Change::Add, pod);
     }
 
-    fn on_update(&mut self, _old: &Entry<V>, pod: &Entry<V>) {
+    fn on_update(&mut self, _old: &Entry<F>, pod: &Entry<F>) {
         self.count(Change::Update, pod);
     }
 

@@ -59,8 +59,8 @@ pub use connect::{ConnectError, connect};
 pub use informer_tokio::Packed;
 #[doc(inline)]
 pub use informer_tokio::{
-    Entry, Event, Handlers, Informer, Json, Key, Kind, Lister, Meta, Metadata, Raw, RawJson,
-    Resource, Subscription, Typed, boxed, kind,
+    Entry, Event, Form, Handlers, Informer, Json, Key, Kind, Lister, Meta, Raw, Resource,
+    Subscription, boxed, kind,
 };
 
 #[cfg(feature = "page")]

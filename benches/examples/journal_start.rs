@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use informer_benches::pods::{State, write};
-use informer_core::journal::{FileJournal, Identity, Journal as _, Reached, Record};
 use informer_core::{
-    Decode, Head, Raw, RawObject, Resource, Transport,
+    Decode, Decoder, Form, Head, Raw, RawObject, Resource, Transport,
+    journal::{FileJournal, Identity, Journal as _, Reached, Record},
     json::Prune,
     transport::{FailureKind, Get, TransportError},
 };
+use informer_tokio::decode::Packer;
 use informer_tokio::journal::Journal;
 use informer_tokio::{Informer, Json, Meta, Packed};
 
@@ -109,34 +110,35 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     for keep in chosen {
         let (objects, rounds) = (arguments.objects, arguments.rounds);
         match keep {
-            Keep::Raw => measure("raw", objects, rounds, || Raw).await?,
+            Keep::Raw => measure::<Raw, _>("raw", objects, rounds, Decoder::<Raw>::new).await?,
             Keep::Packed => {
-                measure("packed", objects, rounds, || {
-                    Packed::new().prune(Prune::NOISE)
+                measure::<Packed<Raw>, _>("packed", objects, rounds, || {
+                    Packer::new().prune(Prune::NOISE)
                 })
                 .await?;
             }
             Keep::Typed => {
-                measure("typed", objects, rounds, || {
-                    Json::<Pod>::new().prune(Prune::NOISE)
+                measure::<Pod, _>("typed", objects, rounds, || {
+                    Decoder::<Json<Pod>>::new().prune(Prune::NOISE)
                 })
                 .await?;
             }
-            Keep::Meta => measure("meta", objects, rounds, || Meta).await?,
+            Keep::Meta => measure::<Meta, _>("meta", objects, rounds, Decoder::<Meta>::new).await?,
         }
     }
     Ok(())
 }
 
 /// Writes the journal and starts on it.
-async fn measure<D>(
+async fn measure<F, D>(
     name: &str,
     objects: u64,
     rounds: u32,
     decode: impl Fn() -> D,
 ) -> Result<(), Box<dyn core::error::Error>>
 where
-    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("pods");
@@ -147,7 +149,7 @@ where
     let mut times = String::new();
     for _ in 0..rounds {
         let start = Instant::now();
-        let (pods, driver) = Informer::builder(Away, PODS, decode())
+        let (pods, driver) = Informer::<F>::builder_with(Away, PODS, decode())
             .journal(Journal::file(&path).cluster("bench"))
             .build();
         let driver = tokio::spawn(driver.run());

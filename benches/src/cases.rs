@@ -6,7 +6,7 @@ use core::hint::black_box;
 
 use informer_core::json::{Scanner, value_at};
 use informer_core::{
-    Cache, Decode, Heap, Json, Meta, Object, Raw, RawObject, ResourceVersion, Step, Uid,
+    Cache, Decode, Decoder, Heap, Json, Meta, Object, Raw, RawObject, ResourceVersion, Step, Uid,
     cache::{CacheConfig, DeltaFifo},
     json::Prune,
     reflector::Change,
@@ -135,7 +135,7 @@ pub fn case_prune(input: &Input) {
 pub fn case_raw(input: &Input) {
     input
         .raw()
-        .for_each(|pod| drop(black_box(Raw.decode(&pod))));
+        .for_each(|pod| drop(black_box(Decoder::<Raw>::new().decode(&pod))));
 }
 
 /// Keeps the metadata of each Pod.
@@ -143,7 +143,7 @@ pub fn case_raw(input: &Input) {
 pub fn case_meta(input: &Input) {
     input
         .raw()
-        .for_each(|pod| drop(black_box(Meta.decode(&pod))));
+        .for_each(|pod| drop(black_box(Decoder::<Meta>::new().decode(&pod))));
 }
 
 #[derive(Deserialize)]
@@ -172,7 +172,7 @@ struct Container {
 /// Decodes a few fields of each Pod.
 #[inline(never)]
 pub fn case_typed(input: &Input) {
-    let decoder = Json::<Pod>::new();
+    let decoder = Decoder::<Json<Pod>>::new();
     input
         .raw()
         .for_each(|pod| drop(black_box(decoder.decode(&pod))));

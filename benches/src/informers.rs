@@ -5,12 +5,12 @@
 use core::hint::black_box;
 use std::path::Path;
 
-use informer_core::journal::{FileJournal, Recording};
 use informer_core::{
-    Cache, Decode, End, Head, Heap, Informer, Inline, Instant, Listeners, Notification, Object,
-    Output, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion, Step, Storage,
-    Uid,
+    Cache, Decode, Decoder, End, Head, Heap, Informer, Inline, Instant, Listeners, Notification,
+    Object, Output, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion, Step,
+    Storage, Uid,
     cache::CacheConfig,
+    journal::{FileJournal, Recording},
     json,
     listeners::{Event, ListenerConfig},
     reflector::{Change, Initial},
@@ -75,7 +75,7 @@ fn drive(script: &Script, version: u64) {
         .build()
         .expect("a runtime needs nothing of the system");
     runtime.block_on(async {
-        let (pods, driver) = informer_tokio::Informer::builder(script.clone(), PODS, Raw)
+        let (pods, driver) = informer_tokio::Informer::<Raw>::builder(script.clone(), PODS)
             .seed(SEED)
             .decoders(0)
             .initial(Initial::List)
@@ -228,7 +228,8 @@ impl<D: Decode, S: Storage<Text: PartialEq>, J: Recording> Core
 
 fn record(script: &Script, path: &Path) {
     let journal = FileJournal::open(path).expect("a journal in a folder for temporary files");
-    let informer: Informer<_, _, Heap> = Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
+    let informer: Informer<_, _, Heap> =
+        Informer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
     let mut informer = informer.with_journal(journal);
     informer.restore("bench", &mut |report| panic!("{report}"));
     feed(script, &mut informer, |now, id, chunk, informer| {
@@ -248,7 +249,8 @@ pub fn case_record(input: &Input) {
 #[inline(never)]
 pub fn case_restart(input: &Input) {
     let journal = FileJournal::open(input.work.path("restart")).expect("the journal is there");
-    let informer: Informer<_, _, Heap> = Informer::new(PODS, Raw, ReflectorConfig::list(), SEED);
+    let informer: Informer<_, _, Heap> =
+        Informer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
     let mut informer = informer.with_journal(journal);
     let restored = informer.restore("bench", &mut |report| panic!("{report}"));
     assert!(restored.is_some(), "the journal has all Pods");

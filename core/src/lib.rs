@@ -54,11 +54,11 @@
 //!
 //! # Features
 //! No feature is on by default. Each feature only adds items and changes no type.
-//! - `alloc`: `Heap`, `Listeners`, `OwnedResource`, `LabelSelector`, and the decoders `Raw` and `Meta`.
+//! - `alloc`: `Heap`, `Listeners`, `OwnedResource`, `LabelSelector`, and the forms `Raw` and `Meta`.
 //! - `std`: implies `alloc`; implements traits for types of `std`.
-//! - `serde_json`: implies `alloc`; `Json`, which decodes into a type by serde.
+//! - `serde_json`: implies `alloc`; `Json`, the form of a type that serde decodes.
 //! - `serde-json-core`: `JsonCore`, which decodes into a small closed type by serde, without an allocator.
-//! - `lz4`: implies `alloc`; `PackedLz4`, which stores objects compressed.
+//! - `lz4`: implies `alloc`; `PackedLz4`, the form of compressed objects.
 //! - `embedded-storage`: [`journal`]s in NOR flash.
 //!
 //! # Documents
@@ -122,10 +122,10 @@ pub use decode::Json;
 #[doc(inline)]
 pub use decode::JsonCore;
 #[doc(inline)]
-pub use decode::{Decode, RawObject};
+pub use decode::{Decode, Form, RawObject};
 #[cfg(feature = "alloc")]
 #[doc(inline)]
-pub use decode::{Meta, Raw};
+pub use decode::{Decoder, Meta, Raw};
 #[doc(inline)]
 pub use drive::{Sink, drive};
 pub use informer::Informer;

@@ -4,7 +4,7 @@ use informer_hyper::TowerTransport;
 use informer_tokio::controller::{Controller, Failure};
 use informer_tokio::controller::{StopSignal, Task};
 use informer_tokio::{Informer, Key, Lister};
-use informer_tokio::{Raw, RawJson, Resource, boxed};
+use informer_tokio::{Raw, Resource, boxed};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, client::Body};
@@ -21,9 +21,10 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let transport = boxed!(TowerTransport::with_empty(service, Body::empty));
 
     let labelled = Resource::parse("namespaces")?.labels("team");
-    let (namespaces, namespaces_run) = Informer::builder(transport.clone(), labelled, Raw).build();
+    let (namespaces, namespaces_run) =
+        Informer::<Raw>::builder(transport.clone(), labelled).build();
     let own = Resource::parse("configmaps")?.labels("made-by=teams");
-    let (maps, maps_run) = Informer::builder(transport, own, Raw).build();
+    let (maps, maps_run) = Informer::<Raw>::builder(transport, own).build();
     tokio::spawn(namespaces_run.run());
     tokio::spawn(maps_run.run());
 
@@ -52,8 +53,8 @@ fn report(key: &Key, failure: &Failure<'_>) {
 async fn reconcile(
     task: Task,
     client: Client,
-    namespaces: Lister<RawJson>,
-    maps: Informer<RawJson>,
+    namespaces: Lister<Raw>,
+    maps: Informer<Raw>,
 ) -> Result<(), kube::Error> {
     let Some(namespace) = namespaces.get_by_key(task.as_str()) else {
         return Ok(());

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         async move { sender.send(request).await }
     });
     let transport = TowerTransport::with_empty(service, Body::empty);
-    let (maps, driver) = Informer::builder(transport, Resource::parse("configmaps")?, Raw)
+    let (maps, driver) = Informer::<Raw>::builder(transport, Resource::parse("configmaps")?)
         .namespace(&namespace)
         .build();
     tokio::spawn(driver.run());

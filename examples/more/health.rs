@@ -7,7 +7,7 @@ use informer::controller::StopSignal;
 use informer::factory::Factory;
 use informer::handler::HandlerOptions;
 use informer::page::Page;
-use informer::{Handlers, RawJson, boxed};
+use informer::{Handlers, Raw, boxed};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
 
 #[tokio::main]
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let _secrets = factory.metadata("secrets")?.get();
     let _widgets = factory.raw("widgets.v1.example.com")?.get();
     let options = HandlerOptions::default().name("load-balancer");
-    pods.add_handler_with(&options, Handlers::<RawJson>::new().on_add(|_, _| ()));
+    pods.add_handler_with(&options, Handlers::<Raw>::new().on_add(|_, _| ()));
 
     let address = std::env::args().nth(1);
     let address = address.as_deref().unwrap_or("127.0.0.1:8080");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use informer::{Handlers, Informer, Raw, RawJson, Resource};
+use informer::{Handlers, Informer, Raw, Resource};
 use informer_examples::measure::Usage;
 use informer_examples::terminal::say;
 use informer_mock::{FakeServer, Mock, TokioClock, json};
@@ -78,16 +78,16 @@ fn config_map(number: usize, value: usize) -> serde_json::Value {
     })
 }
 
-fn start(mock: &Server) -> Result<Informer<RawJson>, Failure> {
+fn start(mock: &Server) -> Result<Informer<Raw>, Failure> {
     let resource = Resource::parse("configmaps")?;
-    let (informer, driver) = Informer::builder(mock.transport(), resource, Raw).build();
+    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), resource).build();
     tokio::spawn(driver.run());
     Ok(informer)
 }
 
 /// Starts informers until there are `count`, and returns the cost of each new one.
 async fn more_informers(
-    informers: &mut Vec<Informer<RawJson>>,
+    informers: &mut Vec<Informer<Raw>>,
     count: usize,
     objects: usize,
 ) -> Result<String, Failure> {

@@ -1,15 +1,15 @@
 //! A unit test of a custom handler, without a network and without real time.
 use informer::handler::EventHandler;
-use informer::{Entry, Informer, Raw, RawJson, Resource};
+use informer::{Entry, Informer, Raw, Resource};
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 
 struct Count(tokio::sync::watch::Sender<i32>);
 
-impl EventHandler<RawJson> for Count {
-    fn on_add(&mut self, _pod: &Entry<RawJson>, _is_in_initial_list: bool) {
+impl EventHandler<Raw> for Count {
+    fn on_add(&mut self, _pod: &Entry<Raw>, _is_in_initial_list: bool) {
         self.0.send_modify(|count| *count += 1);
     }
-    fn on_delete(&mut self, _pod: &Entry<RawJson>, _final_state_unknown: bool) {
+    fn on_delete(&mut self, _pod: &Entry<Raw>, _final_state_unknown: bool) {
         self.0.send_modify(|count| *count -= 1);
     }
 }
@@ -19,7 +19,8 @@ impl EventHandler<RawJson> for Count {
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
-    let (pods, driver) = Informer::builder(mock.transport(), Resource::parse("pods")?, Raw).build();
+    let (pods, driver) =
+        Informer::<Raw>::builder(mock.transport(), Resource::parse("pods")?).build();
     tokio::spawn(driver.run());
     let (count, mut counted) = tokio::sync::watch::channel(0);
     pods.add_handler(Count(count)).synced().await?;

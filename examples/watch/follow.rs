@@ -6,11 +6,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::terminal::written;
-use informer::Informer;
 use informer::controller::StopSignal;
-use informer::decode::{Decode, View};
+use informer::decode::Decode;
 use informer::health::Level;
 use informer::informer::{Initial, OwnedResource};
+use informer::{Form, Informer};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 
@@ -37,15 +37,15 @@ enum Ending {
     Failed(String),
 }
 
-pub(crate) async fn watch<D>(
+pub(crate) async fn watch<F>(
     options: Options,
     resource: OwnedResource,
     cluster: Cluster,
-    decode: D,
     signal: &mut StopSignal,
 ) -> Result<(), String>
 where
-    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let server = cluster.transport.url();
     let resource = resource.as_ref();
@@ -53,7 +53,7 @@ where
     // Further reports are lost if standard output blocks; the summary counts all of them.
     let (report, mut reports) = mpsc::channel(256);
     let count = Arc::new(AtomicU64::new(0));
-    let mut builder = Informer::builder(cluster.transport, resource, decode)
+    let mut builder = Informer::<F>::builder(cluster.transport, resource)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
             First::List => Initial::List,
@@ -186,9 +186,9 @@ async fn after(seconds: Option<u64>) {
 }
 
 /// The state besides events.
-struct Follow<'a, V> {
+struct Follow<'a, F: Form> {
     screen: &'a mut Screen,
-    informer: &'a Informer<V>,
+    informer: &'a Informer<F>,
     outage: Option<Outage>,
     /// The class of the last report with advice.
     advised: Option<&'static str>,
@@ -196,7 +196,7 @@ struct Follow<'a, V> {
     gives_up: bool,
 }
 
-impl<V: View> Follow<'_, V> {
+impl<F: Form> Follow<'_, F> {
     /// Reports the end of an outage, or updates the status line.
     fn tick(&mut self) -> Option<Line> {
         if self.outage.is_some() && self.informer.health().troubles().next().is_none() {

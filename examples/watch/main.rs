@@ -165,8 +165,8 @@ async fn run(options: Options) -> Result<(), String> {
         () = signal.recv() => return Ok(()),
     };
     match options.keep {
-        Keep::Whole => follow::watch(options, resource, cluster, Raw, &mut signal).await,
-        Keep::Packed => follow::watch(options, resource, cluster, Packed::new(), &mut signal).await,
+        Keep::Whole => follow::watch::<Raw>(options, resource, cluster, &mut signal).await,
+        Keep::Packed => follow::watch::<Packed<Raw>>(options, resource, cluster, &mut signal).await,
     }
 }
 

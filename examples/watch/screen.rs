@@ -4,9 +4,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::terminal::Style;
-use informer::decode::View;
 use informer::health::{Health, Level};
-use informer::{Entry, Event, Informer};
+use informer::{Entry, Event, Form, Informer};
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -51,10 +50,10 @@ impl Screen {
         }
     }
 
-    pub(crate) fn event<V: View>(
+    pub(crate) fn event<F: Form>(
         &mut self,
-        event: &Event<V>,
-        informer: &Informer<V>,
+        event: &Event<F>,
+        informer: &Informer<F>,
     ) -> Option<Line> {
         match event {
             Event::Added { .. } => self.counts[ADDED] += 1,
@@ -151,7 +150,7 @@ impl Screen {
         format!("{synced}, {}", figures(health))
     }
 
-    fn row<V: View>(&self, event: &Event<V>, width: Option<usize>) -> Option<String> {
+    fn row<F: Form>(&self, event: &Event<F>, width: Option<usize>) -> Option<String> {
         let (parameters, sign, entry, change) = match event {
             Event::Added { entry, .. } => ("32", '+', entry, String::new()),
             Event::Updated { old, new } => {
@@ -175,7 +174,7 @@ impl Screen {
         Some(self.out.paint(parameters, &fit(&row, width)))
     }
 
-    fn columns<V: View>(&self, entry: &Entry<V>, width: Option<usize>) -> String {
+    fn columns<F: Form>(&self, entry: &Entry<F>, width: Option<usize>) -> String {
         let key = entry.key().as_str();
         let version = entry.resource_version();
         let text = |path: [&str; 2]| entry.string_at(&path).unwrap_or_default();
@@ -248,9 +247,9 @@ pub(super) fn fit(text: &str, width: Option<usize>) -> String {
 }
 
 /// The stable format for programs, one object per line.
-fn as_json<V>(event: &Event<V>) -> Option<serde_json::Value> {
-    let rv = |entry: &Entry<V>| entry.resource_version().to_string();
-    let update = |old: &Entry<V>, new: &Entry<V>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
+fn as_json<F: Form>(event: &Event<F>) -> Option<serde_json::Value> {
+    let rv = |entry: &Entry<F>| entry.resource_version().to_string();
+    let update = |old: &Entry<F>, new: &Entry<F>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
     Some(match event {
         Event::Added {
             entry,

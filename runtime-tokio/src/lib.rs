@@ -9,7 +9,7 @@
 //! use informer_tokio::{Informer, Raw, Resource};
 //! # async fn run(transport: informer_mock::MockTransport) -> Result<(), Box<dyn std::error::Error>> {
 //! let pods = Resource::parse("pods")?.namespace("prod");
-//! let (pods, driver) = Informer::builder(transport, pods, Raw).build();
+//! let (pods, driver) = Informer::<Raw>::builder(transport, pods).build();
 //! tokio::spawn(driver.run());
 //!
 //! pods.synced().await?;
@@ -50,7 +50,7 @@
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `Page`, an HTTP page with the health of informers, for people and for Prometheus.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.
-//! - `zstd`: [`Packed`], which stores objects compressed. It needs a C compiler.
+//! - `zstd`: [`Packed`], the form of compressed objects. It needs a C compiler.
 
 mod cache;
 pub mod controller;
@@ -67,10 +67,7 @@ pub mod page;
 mod timer;
 
 #[doc(no_inline)]
-pub use informer_core::{
-    Json, Meta, Raw, Resource,
-    decode::{Metadata, RawJson, Typed},
-};
+pub use informer_core::{Form, Json, Meta, Raw, Resource};
 
 #[cfg(feature = "zstd")]
 pub use packed::Packed;
@@ -84,13 +81,13 @@ pub use {
 pub mod decode {
     #[doc(no_inline)]
     pub use informer_core::{
-        Decode, RawObject,
-        decode::{Accept, View},
+        Decode, Decoder, RawObject,
+        decode::Accept,
         json::{JsonStr, Prune},
     };
 
     #[cfg(feature = "zstd")]
-    pub use crate::packed::{PackError, PackedJson};
+    pub use crate::packed::{PackError, Packer};
 }
 
 /// Journals, from which a cache is restored after a restart.

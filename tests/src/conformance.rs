@@ -6,7 +6,7 @@ use std::path::Path;
 
 use informer_mock::{Mock, ScriptedServer, TokioClock};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Entry, Event, Informer, Raw, RawJson, Resource};
+use informer_tokio::{Entry, Event, Informer, Raw, Resource};
 use serde_json::{Map, Value, json};
 
 /// How the initial state is fetched.
@@ -95,7 +95,7 @@ pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
         Duration::from_secs_f64(scenario.script[member].as_f64().unwrap_or_default())
     };
     let pods = Resource::parse("pods").unwrap_or(Resource::new("", "v1", "pods"));
-    let builder = Informer::builder(mock.transport(), pods, Raw)
+    let builder = Informer::<Raw>::builder(mock.transport(), pods)
         .seed(1)
         .resync(seconds("resync"))
         .initial(match mode {
@@ -160,8 +160,8 @@ fn request(request: &Value) -> Value {
 }
 
 /// The same as `normal` in `run.py`: what is compared of notifications.
-fn notifications(events: &[Event<RawJson>]) -> Value {
-    let version = |entry: &Entry<RawJson>| entry.resource_version().to_string();
+fn notifications(events: &[Event<Raw>]) -> Value {
+    let version = |entry: &Entry<Raw>| entry.resource_version().to_string();
     let (mut keys, mut late, mut synced) = (Map::new(), Vec::new(), false);
     for event in events {
         let (key, told) = match event {

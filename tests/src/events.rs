@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use informer_core::Form;
 use informer_tokio::{Event, Subscription};
 
 /// How long a test waits for what has to come, before it says that it does not. It is no measure of speed.
@@ -11,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Panics
 /// Where none comes, or the informer has ended.
-pub async fn next<V>(events: &mut Subscription<V>) -> Event<V> {
+pub async fn next<F: Form>(events: &mut Subscription<F>) -> Event<F> {
     let event = tokio::time::timeout(PATIENCE, events.recv()).await;
     let Ok(Some(event)) = event else {
         panic!(
@@ -25,8 +26,8 @@ pub async fn next<V>(events: &mut Subscription<V>) -> Event<V> {
 /// Writes an event in short: `++key@version` is an add of the first state, `+`, `~`, `-` an add, an update and a
 /// deletion after it, `-?` one that nobody saw, `=` a replay.
 #[must_use]
-pub fn shown<V>(event: &Event<V>) -> String {
-    let at = |sign, entry: &informer_tokio::Entry<V>| {
+pub fn shown<F: Form>(event: &Event<F>) -> String {
+    let at = |sign, entry: &informer_tokio::Entry<F>| {
         format!("{sign}{}@{}", entry.key(), entry.resource_version())
     };
     match event {

@@ -5,12 +5,13 @@ use core::convert::Infallible;
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
+use informer_core::Form;
 use informer_mock::{Body, FailureKind, Get, Head, Transport, TransportError};
 use informer_tests::memory::Counting;
 use informer_tests::{next, say, shown};
 use informer_tokio::decode::Decode;
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Json, Meta, Raw, Resource};
+use informer_tokio::{Informer, Meta, Raw, Resource};
 use serde::Deserialize;
 
 #[global_allocator]
@@ -118,16 +119,16 @@ impl fmt::Display for Never {
 }
 
 /// Reads a list and a watch with an object of so many bytes; returns the most that was allocated for it.
-async fn peak<D>(decode: D, size: usize, chunk: usize) -> usize
+async fn peak<F>(size: usize, chunk: usize) -> usize
 where
-    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let before = MEMORY.reset_peak();
-    let (informer, driver) = Informer::builder(
+    let (informer, driver) = Informer::<F>::builder(
         Server { size, chunk },
         Resource::new("", "v1", "pods").kind("Pod"),
-        decode,
     )
     .initial(Initial::List)
     .on_report({
@@ -160,9 +161,9 @@ where
 async fn is_not_held(chunk: usize) {
     for size in [20 * MIB, 100 * MIB] {
         for (form, peak) in [
-            ("raw", peak(Raw, size, chunk).await),
-            ("metadata", peak(Meta, size, chunk).await),
-            ("typed", peak(Json::<Pod>::new(), size, chunk).await),
+            ("raw", peak::<Raw>(size, chunk).await),
+            ("metadata", peak::<Meta>(size, chunk).await),
+            ("typed", peak::<Pod>(size, chunk).await),
         ] {
             say(&format!(
                 "an object of {} MiB in chunks of {} kiB, {form}: at most {:.1} MiB",

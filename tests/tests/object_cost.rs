@@ -3,6 +3,7 @@
 //! The server is another process, so that all that is counted here is the informer's. Packed objects are not looked at: what
 //! zstd allocates by itself is not counted, and what comes before there is a dictionary takes more.
 
+use informer_core::Form;
 use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
@@ -23,14 +24,15 @@ const MANY: usize = 20_000;
 const BOUND: f64 = 1.2;
 
 /// Returns what each object costs, with all that the informer has beside them.
-async fn cost<D>(server: &str, count: usize, decode: D) -> f64
+async fn cost<F>(server: &str, count: usize) -> f64
 where
-    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let pods = Resource::parse("pods").expect("a resource");
     let before = MEMORY.now();
     let transport = HyperTransport::builder(server).build().expect("a URL");
-    let (informer, driver) = Informer::builder(transport, pods, decode)
+    let (informer, driver) = Informer::<F>::builder(transport, pods)
         .initial(Initial::List)
         .build();
     let driver = tokio::spawn(driver.run());
@@ -63,13 +65,13 @@ async fn an_object_costs_as_much_among_few_as_among_many() {
     let costs = [
         (
             "metadata",
-            cost(few.url(), FEW, Meta).await,
-            cost(many.url(), MANY, Meta).await,
+            cost::<Meta>(few.url(), FEW).await,
+            cost::<Meta>(many.url(), MANY).await,
         ),
         (
             "raw",
-            cost(few.url(), FEW, Raw).await,
-            cost(many.url(), MANY, Raw).await,
+            cost::<Raw>(few.url(), FEW).await,
+            cost::<Raw>(many.url(), MANY).await,
         ),
     ];
     for (form, few, many) in costs {

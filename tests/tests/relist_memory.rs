@@ -5,12 +5,13 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use informer_core::Form;
 use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
 use informer_tokio::decode::Decode;
-use informer_tokio::{Event, Informer, Json, Meta, Packed, Raw, Resource};
+use informer_tokio::{Event, Informer, Meta, Packed, Raw, Resource};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -33,9 +34,10 @@ struct Needed {
     changed: f64,
 }
 
-async fn measure<D>(server: &mut DemoServer, decode: D) -> Needed
+async fn measure<F>(server: &mut DemoServer) -> Needed
 where
-    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let pods = Resource::parse("pods").expect("a resource");
     let transport = HyperTransport::builder(server.url())
@@ -48,7 +50,7 @@ where
     backoff.initial = Duration::from_millis(1);
 
     let empty = MEMORY.now();
-    let (informer, driver) = Informer::builder(transport, pods, decode)
+    let (informer, driver) = Informer::<F>::builder(transport, pods)
         .backoff(backoff)
         .on_version(move |version| {
             heard.send_replace(version.to_owned());
@@ -226,17 +228,11 @@ struct LargeStatus {
 async fn r29_a_relist_needs_little_more_than_the_cache() {
     let mut server = DemoServer::start(env!("CARGO_BIN_EXE_demo_server"), PODS).await;
     let needed = [
-        ("metadata", measure(&mut server, Meta).await),
-        ("raw", measure(&mut server, Raw).await),
-        ("packed", measure(&mut server, Packed::new()).await),
-        (
-            "a small type",
-            measure(&mut server, Json::<Small>::new()).await,
-        ),
-        (
-            "a large type",
-            measure(&mut server, Json::<Large>::new()).await,
-        ),
+        ("metadata", measure::<Meta>(&mut server).await),
+        ("raw", measure::<Raw>(&mut server).await),
+        ("packed", measure::<Packed<Raw>>(&mut server).await),
+        ("a small type", measure::<Small>(&mut server).await),
+        ("a large type", measure::<Large>(&mut server).await),
     ];
     server.stop().await;
     for (form, needed) in &needed {

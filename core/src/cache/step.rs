@@ -243,11 +243,11 @@ pub fn decode_raw<D: Decode, X: Text>(
 /// reported.
 ///
 /// ```
-/// use informer_core::{Object, Raw, RawObject, cache::restore_raw, decode::RawJson};
+/// use informer_core::{Decoder, Object, Raw, RawObject, cache::restore_raw};
 ///
 /// let json = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"7"}}"#;
 /// let report = &mut |report: informer_core::Report<'_>| println!("{report}");
-/// let pod: Option<Object<RawJson, Box<str>>> = restore_raw(&Raw, &RawObject::parse(json), "prod/web", report);
+/// let pod: Option<Object<Raw, Box<str>>> = restore_raw(&Decoder::<Raw>::new(), &RawObject::parse(json), "prod/web", report);
 /// assert_eq!(pod.map(|pod| pod.value().bytes().to_vec()), Some(json.to_vec()));
 /// ```
 pub fn restore_raw<D: Decode, X: Text>(

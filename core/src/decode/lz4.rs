@@ -9,25 +9,25 @@ use core::convert::Infallible;
 use core::fmt;
 
 use super::packing::{Samples, Training};
-use super::{Decode, RawJson, RawObject, View};
+use super::{Decode, Form, Raw, RawObject};
 use crate::json::{Prune, as_str, value_at};
 
-/// A decoder that stores each object compressed by LZ4, for one thread and without `std`.
+/// The decoder of [`PackedLz4`], which compresses each object by LZ4, for one thread and without `std`.
 ///
 /// The first few objects become the dictionary for the others. When objects no longer fit it well, later ones become
 /// the next dictionary. An object shares ownership of the dictionary that compressed it. For several threads use
 /// `Packed` of informer-tokio, which compresses twice as well.
 ///
 /// ```
-/// use informer_core::{Decode, RawObject, decode::PackedLz4};
+/// use informer_core::{Decode, RawObject, decode::PackerLz4};
 ///
 /// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
-/// let kept = PackedLz4::new().decode(&RawObject::parse(json)).unwrap();
+/// let kept = PackerLz4::new().decode(&RawObject::parse(json)).unwrap();
 /// assert_eq!(kept.unpack().unwrap().bytes(), json);
 /// assert_eq!(kept.string_at(&["spec", "nodeName"]).as_deref(), Some("n1"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct PackedLz4 {
+pub struct PackerLz4 {
     state: Rc<RefCell<State>>,
     prune: Prune,
 }
@@ -43,7 +43,7 @@ struct State {
 /// A larger dictionary would slow compression down, since it is scanned for each object.
 const DICTIONARY_BYTES: usize = 8 << 10;
 
-impl PackedLz4 {
+impl PackerLz4 {
     /// Creates a decoder.
     #[must_use]
     pub fn new() -> Self {
@@ -65,14 +65,14 @@ impl PackedLz4 {
     }
 }
 
-impl Default for PackedLz4 {
+impl Default for PackerLz4 {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl PackedLz4 {
-    fn pack(&self, prune: Prune, whole: &[u8]) -> Lz4Json {
+impl PackerLz4 {
+    fn pack(&self, prune: Prune, whole: &[u8]) -> PackedLz4 {
         let mut state = self.state.borrow_mut();
         let State {
             training,
@@ -91,7 +91,7 @@ impl PackedLz4 {
         let shared = dictionary.as_deref().unwrap_or_default();
         // The buffer is large enough for the worst case. If it were not, the object would be stored uncompressed.
         let len = lz4_flex::block::compress_into_with_dict(json, packed, shared).ok();
-        let value = Lz4Json {
+        let value = PackedLz4 {
             len: json.len(),
             packed: len.and_then(|len| packed.get(..len)).unwrap_or(json).into(),
             is_packed: len.is_some(),
@@ -109,15 +109,15 @@ impl PackedLz4 {
     }
 }
 
-impl Decode for PackedLz4 {
-    type Value = Lz4Json;
+impl Decode for PackerLz4 {
+    type Value = PackedLz4;
     type Error = Infallible;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<PackedLz4, Infallible> {
         Ok(self.pack(self.prune, raw.json()))
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<Lz4Json, Infallible> {
+    fn restore(&self, raw: &RawObject<'_>) -> Result<PackedLz4, Infallible> {
         Ok(self.pack(Prune::NOTHING, raw.json()))
     }
 
@@ -141,14 +141,14 @@ fn shared_part(samples: &Samples) -> Rc<[u8]> {
 
 /// A compressed object. Reading any part decompresses all of it.
 #[derive(Clone)]
-pub struct Lz4Json {
+pub struct PackedLz4 {
     dictionary: Option<Rc<[u8]>>,
     len: usize,
     packed: Box<[u8]>,
     is_packed: bool,
 }
 
-impl Lz4Json {
+impl PackedLz4 {
     /// Returns the compressed size in bytes, without the dictionary.
     #[must_use]
     pub const fn packed_len(&self) -> usize {
@@ -157,14 +157,14 @@ impl Lz4Json {
 
     /// Returns the object's JSON; `None` if the compressed data is corrupt.
     #[must_use]
-    pub fn unpack(&self) -> Option<RawJson> {
+    pub fn unpack(&self) -> Option<Raw> {
         if !self.is_packed {
-            return Some(RawJson::new(&self.packed));
+            return Some(Raw::new(&self.packed));
         }
         let shared = self.dictionary.as_deref().unwrap_or_default();
         lz4_flex::block::decompress_with_dict(&self.packed, self.len, shared)
             .ok()
-            .map(|json| RawJson::new(&json))
+            .map(|json| Raw::new(&json))
     }
 
     /// Returns the string at a path, if there is one. A number in the path is an index into an array.
@@ -175,25 +175,28 @@ impl Lz4Json {
     }
 }
 
-impl View for Lz4Json {
-    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
-        if let Some(whole) = self.unpack() {
+impl Form for PackedLz4 {
+    type Stored = Self;
+    type Decoder = PackerLz4;
+
+    fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
+        if let Some(whole) = stored.unpack() {
             value_at(whole.bytes(), &["metadata", "labels"])
                 .into_iter()
                 .for_each(read);
         }
     }
 
-    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
-        if let Some(whole) = self.unpack() {
+    fn with_json(stored: &Self, read: &mut dyn FnMut(&[u8])) {
+        if let Some(whole) = stored.unpack() {
             read(whole.bytes());
         }
     }
 }
 
-impl fmt::Debug for Lz4Json {
+impl fmt::Debug for PackedLz4 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lz4Json({} bytes in {})", self.len, self.packed.len())
+        write!(f, "PackedLz4({} bytes in {})", self.len, self.packed.len())
     }
 }
 
@@ -217,13 +220,13 @@ mod tests {
         )
     }
 
-    fn keep(decoder: &PackedLz4, json: &str) -> Lz4Json {
+    fn keep(decoder: &PackerLz4, json: &str) -> PackedLz4 {
         decoder.decode(&RawObject::parse(json.as_bytes())).unwrap()
     }
 
     #[test]
     fn bytes_come_back_as_they_were() {
-        let decoder = PackedLz4::new();
+        let decoder = PackerLz4::new();
         let kept: Vec<_> = (0..50).map(|i| keep(&decoder, &pod(i, "web"))).collect();
         for (number, kept) in kept.iter().enumerate() {
             assert_eq!(
@@ -233,13 +236,13 @@ mod tests {
         }
         assert!(kept[49].packed_len() * 4 < kept[0].packed_len(), "{kept:?}");
         let mut labels = Vec::new();
-        kept[3].with_labels(&mut |json| labels.extend_from_slice(json));
+        PackedLz4::with_labels(&kept[3], &mut |json| labels.extend_from_slice(json));
         assert_eq!(labels, br#"{"app":"web"}"#);
     }
 
     #[test]
     fn a_dictionary_is_renewed_and_the_old_one_stays_readable() {
-        let decoder = PackedLz4::new();
+        let decoder = PackerLz4::new();
         let old: Vec<_> = (0..600).map(|i| keep(&decoder, &pod(i, "web"))).collect();
         let other = |i: usize| {
             let words: String = (0..60)
@@ -257,7 +260,7 @@ mod tests {
 
     #[test]
     fn parts_are_left_out_before_packing() {
-        let kept = keep(&PackedLz4::new().prune(Prune::NOISE), &pod(1, "web"));
+        let kept = keep(&PackerLz4::new().prune(Prune::NOISE), &pod(1, "web"));
         assert_eq!(
             kept.unpack().unwrap().at(&["metadata", "managedFields"]),
             None

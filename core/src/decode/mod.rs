@@ -1,28 +1,32 @@
 //! Decoders: from the JSON of an object to the value that the cache stores.
 
+mod form;
+#[cfg(feature = "serde_json")]
+mod json;
 #[cfg(feature = "serde-json-core")]
 mod json_core;
 #[cfg(feature = "lz4")]
 mod lz4;
 #[cfg(feature = "alloc")]
-mod metadata;
+mod meta;
 #[cfg(feature = "alloc")]
 pub mod packing;
 #[cfg(feature = "alloc")]
 mod raw;
-#[cfg(feature = "serde_json")]
-mod typed;
 
+#[cfg(feature = "alloc")]
+pub use form::Decoder;
+pub use form::Form;
+#[cfg(feature = "serde_json")]
+pub use json::Json;
 #[cfg(feature = "serde-json-core")]
 pub use json_core::{JsonCore, JsonCoreError, JsonCoreProblem};
 #[cfg(feature = "lz4")]
-pub use lz4::{Lz4Json, PackedLz4};
+pub use lz4::{PackedLz4, PackerLz4};
 #[cfg(feature = "alloc")]
-pub use metadata::{Meta, Metadata};
+pub use meta::Meta;
 #[cfg(feature = "alloc")]
-pub use raw::{Raw, RawJson};
-#[cfg(feature = "serde_json")]
-pub use typed::{Json, Typed};
+pub use raw::Raw;
 
 use core::fmt::{self, Write};
 
@@ -81,10 +85,10 @@ pub trait Decode {
     /// Returns an error to reject the object. The rejection is reported, and the object is not restored.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, RawObject, json::Prune};
+    /// use informer_core::{Decode, Decoder, Json, RawObject, json::Prune};
     ///
     /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
-    /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);
+    /// let decoder = Decoder::<Json<serde_json::Value>>::new().prune(Prune::NOISE);
     /// let mut kept = Vec::new();
     /// decoder.persist(&RawObject::parse(json), &mut |bytes| kept.extend_from_slice(bytes));
     /// let pod = decoder.restore(&RawObject::parse(&kept))?;
@@ -108,10 +112,10 @@ pub trait Decode {
     /// because of them is decoded nevertheless, with an empty array in their place.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, Meta, json::Prune};
+    /// use informer_core::{Decode, Decoder, Json, Meta, json::Prune};
     ///
-    /// assert!(Meta.skips_managed_fields());
-    /// let whole = Json::<serde_json::Value>::new();
+    /// assert!(Decoder::<Meta>::new().skips_managed_fields());
+    /// let whole = Decoder::<Json<serde_json::Value>>::new();
     /// assert!(!whole.skips_managed_fields());
     /// assert!(whole.prune(Prune::NOISE).skips_managed_fields());
     /// ```
@@ -314,32 +318,5 @@ impl<'a> RawObject<'a> {
             out.write_char('/')?;
         }
         self.head.name.write_to(out)
-    }
-}
-
-/// Access to a cached value that does not depend on its form.
-///
-/// Selectors and index functions use it, so they work on typed objects and on raw JSON alike. For a user-defined value,
-/// `impl View for MyValue {}` is enough; it then has no labels.
-pub trait View {
-    /// Returns the JSON of the object's labels, if they are stored.
-    fn labels_json(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// Returns the JSON of the object, if it is stored unmodified.
-    fn json(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// Calls `read` with the JSON of the object's labels, decompressed if necessary. Does nothing if they are not
-    /// stored.
-    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
-        self.labels_json().into_iter().for_each(read);
-    }
-
-    /// Calls `read` with the JSON of the object, decompressed if necessary. Does nothing if it is not stored.
-    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
-        self.json().into_iter().for_each(read);
     }
 }

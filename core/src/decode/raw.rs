@@ -4,29 +4,29 @@ use alloc::boxed::Box;
 use core::convert::Infallible;
 use core::fmt;
 
-use super::{Decode, RawObject, View};
+use super::{Decode, Decoder, Form, RawObject};
 use crate::json::value_at;
 use crate::wire::ObjectHead;
 
-/// A decoder that stores the JSON of each object unmodified. Values are read from it on demand.
+/// An object stored as the JSON that was received, unmodified. Values are read from it on demand.
 ///
 /// ```
-/// use informer_core::{Decode, Raw, RawObject};
+/// use informer_core::{Decode, Decoder, Raw, RawObject};
 ///
 /// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
-/// let kept = Raw.decode(&RawObject::parse(json)).unwrap();
-/// assert_eq!(kept.bytes(), json);
-/// assert_eq!(kept.at(&["spec", "nodeName"]), Some(&br#""n1""#[..]));
+/// let pod: Raw = Decoder::<Raw>::new().decode(&RawObject::parse(json)).unwrap();
+/// assert_eq!(pod.bytes(), json);
+/// assert_eq!(pod.at(&["spec", "nodeName"]), Some(&br#""n1""#[..]));
 /// ```
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Raw;
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Box<[u8]>);
 
-impl Decode for Raw {
-    type Value = RawJson;
+impl Decode for Decoder<Raw> {
+    type Value = Raw;
     type Error = Infallible;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Infallible> {
-        Ok(RawJson(raw.json().into()))
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Raw, Infallible> {
+        Ok(Raw(raw.json().into()))
     }
 
     fn fingerprint(&self) -> u64 {
@@ -34,11 +34,7 @@ impl Decode for Raw {
     }
 }
 
-/// The JSON of an object.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RawJson(Box<[u8]>);
-
-impl RawJson {
+impl Raw {
     /// Stores a copy of an object's JSON, which must be well-formed.
     #[must_use]
     pub fn new(json: &[u8]) -> Self {
@@ -63,10 +59,10 @@ impl RawJson {
     /// Fails if the object does not match the type.
     ///
     /// ```
-    /// use informer_core::{Decode, Raw, RawObject};
+    /// use informer_core::Raw;
     ///
-    /// let kept = Raw.decode(&RawObject::parse(br#"{"replicas":3}"#)).unwrap();
-    /// let value: std::collections::BTreeMap<String, u32> = kept.decode()?;
+    /// let object = Raw::new(br#"{"replicas":3}"#);
+    /// let value: std::collections::BTreeMap<String, u32> = object.decode()?;
     /// assert_eq!(value["replicas"], 3);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
@@ -76,17 +72,20 @@ impl RawJson {
     }
 }
 
-impl View for RawJson {
-    fn labels_json(&self) -> Option<&[u8]> {
-        ObjectHead::parse(&self.0, false).labels
+impl Form for Raw {
+    type Stored = Self;
+    type Decoder = Decoder<Self>;
+
+    fn labels_json(stored: &Self) -> Option<&[u8]> {
+        ObjectHead::parse(&stored.0, false).labels
     }
 
-    fn json(&self) -> Option<&[u8]> {
-        Some(&self.0)
+    fn json(stored: &Self) -> Option<&[u8]> {
+        Some(&stored.0)
     }
 }
 
-impl fmt::Debug for RawJson {
+impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
     }

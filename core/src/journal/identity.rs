@@ -8,11 +8,11 @@ use crate::resource::{Fnv, Resource};
 /// The owner of a journal, as hashes. A journal of another cluster, resource, selector or decoder is rejected.
 ///
 /// ```
-/// use informer_core::{Decode, Raw, Resource, journal::{Identity, Mismatch}};
+/// use informer_core::{Decode, Decoder, Raw, Resource, journal::{Identity, Mismatch}};
 ///
 /// let pods = Resource::new("", "v1", "pods");
-/// let ours = Identity::new("edge-7", &pods, Raw.fingerprint());
-/// let other = Identity::new("edge-7", &pods.labels("app=web"), Raw.fingerprint());
+/// let ours = Identity::new("edge-7", &pods, Decoder::<Raw>::new().fingerprint());
+/// let other = Identity::new("edge-7", &pods.labels("app=web"), Decoder::<Raw>::new().fingerprint());
 /// assert_eq!(ours.mismatch(&other), Some(Mismatch::Selectors));
 /// assert_eq!(ours.mismatch(&ours), None);
 /// ```

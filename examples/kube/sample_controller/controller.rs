@@ -5,7 +5,7 @@ use core::future::Future;
 use informer::controller::{Controller, Failure, Stopped, Task};
 use informer::informer::NotSynced;
 use informer::transport::BoxTransport;
-use informer::{Informer, Key, Raw, RawJson, Resource, Typed, boxed, kind};
+use informer::{Informer, Key, Raw, Resource, boxed, kind};
 use informer_examples::terminal::say;
 use informer_hyper::TowerTransport;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -46,15 +46,15 @@ const DEPLOYMENTS: Resource<'static> = Resource::new("apps", "v1", "deployments"
 pub(crate) struct Sample {
     pub(crate) controller: Controller,
     client: Client,
-    webs: Informer<Typed<Web>>,
-    deployments: Informer<RawJson>,
+    webs: Informer<Web>,
+    deployments: Informer<Raw>,
 }
 
 /// Creates it, and the future that runs its informers.
 pub(crate) fn new(client: &Client) -> (Sample, impl Future<Output = ()> + Send + use<>) {
     let (webs, webs_run) = Informer::<Web>::of(transport(client)).build();
     let (deployments, deployments_run) =
-        Informer::builder(transport(client), DEPLOYMENTS, Raw).build();
+        Informer::<Raw>::builder(transport(client), DEPLOYMENTS).build();
     let sample = Sample {
         controller: Controller::new(&webs).owns(&deployments),
         client: client.clone(),
@@ -97,8 +97,8 @@ impl Sample {
 async fn reconcile(
     task: Task,
     client: Client,
-    webs: Informer<Typed<Web>>,
-    deployments: Informer<RawJson>,
+    webs: Informer<Web>,
+    deployments: Informer<Raw>,
 ) -> Result<(), kube::Error> {
     let Some(web) = webs.lister().get_by_key(task.as_str()) else {
         // The cluster's garbage collector deletes the objects that it owned.
@@ -156,7 +156,7 @@ fn deployment(key: &Key, web: &Web) -> Value {
 }
 
 /// Returns whether the fields that the controller sets are as wanted. The server sets further fields.
-fn is_as(present: &RawJson, wanted: &Value) -> bool {
+fn is_as(present: &Raw, wanted: &Value) -> bool {
     let Ok(present) = serde_json::from_slice::<Value>(present.bytes()) else {
         return false;
     };

@@ -21,7 +21,7 @@ use informer::controller::StopSignal;
 use informer::informer::wait_for_sync;
 use informer::queue::WorkQueue;
 use informer::transport::Transport;
-use informer::{Handlers, Informer, Typed};
+use informer::{Form, Handlers, Informer};
 use informer_examples::cluster::{self, Cluster, Demo};
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
@@ -110,7 +110,7 @@ where
 }
 
 /// Adds the key after every event.
-fn changes<V: 'static>(queue: &WorkQueue<()>) -> Handlers<Typed<V>> {
+fn changes<F: Form>(queue: &WorkQueue<()>) -> Handlers<F> {
     let (add, update, delete) = (queue.clone(), queue.clone(), queue.clone());
     Handlers::new()
         .on_add(move |_, _| add.add(()))

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 
-use informer::{Entry, Typed};
+use informer::Entry;
 
 use super::policy::{IpBlock, Namespace, Peer, Pod, Policy, Port, Rule};
 
@@ -17,9 +17,9 @@ pub(crate) struct Rendered {
 
 /// Renders the ingress rules of all policies. The result does not depend on the order of the objects.
 pub(crate) fn render(
-    policies: &[Entry<Typed<Policy>>],
-    pods: &[Entry<Typed<Pod>>],
-    namespaces: &[Entry<Typed<Namespace>>],
+    policies: &[Entry<Policy>],
+    pods: &[Entry<Pod>],
+    namespaces: &[Entry<Namespace>],
 ) -> Rendered {
     let mut policies: Vec<_> = policies
         .iter()
@@ -65,17 +65,13 @@ pub(crate) fn render(
 }
 
 struct World<'a> {
-    pods: &'a [Entry<Typed<Pod>>],
-    namespaces: &'a [Entry<Typed<Namespace>>],
+    pods: &'a [Entry<Pod>],
+    namespaces: &'a [Entry<Namespace>],
 }
 
 impl World<'_> {
     /// The addresses of the Pods of a namespace.
-    fn pods(
-        &self,
-        namespace: &str,
-        selects: impl Fn(&Entry<Typed<Pod>>) -> bool,
-    ) -> BTreeSet<Ipv4Addr> {
+    fn pods(&self, namespace: &str, selects: impl Fn(&Entry<Pod>) -> bool) -> BTreeSet<Ipv4Addr> {
         let pods = self.pods.iter();
         pods.filter(|pod| pod.namespace() == namespace && has_own_address(pod) && selects(pod))
             .filter_map(|pod| pod.status.pod_ip.parse().ok())
@@ -83,7 +79,7 @@ impl World<'_> {
     }
 
     fn of_peer(&self, own: &str, peer: &Peer) -> BTreeSet<Ipv4Addr> {
-        let selects = |pod: &Entry<Typed<Pod>>| {
+        let selects = |pod: &Entry<Pod>| {
             let selector = peer.pod_selector.as_ref();
             selector.is_none_or(|selector| selector.matches(|key| pod.label(key)))
         };
@@ -104,7 +100,7 @@ struct Rendering {
 }
 
 impl Rendering {
-    fn rule(&mut self, world: &World<'_>, policy: &Entry<Typed<Policy>>, rule: &Rule) {
+    fn rule(&mut self, world: &World<'_>, policy: &Entry<Policy>, rule: &Rule) {
         let mut sources = Vec::new();
         let mut addresses = BTreeSet::new();
         for peer in &rule.from {
@@ -134,7 +130,7 @@ impl Rendering {
         }
     }
 
-    fn block(&mut self, policy: &Entry<Typed<Policy>>, block: &IpBlock) -> Option<String> {
+    fn block(&mut self, policy: &Entry<Policy>, block: &IpBlock) -> Option<String> {
         let mut all = core::iter::once(&block.cidr).chain(&block.except);
         // The text is loaded as root, so only valid address blocks may enter it.
         if !all.all(|cidr| is_block(cidr)) {
@@ -151,7 +147,7 @@ impl Rendering {
         Some(text)
     }
 
-    fn port(&mut self, policy: &Entry<Typed<Policy>>, port: &Port) -> Option<String> {
+    fn port(&mut self, policy: &Entry<Policy>, port: &Port) -> Option<String> {
         let protocol = match port.protocol.as_deref() {
             None | Some("TCP") => "tcp",
             Some("UDP") => "udp",
@@ -180,7 +176,7 @@ impl Rendering {
         })
     }
 
-    fn problem(&mut self, policy: &Entry<Typed<Policy>>, what: &str) {
+    fn problem(&mut self, policy: &Entry<Policy>, what: &str) {
         self.problems
             .push(format!("{policy}: {what}; that part allows nothing"));
     }
@@ -198,7 +194,7 @@ fn has_own_address(pod: &Pod) -> bool {
 }
 
 /// Returns a chain name for nftables, which does not allow `.` and `-`. Different policies get different names.
-fn chain_name(policy: &Entry<Typed<Policy>>) -> String {
+fn chain_name(policy: &Entry<Policy>) -> String {
     let escaped = |text: &str| {
         text.replace('_', "__")
             .replace('-', "_d")

@@ -4,9 +4,10 @@ use core::time::Duration;
 use std::io;
 
 use informer::controller::{Controller, Task};
+use informer::decode::Decoder;
 use informer::informer::Driver;
 use informer::transport::Transport;
-use informer::{Informer, Json, Lister, Typed, kind};
+use informer::{Informer, Json, Lister, kind};
 use informer_examples::terminal::say;
 use serde::Deserialize;
 
@@ -42,8 +43,8 @@ pub(crate) fn new<T: Transport>(
     transport: T,
     resync: Duration,
 ) -> (
-    Informer<Typed<Service>>,
-    Driver<T, Json<Service>>,
+    Informer<Service>,
+    Driver<T, Decoder<Json<Service>>>,
     Controller,
 ) {
     let (services, driver) = Informer::<Service>::of(transport).build();
@@ -57,7 +58,7 @@ pub(crate) fn new<T: Transport>(
 /// changes, so it also repairs external ones.
 pub(crate) async fn reconcile(
     task: Task,
-    services: Lister<Typed<Service>>,
+    services: Lister<Service>,
     balancer: Balancer,
 ) -> io::Result<()> {
     let service = services.get_by_key(task.as_str());

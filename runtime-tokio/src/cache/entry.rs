@@ -7,9 +7,7 @@ use std::sync::Arc;
 use informer_core::json::JsonStr;
 use informer_core::storage::Text;
 use informer_core::{
-    Heap, Object, ResourceVersion, Uid,
-    decode::{RawJson, Typed, View},
-    json,
+    Form, Heap, Object, ResourceVersion, Uid, json,
     object::{Cached, split_key},
     selector::Labels,
 };
@@ -145,18 +143,18 @@ impl<V> Cached for Shared<V> {
 /// Holding an entry keeps its object in memory, even after the cache has a newer state.
 ///
 /// ```
-/// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+/// # fn example(pod: informer_tokio::Entry<informer_tokio::Raw>) {
 /// println!("{pod} at {}", pod.resource_version());
-/// let json: &informer_tokio::RawJson = &pod; // The value that the decoder stored.
+/// let json: &informer_tokio::Raw = &pod; // The value that the decoder stored.
 /// # }
 /// ```
-pub struct Entry<V> {
+pub struct Entry<F: Form> {
     key: Key,
-    object: Shared<V>,
+    object: Shared<F::Stored>,
 }
 
-impl<V> Entry<V> {
-    pub(crate) const fn new(key: Key, object: Shared<V>) -> Self {
+impl<F: Form> Entry<F> {
+    pub(crate) const fn new(key: Key, object: Shared<F::Stored>) -> Self {
         Self { key, object }
     }
 
@@ -180,26 +178,26 @@ impl<V> Entry<V> {
 
     /// Returns the resourceVersion.
     #[must_use]
-    pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
+    pub fn resource_version(&self) -> &(impl fmt::Display + PartialEq + use<F>) {
         self.object.object().resource_version()
     }
 
     /// Returns the uid.
     #[must_use]
-    pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<V>) {
+    pub fn uid(&self) -> &(impl fmt::Display + PartialEq + use<F>) {
         self.object.object().uid()
     }
 
     /// Returns the value that the decoder stored.
     #[must_use]
-    pub fn value(&self) -> &V {
+    pub fn value(&self) -> &F::Stored {
         self.object.value()
     }
 
     /// Returns whether both entries are the same state of one object. An update between two such entries is a replay.
     ///
     /// ```
-    /// # fn example(old: informer_tokio::Entry<informer_tokio::RawJson>, new: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// # fn example(old: informer_tokio::Entry<informer_tokio::Raw>, new: informer_tokio::Entry<informer_tokio::Raw>) {
     /// if !new.is_same_state(&old) {
     ///     println!("{new} has changed");
     /// }
@@ -212,12 +210,12 @@ impl<V> Entry<V> {
     }
 }
 
-impl<V: View> Entry<V> {
+impl<F: Form> Entry<F> {
     /// Returns the value of a label, if the form stores labels.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<String> {
         let mut found = None;
-        labels_of(self.value(), key, &mut |value| {
+        labels_of::<F>(self.value(), key, &mut |value| {
             found = value.map(str::to_owned);
         });
         found
@@ -228,7 +226,7 @@ impl<V: View> Entry<V> {
     #[must_use]
     pub fn string_at(&self, path: &[&str]) -> Option<String> {
         let mut found = None;
-        self.value().with_json(&mut |whole| {
+        F::with_json(self.value(), &mut |whole| {
             let text = json::value_at(whole, path).and_then(json::as_str);
             found = text.map(|text| text.to_string());
         });
@@ -239,20 +237,20 @@ impl<V: View> Entry<V> {
     /// an array.
     ///
     /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Raw>) {
     /// let ports: Option<&[u8]> = pod.at(&["spec", "containers", "0", "ports"]);
     /// # }
     /// ```
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
-        json::value_at(self.value().json()?, path)
+        json::value_at(F::json(self.value())?, path)
     }
 
     /// Returns the string at a path without allocating. `None` if the object is not stored as JSON, or if there is no
     /// string.
     ///
     /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::RawJson>) {
+    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Raw>) {
     /// let on_n1 = pod.text_at(&["spec", "nodeName"]).is_some_and(|node| node.eq_str("n1"));
     /// # }
     /// ```
@@ -262,35 +260,17 @@ impl<V: View> Entry<V> {
     }
 }
 
-impl<T> Entry<Typed<T>> {
-    /// Returns the typed object.
-    #[must_use]
-    pub fn get(&self) -> &T {
-        self.value()
-    }
-}
-
-impl Entry<RawJson> {
-    /// Decodes the object as a type.
-    ///
-    /// # Errors
-    /// Fails if the object is not of the type.
-    pub fn get<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        self.value().decode()
-    }
-}
-
-impl<V: View> Labels for Entry<V> {
+impl<F: Form> Labels for Entry<F> {
     fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
-        labels_of(self.value(), key, f);
+        labels_of::<F>(self.value(), key, f);
     }
 }
 
 /// Calls `f` with the value of a label, without allocating if the text has no escapes.
-pub(crate) fn labels_of(value: &impl View, key: &str, f: &mut dyn FnMut(Option<&str>)) {
+fn labels_of<F: Form>(stored: &F::Stored, key: &str, f: &mut dyn FnMut(Option<&str>)) {
     // `f` is called exactly once, even without labels.
     let mut asked = false;
-    value.with_labels(&mut |labels| {
+    F::with_labels(stored, &mut |labels| {
         asked = true;
         match json::value_at(labels, &[key]).and_then(json::as_str) {
             None => f(None),
@@ -305,15 +285,15 @@ pub(crate) fn labels_of(value: &impl View, key: &str, f: &mut dyn FnMut(Option<&
     }
 }
 
-impl<V> Deref for Entry<V> {
-    type Target = V;
+impl<F: Form> Deref for Entry<F> {
+    type Target = F::Stored;
 
-    fn deref(&self) -> &V {
+    fn deref(&self) -> &F::Stored {
         self.value()
     }
 }
 
-impl<V> Clone for Entry<V> {
+impl<F: Form> Clone for Entry<F> {
     fn clone(&self) -> Self {
         Self {
             key: self.key.clone(),
@@ -323,13 +303,13 @@ impl<V> Clone for Entry<V> {
 }
 
 /// Writes the key.
-impl<V> fmt::Display for Entry<V> {
+impl<F: Form> fmt::Display for Entry<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.key.fmt(f)
     }
 }
 
-impl<V> fmt::Debug for Entry<V> {
+impl<F: Form> fmt::Debug for Entry<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.key, self.object)
     }

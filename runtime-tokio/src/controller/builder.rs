@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::queue::RateLimit;
+use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
 use super::handle::{ControllerHandle, Counts, Stop};
@@ -31,9 +31,9 @@ use crate::informer::Lister;
 /// from the cache, which Kubernetes calls level-triggered.
 ///
 /// ```
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Controller, Next};
-/// # async fn example(sets: Informer<RawJson>, pods: Informer<RawJson>) -> Result<(), informer_tokio::informer::NotSynced> {
+/// # async fn example(sets: Informer<Raw>, pods: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
 /// let lister = sets.lister();
 /// let controller = Controller::new(&sets).owns(&pods).workers(4);
 /// let stopped = controller
@@ -74,7 +74,7 @@ pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl Controller {
     /// Creates a controller for the objects of an informer. Each change of an object reconciles its key.
-    pub fn new<V: Send + Sync + 'static>(informer: &Informer<V>) -> Self {
+    pub fn new<F: Form<Stored: Send + Sync + 'static>>(informer: &Informer<F>) -> Self {
         let lister = informer.lister();
         Self {
             name: informer.name().to_owned(),
@@ -101,7 +101,10 @@ impl Controller {
     ///
     /// The group and the kind must be those of the controller's informer. If its resource was named without a kind,
     /// every kind of the group matches; set it with [`kind`](Self::kind).
-    pub fn owns<V: Owned + Send + Sync + 'static>(self, informer: &Informer<V>) -> Self {
+    pub fn owns<F: Form<Stored: Owned + Send + Sync + 'static>>(
+        self,
+        informer: &Informer<F>,
+    ) -> Self {
         let owner = self.owner.clone();
         self.watches(informer, move |entry| owner.key(entry))
     }
@@ -109,20 +112,20 @@ impl Controller {
     /// Reconciles the keys that `map` returns for a changed object. It is called with the old and with the new state.
     ///
     /// ```
-    /// # use informer_tokio::{Informer, Key, RawJson};
+    /// # use informer_tokio::{Informer, Key, Raw};
     /// # use informer_tokio::controller::Controller;
-    /// # fn example(sets: Informer<RawJson>, config: Informer<RawJson>) {
+    /// # fn example(sets: Informer<Raw>, config: Informer<Raw>) {
     /// let controller = Controller::new(&sets)
     ///     .watches(&config, |map| map.label("for").map(|name| Key::new(&format!("{}/{name}", map.namespace()))));
     /// # }
     /// ```
-    pub fn watches<V, I>(
+    pub fn watches<F, I>(
         mut self,
-        informer: &Informer<V>,
-        map: impl Fn(&Entry<V>) -> I + Send + Sync + 'static,
+        informer: &Informer<F>,
+        map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
     ) -> Self
     where
-        V: Send + Sync + 'static,
+        F: Form<Stored: Send + Sync + 'static>,
         I: IntoIterator<Item = Key>,
     {
         let informer = informer.clone();
@@ -145,9 +148,9 @@ impl Controller {
     /// namespaced.
     ///
     /// ```
-    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::{Informer, Raw};
     /// # use informer_tokio::controller::Controller;
-    /// # fn example(tenants: Informer<RawJson>, pods: Informer<RawJson>) {
+    /// # fn example(tenants: Informer<Raw>, pods: Informer<Raw>) {
     /// let controller = Controller::new(&tenants).kind("Tenant", false).owns(&pods);
     /// # }
     /// ```
@@ -260,7 +263,7 @@ impl fmt::Debug for Controller {
     }
 }
 
-fn keys<V>(lister: &Lister<V>) -> Vec<Key> {
+fn keys<F: Form>(lister: &Lister<F>) -> Vec<Key> {
     let entries = lister.list();
     entries.iter().map(|entry| entry.key().clone()).collect()
 }
@@ -273,13 +276,13 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    fn handler<V: Send + Sync + 'static, I: IntoIterator<Item = Key>>(
+    fn handler<F: Form<Stored: Send + Sync + 'static>, I: IntoIterator<Item = Key>>(
         &self,
-        map: impl Fn(&Entry<V>) -> I + Send + Sync + 'static,
-    ) -> Handlers<V> {
+        map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
+    ) -> Handlers<F> {
         let (queue, keep, map) = (self.queue.clone(), self.keep.clone(), Arc::new(map));
         let figures = Arc::clone(&self.figures);
-        let put = Arc::new(move |entry: &Entry<V>| {
+        let put = Arc::new(move |entry: &Entry<F>| {
             for key in map(entry) {
                 if keep.lets_in(&key) {
                     queue.add(key);
@@ -308,12 +311,12 @@ pub(super) trait Registered: Send + Sync {
     fn remove(&self);
 }
 
-struct Watched<V> {
-    informer: Informer<V>,
-    handle: HandlerHandle<V>,
+struct Watched<F: Form> {
+    informer: Informer<F>,
+    handle: HandlerHandle<F>,
 }
 
-impl<V: Send + Sync + 'static> Registered for Watched<V> {
+impl<F: Form<Stored: Send + Sync + 'static>> Registered for Watched<F> {
     fn synced(&self) -> &dyn HasSynced {
         &self.handle
     }

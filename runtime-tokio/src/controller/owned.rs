@@ -1,10 +1,7 @@
 //! Owner references of objects.
 
 use informer_core::json::{Elements, as_str, value_at};
-use informer_core::{
-    Resource,
-    decode::{Metadata, RawJson, Typed, View},
-};
+use informer_core::{Form, Json, Meta, Raw, Resource};
 
 use crate::cache::entry::{Entry, Key};
 
@@ -25,12 +22,12 @@ pub struct Owner {
 
 /// A stored object whose owner can be read, for [`Controller::owns`](crate::controller::Controller::owns).
 ///
-/// All forms of JSON and metadata implement it. A [`Typed`] object implements it if its type is an [`OwnedObject`].
+/// All forms of JSON and metadata implement it. A [`Json`] object implements it if its type is an [`OwnedObject`].
 ///
 /// ```
-/// use informer_tokio::RawJson;
+/// use informer_tokio::Raw;
 /// use informer_tokio::controller::Owned;
-/// let pod = RawJson::new(br#"{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
+/// let pod = Raw::new(br#"{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet",
 ///     "name":"web","uid":"u1","controller":true}]}}"#);
 /// assert_eq!(pod.controller().unwrap().name, "web");
 /// ```
@@ -45,26 +42,26 @@ pub trait OwnedObject {
     fn controller(&self) -> Option<Owner>;
 }
 
-impl<T: OwnedObject> Owned for Typed<T> {
+impl<T: OwnedObject> Owned for Json<T> {
     fn controller(&self) -> Option<Owner> {
         T::controller(self)
     }
 }
 
-impl Owned for RawJson {
+impl Owned for Raw {
     fn controller(&self) -> Option<Owner> {
-        of_json(self)
+        of_json::<Self>(self)
     }
 }
 
 #[cfg(feature = "zstd")]
-impl Owned for crate::packed::PackedJson {
+impl Owned for crate::packed::Packed<Raw> {
     fn controller(&self) -> Option<Owner> {
-        of_json(self)
+        of_json::<Self>(self)
     }
 }
 
-impl Owned for Metadata {
+impl Owned for Meta {
     fn controller(&self) -> Option<Owner> {
         of_references(self.at(&["ownerReferences"])?)
     }
@@ -108,9 +105,9 @@ where
     }
 }
 
-fn of_json(value: &impl View) -> Option<Owner> {
+fn of_json<F: Form>(stored: &F::Stored) -> Option<Owner> {
     let mut owner = None;
-    value.with_json(&mut |whole| {
+    F::with_json(stored, &mut |whole| {
         owner = value_at(whole, &["metadata", "ownerReferences"]).and_then(of_references);
     });
     owner
@@ -152,7 +149,7 @@ impl OwnerKind {
 
     /// Returns the key of an object's owner, if the owner is of this kind. The version may differ, since the same
     /// object can be read in every version.
-    pub(crate) fn key<V: Owned>(&self, owned: &Entry<V>) -> Option<Key> {
+    pub(crate) fn key<F: Form<Stored: Owned>>(&self, owned: &Entry<F>) -> Option<Key> {
         let owner = owned.value().controller()?;
         let group = owner
             .api_version

@@ -38,10 +38,10 @@ impl Controller {
     /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
     ///
     /// ```
-    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::{Informer, Raw};
     /// # use informer_tokio::controller::{Controller, Next};
     /// # use core::time::Duration;
-    /// # async fn example(certificates: Informer<RawJson>) {
+    /// # async fn example(certificates: Informer<Raw>) {
     /// let controller = Controller::new(&certificates);
     /// let running = tokio::spawn(controller.run(|task| async move {
     ///     println!("reconciling {}, and again in an hour", task.key());

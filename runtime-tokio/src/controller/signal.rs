@@ -14,10 +14,10 @@ use tokio::signal::windows::{CtrlC, ctrl_c};
 /// signals no longer end the process by themselves, even after it is dropped.
 ///
 /// ```
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Controller, Next, StopSignal};
 ///
-/// # async fn watch(pods: Informer<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn watch(pods: Informer<Raw>) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut signal = StopSignal::new()?;
 /// let controller = Controller::new(&pods);
 /// let handle = controller.handle();
@@ -62,7 +62,7 @@ impl StopSignal {
     /// signals between two calls count as one.
     ///
     /// ```
-    /// # async fn watch(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> std::io::Result<()> {
+    /// # async fn watch(pods: informer_tokio::Informer<informer_tokio::Raw>) -> std::io::Result<()> {
     /// let mut signal = informer_tokio::controller::StopSignal::new()?;
     /// signal.recv().await;
     /// pods.stop();

@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informer_core::object::ExpectedState;
+use informer_core::{Form, object::ExpectedState};
 
 use crate::cache::entry::Key;
 use crate::health::error::Ended;
@@ -16,10 +16,10 @@ use crate::informer::Informer;
 ///
 /// ```
 /// # async fn set_up(name: &str) -> Result<u64, std::io::Error> { Ok(7) }
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Next, Task};
 ///
-/// async fn reconcile(task: Task, pods: Informer<RawJson>) -> Result<Next, std::io::Error> {
+/// async fn reconcile(task: Task, pods: Informer<Raw>) -> Result<Next, std::io::Error> {
 ///     let Some(pod) = pods.lister().get_by_key(task.as_str()) else {
 ///         return Ok(Next::done()); // It was deleted.
 ///     };
@@ -80,7 +80,7 @@ impl Task {
     /// response may be the one that the cache already shows.
     ///
     /// ```
-    /// # fn example(task: informer_tokio::controller::Task, deployments: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// # fn example(task: informer_tokio::controller::Task, deployments: informer_tokio::Informer<informer_tokio::Raw>) {
     /// use informer_tokio::Key;
     /// use informer_tokio::informer::ExpectedState;
     /// task.wrote(&deployments, &Key::new("prod/web"), "4711");
@@ -88,9 +88,9 @@ impl Task {
     /// task.wrote(&deployments, &Key::new("prod/old"), ExpectedState::gone(uid, "4000"));
     /// # }
     /// ```
-    pub fn wrote<V: Send + Sync + 'static>(
+    pub fn wrote<F: Form<Stored: Send + Sync + 'static>>(
         &self,
-        informer: &Informer<V>,
+        informer: &Informer<F>,
         key: &Key,
         expected: impl Into<ExpectedState<Key>>,
     ) {

@@ -4,8 +4,8 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use informer_core::{
-    Frame, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion, Sink,
-    Timer as _, Transport,
+    Decoder, Frame, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion,
+    Sink, Timer as _, Transport,
     audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict},
     drive,
     drive::Command,
@@ -79,7 +79,7 @@ impl<V> Audited<V> {
         let mut reflector: Reflector<_, Store> =
             Reflector::new(resource, self.config.clone(), self.seed)
                 .list_once()
-                .with_decoder(&Meta);
+                .with_decoder(&Decoder::<Meta>::new());
         let limit = audit.config().list_limit;
         let mut list = List {
             audited: self,

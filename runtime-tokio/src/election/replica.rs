@@ -44,10 +44,10 @@ pub trait MembersClient: Send + 'static {
 /// Each replica has a Lease that is named after it. With a [`Controller`](crate::controller::Controller):
 ///
 /// ```
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::Controller;
 /// use informer_tokio::election::{LeaseClient, MembersClient, Replica};
-/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<RawJson>) -> Result<(), informer_tokio::election::ElectionError> {
+/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<Raw>) -> Result<(), informer_tokio::election::ElectionError> {
 /// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
 /// let own = replica.clone();
 /// let controller = Controller::new(&pods).only(move |key| own.owns(key));

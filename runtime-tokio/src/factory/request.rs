@@ -2,10 +2,11 @@
 
 use core::any::TypeId;
 use core::fmt;
+use core::marker::PhantomData;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Json, Meta, OwnedResource, Raw, Resource, decode::Typed, resource::ResourceError,
+    Decode, Decoder, Form, Meta, OwnedResource, Raw, Resource, resource::ResourceError,
 };
 
 use super::informers::Factory;
@@ -16,21 +17,21 @@ use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {
     /// Returns the informer of all objects of a type: [`Factory::of`] without restrictions.
-    pub fn informer<K>(&self) -> Informer<Typed<K>>
+    pub fn informer<F>(&self) -> Informer<F>
     where
-        K: Kind + Send + Sync + 'static,
-        Json<K>: Decode<Value = Typed<K>>,
+        F: Form<Stored: Send + Sync + 'static> + Kind,
+        F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
     {
-        self.of::<K>().get()
+        self.of::<F>().get()
     }
 
     /// Requests an informer for a typed resource.
-    pub fn of<K>(&self) -> Request<'_, Json<K>>
+    pub fn of<F>(&self) -> Request<'_, F>
     where
-        K: Kind,
-        Json<K>: Decode<Value = Typed<K>>,
+        F: Form + Kind,
+        F::Decoder: Decode<Value = F::Stored> + Default,
     {
-        self.with(K::resource().as_ref(), Json::new())
+        self.with(F::resource().as_ref(), F::Decoder::default())
     }
 
     /// Requests an informer for a resource that is known only at run time, stored as bytes: `pods`, or
@@ -47,7 +48,7 @@ impl Factory {
     /// # }
     /// ```
     pub fn raw(&self, resource: &str) -> Result<Request<'_, Raw>, ResourceError> {
-        Ok(self.with(Resource::parse(resource)?, Raw))
+        Ok(self.with(Resource::parse(resource)?, Decoder::default()))
     }
 
     /// Requests an informer that stores metadata only, for a resource that is known only at run time.
@@ -55,32 +56,38 @@ impl Factory {
     /// # Errors
     /// Fails if the text does not name a resource.
     pub fn metadata(&self, resource: &str) -> Result<Request<'_, Meta>, ResourceError> {
-        Ok(self.with(Resource::parse(resource)?, Meta))
+        Ok(self.with(Resource::parse(resource)?, Decoder::default()))
     }
 
     /// Requests an informer for any resource with any decoder. Decoders of the same type with the same
     /// [`Decode::fingerprint`] count as equal.
-    pub fn with<D: Decode>(&self, resource: Resource<'_>, decode: D) -> Request<'_, D> {
+    pub fn with<F: Form, D: Decode<Value = F::Stored>>(
+        &self,
+        resource: Resource<'_>,
+        decode: D,
+    ) -> Request<'_, F, D> {
         Request::new(self, resource.into(), decode)
     }
 }
 
 /// A request for an informer of a [`Factory`], with its namespaces and selectors.
-#[must_use = "call `get` for the informer"]
-pub struct Request<'a, D> {
+#[must_use = "`get` gives the informer"]
+pub struct Request<'a, F: Form, D = <F as Form>::Decoder> {
     factory: &'a Factory,
     resource: OwnedResource,
     namespaces: Vec<String>,
     decode: D,
+    form: PhantomData<fn() -> F>,
 }
 
-impl<'a, D: Decode> Request<'a, D> {
+impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     pub(super) const fn new(factory: &'a Factory, resource: OwnedResource, decode: D) -> Self {
         Self {
             factory,
             resource,
             namespaces: Vec::new(),
             decode,
+            form: PhantomData,
         }
     }
 
@@ -110,13 +117,13 @@ impl<'a, D: Decode> Request<'a, D> {
     ///
     /// It runs while it has users; see [`Informer`]. After a stop of the factory it has already ended.
     #[must_use = "the watch ends with the last user"]
-    pub fn get(self) -> Informer<D::Value>
+    pub fn get(self) -> Informer<F>
     where
         D: Send + Sync + 'static,
-        D::Value: Send + Sync + 'static,
+        F::Stored: Send + Sync + 'static,
     {
         let key = SlotKey {
-            decoder: TypeId::of::<D>(),
+            decoder: TypeId::of::<(F, D)>(),
             fingerprint: self.decode.fingerprint(),
             resource: self.resource.clone(),
             namespaces: self.namespaces.clone(),
@@ -126,7 +133,7 @@ impl<'a, D: Decode> Request<'a, D> {
         let mut table = inner.table();
         if let Some(slot) = table.slots.get(&key)
             && let Some(in_use) = slot.in_use.upgrade()
-            && let Some(informer) = slot.informer.as_any().downcast_ref::<Informer<D::Value>>()
+            && let Some(informer) = slot.informer.as_any().downcast_ref::<Informer<F>>()
         {
             if !informer.is_over() || inner.status().stopping {
                 return informer.clone().counted(in_use);
@@ -166,11 +173,12 @@ impl<'a, D: Decode> Request<'a, D> {
     }
 
     /// Returns a builder with the request's settings and those of the factory.
-    fn builder(self) -> Builder<BoxTransport, D> {
+    fn builder(self) -> Builder<BoxTransport, F, D> {
         let inner = &self.factory.inner;
         let name = name(&self.resource, &self.namespaces);
-        let mut builder = Informer::builder(inner.transport(), self.resource.as_ref(), self.decode)
-            .name(name.clone());
+        let mut builder =
+            Informer::builder_with(inner.transport(), self.resource.as_ref(), self.decode)
+                .name(name.clone());
         if !self.namespaces.is_empty() {
             builder = builder.namespaces(self.namespaces);
         }
@@ -182,7 +190,7 @@ impl<'a, D: Decode> Request<'a, D> {
     }
 }
 
-impl<D> fmt::Debug for Request<'_, D> {
+impl<F: Form, D> fmt::Debug for Request<'_, F, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("name", &name(&self.resource, &self.namespaces))

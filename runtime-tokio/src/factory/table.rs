@@ -4,7 +4,7 @@ use core::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use informer_core::{OwnedResource, Report};
+use informer_core::{Form, OwnedResource, Report};
 use tokio::sync::watch;
 
 use super::transport::BoxTransport;
@@ -69,7 +69,7 @@ pub(super) trait AnyInformer: HasSynced {
     fn health(&self) -> Health;
 }
 
-impl<V: Send + Sync + 'static> AnyInformer for Informer<V> {
+impl<F: Form<Stored: Send + Sync + 'static>> AnyInformer for Informer<F> {
     fn as_any(&self) -> &dyn Any {
         self
     }

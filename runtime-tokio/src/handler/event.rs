@@ -1,14 +1,14 @@
 //! Events for handlers and subscriptions.
 
-use informer_core::listeners::Event as CoreEvent;
+use informer_core::{Form, listeners::Event as CoreEvent};
 
 use crate::cache::entry::{Entry, Key, Shared};
 
 /// A notification about an object, or that the first state is complete.
 ///
 /// ```
-/// use informer_tokio::{Event, RawJson};
-/// fn line(event: &Event<RawJson>) -> String {
+/// use informer_tokio::{Event, Raw};
+/// fn line(event: &Event<Raw>) -> String {
 ///     match event {
 ///         Event::Added { entry, is_in_initial_list } => format!("+ {entry} {is_in_initial_list}"),
 ///         Event::Updated { new, .. } => format!("~ {new}"),
@@ -21,30 +21,30 @@ use crate::cache::entry::{Entry, Key, Shared};
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event<V> {
+pub enum Event<F: Form> {
     /// An object was added.
     Added {
         /// The object.
-        entry: Entry<V>,
+        entry: Entry<F>,
         /// Whether the object belongs to the listener's initial list.
         is_in_initial_list: bool,
     },
     /// An object was updated.
     Updated {
         /// The old state.
-        old: Entry<V>,
+        old: Entry<F>,
         /// The new state.
-        new: Entry<V>,
+        new: Entry<F>,
     },
     /// A resync replays an object that has not changed.
     Replayed {
         /// The object.
-        entry: Entry<V>,
+        entry: Entry<F>,
     },
     /// An object was deleted.
     Deleted {
         /// The object as the deletion carried it, or its last known state.
-        entry: Entry<V>,
+        entry: Entry<F>,
         /// Whether the deletion itself was not observed, so that the last changes before it may be unknown.
         final_state_unknown: bool,
     },
@@ -52,8 +52,8 @@ pub enum Event<V> {
     Synced,
 }
 
-impl<V> Event<V> {
-    pub(crate) fn of(event: CoreEvent<Key, Shared<V>>) -> Self {
+impl<F: Form> Event<F> {
+    pub(crate) fn of(event: CoreEvent<Key, Shared<F::Stored>>) -> Self {
         match event {
             CoreEvent::Added {
                 key,

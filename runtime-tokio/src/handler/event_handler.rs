@@ -1,5 +1,7 @@
 //! The traits of handlers.
 
+use informer_core::Form;
+
 use super::event::Event;
 use crate::cache::entry::Entry;
 
@@ -11,34 +13,34 @@ use crate::cache::entry::Entry;
 /// [`AsyncEventHandler`] for one that awaits. A panic is reported, and the handler continues with the next call.
 ///
 /// ```
-/// use informer_tokio::{Entry, Metadata};
+/// use informer_tokio::{Entry, Meta};
 /// use informer_tokio::handler::EventHandler;
 ///
 /// struct Counter(usize);
 ///
-/// impl EventHandler<Metadata> for Counter {
-///     fn on_add(&mut self, pod: &Entry<Metadata>, is_in_initial_list: bool) {
+/// impl EventHandler<Meta> for Counter {
+///     fn on_add(&mut self, pod: &Entry<Meta>, is_in_initial_list: bool) {
 ///         self.0 += 1;
 ///         println!("{pod} is number {}, found at the start: {is_in_initial_list}", self.0);
 ///     }
-///     fn on_delete(&mut self, _pod: &Entry<Metadata>, _final_state_unknown: bool) {
+///     fn on_delete(&mut self, _pod: &Entry<Meta>, _final_state_unknown: bool) {
 ///         self.0 -= 1;
 ///     }
 /// }
 /// ```
-pub trait EventHandler<V>: Send + 'static {
+pub trait EventHandler<F: Form>: Send + 'static {
     /// Called when an object was added.
-    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+    fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         let _ = (entry, is_in_initial_list);
     }
 
     /// Called when an object was updated. In a resync both states are the same; see [`Entry::is_same_state`].
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         let _ = (old, new);
     }
 
     /// Called when an object was deleted. If the deletion was not observed, `entry` is the last known state.
-    fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+    fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         let _ = (entry, final_state_unknown);
     }
 
@@ -53,25 +55,25 @@ pub trait EventHandler<V>: Send + 'static {
 /// running call has the time of [`Builder::drain`](crate::informer::Builder::drain) to end.
 ///
 /// ```
-/// use informer_tokio::{Entry, Metadata};
+/// use informer_tokio::{Entry, Meta};
 /// use informer_tokio::handler::AsyncEventHandler;
 ///
 /// struct Firewall { rules: tokio::sync::mpsc::Sender<String> }
 ///
-/// impl AsyncEventHandler<Metadata> for Firewall {
-///     async fn on_add(&mut self, pod: &Entry<Metadata>, _is_in_initial_list: bool) {
+/// impl AsyncEventHandler<Meta> for Firewall {
+///     async fn on_add(&mut self, pod: &Entry<Meta>, _is_in_initial_list: bool) {
 ///         let _ = self.rules.send(format!("allow {pod}")).await;
 ///     }
-///     async fn on_delete(&mut self, pod: &Entry<Metadata>, _final_state_unknown: bool) {
+///     async fn on_delete(&mut self, pod: &Entry<Meta>, _final_state_unknown: bool) {
 ///         let _ = self.rules.send(format!("forget {pod}")).await;
 ///     }
 /// }
 /// ```
-pub trait AsyncEventHandler<V>: Send + 'static {
+pub trait AsyncEventHandler<F: Form>: Send + 'static {
     /// Called when an object was added.
     fn on_add(
         &mut self,
-        entry: &Entry<V>,
+        entry: &Entry<F>,
         is_in_initial_list: bool,
     ) -> impl Future<Output = ()> + Send {
         let _ = (entry, is_in_initial_list);
@@ -79,7 +81,7 @@ pub trait AsyncEventHandler<V>: Send + 'static {
     }
 
     /// Called when an object was updated. In a resync both states are the same; see [`Entry::is_same_state`].
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) -> impl Future<Output = ()> + Send {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) -> impl Future<Output = ()> + Send {
         let _ = (old, new);
         core::future::ready(())
     }
@@ -87,7 +89,7 @@ pub trait AsyncEventHandler<V>: Send + 'static {
     /// Called when an object was deleted. If the deletion was not observed, `entry` is the last known state.
     fn on_delete(
         &mut self,
-        entry: &Entry<V>,
+        entry: &Entry<F>,
         final_state_unknown: bool,
     ) -> impl Future<Output = ()> + Send {
         let _ = (entry, final_state_unknown);
@@ -101,7 +103,7 @@ pub trait AsyncEventHandler<V>: Send + 'static {
 }
 
 /// Calls the method for an event.
-pub(crate) fn deliver<V>(handler: &mut impl EventHandler<V>, event: &Event<V>) {
+pub(crate) fn deliver<F: Form>(handler: &mut impl EventHandler<F>, event: &Event<F>) {
     match event {
         Event::Added {
             entry,
@@ -118,9 +120,9 @@ pub(crate) fn deliver<V>(handler: &mut impl EventHandler<V>, event: &Event<V>) {
 }
 
 /// Calls the method for an event, like [`deliver`].
-pub(crate) async fn deliver_async<V: Send + Sync>(
-    handler: &mut impl AsyncEventHandler<V>,
-    event: &Event<V>,
+pub(crate) async fn deliver_async<F: Form<Stored: Send + Sync>>(
+    handler: &mut impl AsyncEventHandler<F>,
+    event: &Event<F>,
 ) {
     match event {
         Event::Added {

@@ -3,6 +3,8 @@
 use core::fmt;
 use std::collections::HashSet;
 
+use informer_core::Form;
+
 use super::event::Event;
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use crate::cache::entry::{Entry, Key};
@@ -14,23 +16,23 @@ use crate::cache::entry::{Entry, Key};
 /// predicate returns for the object's last state.
 ///
 /// ```
-/// use informer_tokio::{Handlers, Informer, Metadata};
-/// # fn example(pods: Informer<Metadata>) {
-/// let web = Handlers::<Metadata>::new()
+/// use informer_tokio::{Handlers, Informer, Meta};
+/// # fn example(pods: Informer<Meta>) {
+/// let web = Handlers::<Meta>::new()
 ///     .on_add(|pod, _| println!("+ {pod}"))
 ///     .filter(|pod| pod.label("app").is_some_and(|app| app.to_string() == "web"));
 /// pods.add_handler(web);
 /// # }
 /// ```
-pub struct Filter<V, H> {
-    gate: Gate<V>,
+pub struct Filter<F: Form, H> {
+    gate: Gate<F>,
     handler: H,
 }
 
-impl<V, H> Filter<V, H> {
+impl<F: Form, H> Filter<F, H> {
     /// Creates a handler of any kind that receives only the objects for which `keep` returns `true`.
     #[must_use]
-    pub fn new(keep: impl FnMut(&Entry<V>) -> bool + Send + 'static, handler: H) -> Self {
+    pub fn new(keep: impl FnMut(&Entry<F>) -> bool + Send + 'static, handler: H) -> Self {
         Self {
             gate: Gate::new(keep),
             handler,
@@ -38,16 +40,16 @@ impl<V, H> Filter<V, H> {
     }
 }
 
-impl<V: 'static, H: EventHandler<V>> EventHandler<V> for Filter<V, H> {
-    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+impl<F: Form, H: EventHandler<F>> EventHandler<F> for Filter<F, H> {
+    fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         self.pass(added(entry, is_in_initial_list));
     }
 
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         self.pass(updated(old, new));
     }
 
-    fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+    fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         self.pass(deleted(entry, final_state_unknown));
     }
 
@@ -56,24 +58,26 @@ impl<V: 'static, H: EventHandler<V>> EventHandler<V> for Filter<V, H> {
     }
 }
 
-impl<V: 'static, H: EventHandler<V>> Filter<V, H> {
-    fn pass(&mut self, event: Event<V>) {
+impl<F: Form, H: EventHandler<F>> Filter<F, H> {
+    fn pass(&mut self, event: Event<F>) {
         if let Some(event) = self.gate.pass(event) {
             deliver(&mut self.handler, &event);
         }
     }
 }
 
-impl<V: Send + Sync + 'static, H: AsyncEventHandler<V>> AsyncEventHandler<V> for Filter<V, H> {
-    async fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+impl<F: Form<Stored: Send + Sync + 'static>, H: AsyncEventHandler<F>> AsyncEventHandler<F>
+    for Filter<F, H>
+{
+    async fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         self.pass_async(added(entry, is_in_initial_list)).await;
     }
 
-    async fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    async fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         self.pass_async(updated(old, new)).await;
     }
 
-    async fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+    async fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         self.pass_async(deleted(entry, final_state_unknown)).await;
     }
 
@@ -82,28 +86,28 @@ impl<V: Send + Sync + 'static, H: AsyncEventHandler<V>> AsyncEventHandler<V> for
     }
 }
 
-impl<V: Send + Sync + 'static, H: AsyncEventHandler<V>> Filter<V, H> {
-    async fn pass_async(&mut self, event: Event<V>) {
+impl<F: Form<Stored: Send + Sync + 'static>, H: AsyncEventHandler<F>> Filter<F, H> {
+    async fn pass_async(&mut self, event: Event<F>) {
         if let Some(event) = self.gate.pass(event) {
             deliver_async(&mut self.handler, &event).await;
         }
     }
 }
 
-impl<V, H> fmt::Debug for Filter<V, H> {
+impl<F: Form, H> fmt::Debug for Filter<F, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filter").finish_non_exhaustive()
     }
 }
 
-fn added<V>(entry: &Entry<V>, is_in_initial_list: bool) -> Event<V> {
+fn added<F: Form>(entry: &Entry<F>, is_in_initial_list: bool) -> Event<F> {
     Event::Added {
         entry: entry.clone(),
         is_in_initial_list,
     }
 }
 
-fn updated<V>(old: &Entry<V>, new: &Entry<V>) -> Event<V> {
+fn updated<F: Form>(old: &Entry<F>, new: &Entry<F>) -> Event<F> {
     if old.is_same_state(new) {
         return Event::Replayed { entry: new.clone() };
     }
@@ -113,23 +117,21 @@ fn updated<V>(old: &Entry<V>, new: &Entry<V>) -> Event<V> {
     }
 }
 
-fn deleted<V>(entry: &Entry<V>, final_state_unknown: bool) -> Event<V> {
+fn deleted<F: Form>(entry: &Entry<F>, final_state_unknown: bool) -> Event<F> {
     Event::Deleted {
         entry: entry.clone(),
         final_state_unknown,
     }
 }
 
-type Keep<V> = Box<dyn FnMut(&Entry<V>) -> bool + Send>;
-
 /// Passes on the events of matching objects, and stores which objects the handler knows.
-pub(crate) struct Gate<V> {
-    keep: Keep<V>,
+pub(crate) struct Gate<F: Form> {
+    keep: Box<dyn FnMut(&Entry<F>) -> bool + Send>,
     known: HashSet<Key>,
 }
 
-impl<V> Gate<V> {
-    pub(crate) fn new(keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Self {
+impl<F: Form> Gate<F> {
+    pub(crate) fn new(keep: impl FnMut(&Entry<F>) -> bool + Send + 'static) -> Self {
         Self {
             keep: Box::new(keep),
             known: HashSet::new(),
@@ -137,7 +139,7 @@ impl<V> Gate<V> {
     }
 
     /// Returns the event to deliver, if any.
-    pub(crate) fn pass(&mut self, event: Event<V>) -> Option<Event<V>> {
+    pub(crate) fn pass(&mut self, event: Event<F>) -> Option<Event<F>> {
         match event {
             Event::Added {
                 entry,
@@ -176,7 +178,7 @@ impl<V> Gate<V> {
     }
 
     /// Calls the predicate, and records its result.
-    fn keeps(&mut self, entry: &Entry<V>) -> bool {
+    fn keeps(&mut self, entry: &Entry<F>) -> bool {
         let keeps = (self.keep)(entry);
         if keeps {
             self.known.insert(entry.key().clone());
@@ -187,14 +189,14 @@ impl<V> Gate<V> {
     }
 }
 
-const fn come<V>(entry: Entry<V>) -> Event<V> {
+const fn come<F: Form>(entry: Entry<F>) -> Event<F> {
     Event::Added {
         entry,
         is_in_initial_list: false,
     }
 }
 
-const fn gone<V>(entry: Entry<V>) -> Event<V> {
+const fn gone<F: Form>(entry: Entry<F>) -> Event<F> {
     Event::Deleted {
         entry,
         final_state_unknown: false,

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use informer_core::Form;
+
 use super::event_handler::{AsyncEventHandler, EventHandler};
 use super::filter::Filter;
 use crate::cache::entry::Entry;
@@ -9,27 +11,27 @@ use crate::cache::entry::Entry;
 /// An [`EventHandler`] built from closures.
 ///
 /// ```
-/// use informer_tokio::{Handlers, RawJson};
+/// use informer_tokio::{Handlers, Raw};
 ///
-/// let handler = Handlers::<RawJson>::new()
+/// let handler = Handlers::<Raw>::new()
 ///     .on_add(|pod, initial| println!("+ {pod} {initial}"))
 ///     .on_update(|_, pod| println!("~ {pod}"))
 ///     .on_delete(|pod, _| println!("- {pod}"))
 ///     .on_synced(|| println!("synced"));
 /// ```
 #[must_use]
-pub struct Handlers<V> {
-    add: Option<OnOne<V>>,
-    update: Option<OnTwo<V>>,
-    delete: Option<OnOne<V>>,
+pub struct Handlers<F: Form> {
+    add: Option<OnOne<F>>,
+    update: Option<OnTwo<F>>,
+    delete: Option<OnOne<F>>,
     synced: Option<OnNone>,
 }
 
-type OnOne<V> = Box<dyn FnMut(&Entry<V>, bool) + Send>;
-type OnTwo<V> = Box<dyn FnMut(&Entry<V>, &Entry<V>) + Send>;
+type OnOne<F> = Box<dyn FnMut(&Entry<F>, bool) + Send>;
+type OnTwo<F> = Box<dyn FnMut(&Entry<F>, &Entry<F>) + Send>;
 type OnNone = Box<dyn FnMut() + Send>;
 
-impl<V> Handlers<V> {
+impl<F: Form> Handlers<F> {
     /// Creates a handler without closures.
     pub const fn new() -> Self {
         Self {
@@ -41,7 +43,7 @@ impl<V> Handlers<V> {
     }
 
     /// Sets the function for added objects. Its second argument is whether the object belongs to the initial list.
-    pub fn on_add(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
+    pub fn on_add(mut self, f: impl FnMut(&Entry<F>, bool) + Send + 'static) -> Self {
         self.add = Some(Box::new(f));
         self
     }
@@ -49,18 +51,18 @@ impl<V> Handlers<V> {
     /// Sets the function for updates. Its arguments are the old and the new state.
     ///
     /// ```
-    /// # use informer_tokio::{Handlers, RawJson};
-    /// let handler = Handlers::<RawJson>::new().on_update(|old, pod| {
+    /// # use informer_tokio::{Handlers, Raw};
+    /// let handler = Handlers::<Raw>::new().on_update(|old, pod| {
     ///     println!("{pod} has changed: {}", !pod.is_same_state(old));
     /// });
     /// ```
-    pub fn on_update(mut self, f: impl FnMut(&Entry<V>, &Entry<V>) + Send + 'static) -> Self {
+    pub fn on_update(mut self, f: impl FnMut(&Entry<F>, &Entry<F>) + Send + 'static) -> Self {
         self.update = Some(Box::new(f));
         self
     }
 
     /// Sets the function for deletions. Its second argument is whether the final state is unknown.
-    pub fn on_delete(mut self, f: impl FnMut(&Entry<V>, bool) + Send + 'static) -> Self {
+    pub fn on_delete(mut self, f: impl FnMut(&Entry<F>, bool) + Send + 'static) -> Self {
         self.delete = Some(Box::new(f));
         self
     }
@@ -72,37 +74,37 @@ impl<V> Handlers<V> {
     }
 
     /// Restricts the handler to objects for which `keep` returns `true`; see [`Filter`].
-    pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
+    pub fn filter(self, keep: impl FnMut(&Entry<F>) -> bool + Send + 'static) -> Filter<F, Self> {
         Filter::new(keep, self)
     }
 }
 
-impl<V> Default for Handlers<V> {
+impl<F: Form> Default for Handlers<F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<V> fmt::Debug for Handlers<V> {
+impl<F: Form> fmt::Debug for Handlers<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handlers").finish_non_exhaustive()
     }
 }
 
-impl<V: 'static> EventHandler<V> for Handlers<V> {
-    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+impl<F: Form> EventHandler<F> for Handlers<F> {
+    fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         if let Some(f) = &mut self.add {
             f(entry, is_in_initial_list);
         }
     }
 
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         if let Some(f) = &mut self.update {
             f(old, new);
         }
     }
 
-    fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+    fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         if let Some(f) = &mut self.delete {
             f(entry, final_state_unknown);
         }
@@ -118,26 +120,26 @@ impl<V: 'static> EventHandler<V> for Handlers<V> {
 /// An [`AsyncEventHandler`] built from closures that return futures. They get owned entries, which are cheap to clone.
 ///
 /// ```
-/// use informer_tokio::RawJson;
+/// use informer_tokio::Raw;
 /// use informer_tokio::handler::AsyncHandlers;
 /// # async fn ring(who: &str) {}
 ///
-/// let handler = AsyncHandlers::<RawJson>::new()
+/// let handler = AsyncHandlers::<Raw>::new()
 ///     .on_add(|pod, _initial| async move { ring(pod.name()).await })
 ///     .on_delete(|pod, _unseen| async move { ring(pod.name()).await });
 /// ```
 #[must_use]
-pub struct AsyncHandlers<V> {
-    add: Option<AsyncOnOne<V>>,
-    update: Option<AsyncOnTwo<V>>,
-    delete: Option<AsyncOnOne<V>>,
+pub struct AsyncHandlers<F: Form> {
+    add: Option<AsyncOnOne<F>>,
+    update: Option<AsyncOnTwo<F>>,
+    delete: Option<AsyncOnOne<F>>,
 }
 
 type Called = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-type AsyncOnOne<V> = Box<dyn FnMut(Entry<V>, bool) -> Called + Send>;
-type AsyncOnTwo<V> = Box<dyn FnMut(Entry<V>, Entry<V>) -> Called + Send>;
+type AsyncOnOne<F> = Box<dyn FnMut(Entry<F>, bool) -> Called + Send>;
+type AsyncOnTwo<F> = Box<dyn FnMut(Entry<F>, Entry<F>) -> Called + Send>;
 
-impl<V> AsyncHandlers<V> {
+impl<F: Form> AsyncHandlers<F> {
     /// Creates a handler without closures.
     pub const fn new() -> Self {
         Self {
@@ -150,74 +152,77 @@ impl<V> AsyncHandlers<V> {
     /// Sets the function for added objects. Its second argument is whether the object belongs to the initial list.
     ///
     /// ```
-    /// # use informer_tokio::RawJson;
+    /// # use informer_tokio::Raw;
     /// # use informer_tokio::handler::AsyncHandlers;
-    /// let handler = AsyncHandlers::<RawJson>::new().on_add(|pod, _| async move {
+    /// let handler = AsyncHandlers::<Raw>::new().on_add(|pod, _| async move {
     ///     tokio::time::sleep(core::time::Duration::from_secs(1)).await;
     ///     println!("+ {pod}, a second ago");
     /// });
     /// ```
-    pub fn on_add<F>(mut self, mut f: impl FnMut(Entry<V>, bool) -> F + Send + 'static) -> Self
+    pub fn on_add<Fut>(mut self, mut f: impl FnMut(Entry<F>, bool) -> Fut + Send + 'static) -> Self
     where
-        F: Future<Output = ()> + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
         self.add = Some(Box::new(move |entry, initial| Box::pin(f(entry, initial))));
         self
     }
 
     /// Sets the function for updates. Its arguments are the old and the new state.
-    pub fn on_update<F>(
+    pub fn on_update<Fut>(
         mut self,
-        mut f: impl FnMut(Entry<V>, Entry<V>) -> F + Send + 'static,
+        mut f: impl FnMut(Entry<F>, Entry<F>) -> Fut + Send + 'static,
     ) -> Self
     where
-        F: Future<Output = ()> + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
         self.update = Some(Box::new(move |old, new| Box::pin(f(old, new))));
         self
     }
 
     /// Sets the function for deletions. Its second argument is whether the final state is unknown.
-    pub fn on_delete<F>(mut self, mut f: impl FnMut(Entry<V>, bool) -> F + Send + 'static) -> Self
+    pub fn on_delete<Fut>(
+        mut self,
+        mut f: impl FnMut(Entry<F>, bool) -> Fut + Send + 'static,
+    ) -> Self
     where
-        F: Future<Output = ()> + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
         self.delete = Some(Box::new(move |entry, unknown| Box::pin(f(entry, unknown))));
         self
     }
 
     /// Restricts the handler to objects for which `keep` returns `true`; see [`Filter`].
-    pub fn filter(self, keep: impl FnMut(&Entry<V>) -> bool + Send + 'static) -> Filter<V, Self> {
+    pub fn filter(self, keep: impl FnMut(&Entry<F>) -> bool + Send + 'static) -> Filter<F, Self> {
         Filter::new(keep, self)
     }
 }
 
-impl<V> Default for AsyncHandlers<V> {
+impl<F: Form> Default for AsyncHandlers<F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<V> fmt::Debug for AsyncHandlers<V> {
+impl<F: Form> fmt::Debug for AsyncHandlers<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncHandlers").finish_non_exhaustive()
     }
 }
 
-impl<V: Send + Sync + 'static> AsyncEventHandler<V> for AsyncHandlers<V> {
-    async fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+impl<F: Form<Stored: Send + Sync + 'static>> AsyncEventHandler<F> for AsyncHandlers<F> {
+    async fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         if let Some(f) = &mut self.add {
             f(entry.clone(), is_in_initial_list).await;
         }
     }
 
-    async fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    async fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         if let Some(f) = &mut self.update {
             f(old.clone(), new.clone()).await;
         }
     }
 
-    async fn on_delete(&mut self, entry: &Entry<V>, final_state_unknown: bool) {
+    async fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         if let Some(f) = &mut self.delete {
             f(entry.clone(), final_state_unknown).await;
         }

@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use informer_core::{
-    Report,
+    Form, Report,
     listeners::{Event as CoreEvent, ListenerConfig, ListenerId},
     report::{Phase, Problem},
 };
@@ -25,8 +25,8 @@ use crate::health::error::Ended;
 /// A registered handler. Dropping the handle leaves the handler registered.
 ///
 /// ```
-/// use informer_tokio::{Handlers, Informer, RawJson};
-/// # async fn example(pods: Informer<RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+/// use informer_tokio::{Handlers, Informer, Raw};
+/// # async fn example(pods: Informer<Raw>) -> Result<(), informer_tokio::informer::Ended> {
 /// let handle = pods.add_handler(Handlers::new().on_add(|pod, _| println!("+ {pod}")));
 /// handle.synced().await?; // It has been called with all existing objects.
 /// handle.remove();
@@ -34,8 +34,8 @@ use crate::health::error::Ended;
 /// # Ok(())
 /// # }
 /// ```
-pub struct HandlerHandle<V> {
-    inner: Arc<Inner<V>>,
+pub struct HandlerHandle<F: Form> {
+    inner: Arc<Inner<F::Stored>>,
     id: ListenerId,
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
@@ -49,7 +49,7 @@ struct Progress {
     done: bool,
 }
 
-impl<V> HandlerHandle<V> {
+impl<F: Form> HandlerHandle<F> {
     /// Removes the handler. A running call finishes. Pending notifications are dropped and reported. Further calls of
     /// this method have no effect.
     pub fn remove(&self) {
@@ -101,7 +101,7 @@ impl<V> HandlerHandle<V> {
     /// Returns how far the handler is behind.
     ///
     /// ```
-    /// # fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
+    /// # fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::Raw>) {
     /// if handle.lag().behind > core::time::Duration::from_secs(60) {
     ///     println!("{} has been late for a minute", handle.name());
     /// }
@@ -112,12 +112,12 @@ impl<V> HandlerHandle<V> {
         self.inner.lag(self.id)
     }
 
-    pub(crate) fn inner(&self) -> &Inner<V> {
+    pub(crate) fn inner(&self) -> &Inner<F::Stored> {
         &self.inner
     }
 }
 
-impl<V> fmt::Debug for HandlerHandle<V> {
+impl<F: Form> fmt::Debug for HandlerHandle<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerHandle")
             .field("informer", &self.inner.name)
@@ -127,12 +127,12 @@ impl<V> fmt::Debug for HandlerHandle<V> {
 }
 
 /// Registers a handler. Returns its handle, and its loop for the driver to run.
-pub(crate) fn register<V: Send + Sync + 'static>(
-    (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
+pub(crate) fn register<F: Form<Stored: Send + Sync + 'static>>(
+    (inner, in_use): (Arc<Inner<F::Stored>>, Option<Arc<Users>>),
     config: ListenerConfig,
     options: &HandlerOptions,
-    handler: impl EventHandler<V>,
-) -> (HandlerHandle<V>, Job) {
+    handler: impl EventHandler<F>,
+) -> (HandlerHandle<F>, Job) {
     let (handle, running) = join(inner, in_use, config, options);
     let job: Job = if options.blocking {
         Box::pin(running.run_blocking(handler))
@@ -143,22 +143,22 @@ pub(crate) fn register<V: Send + Sync + 'static>(
 }
 
 /// Registers an asynchronous handler, like [`register`].
-pub(crate) fn register_async<V: Send + Sync + 'static>(
-    (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
+pub(crate) fn register_async<F: Form<Stored: Send + Sync + 'static>>(
+    (inner, in_use): (Arc<Inner<F::Stored>>, Option<Arc<Users>>),
     config: ListenerConfig,
     options: &HandlerOptions,
-    handler: impl AsyncEventHandler<V>,
-) -> (HandlerHandle<V>, Job) {
+    handler: impl AsyncEventHandler<F>,
+) -> (HandlerHandle<F>, Job) {
     let (handle, running) = join(inner, in_use, config, options);
     (handle, Box::pin(running.run(Awaited(handler))))
 }
 
-fn join<V>(
-    inner: Arc<Inner<V>>,
+fn join<F: Form>(
+    inner: Arc<Inner<F::Stored>>,
     in_use: Option<Arc<Users>>,
     config: ListenerConfig,
     options: &HandlerOptions,
-) -> (HandlerHandle<V>, Running<V>) {
+) -> (HandlerHandle<F>, Running<F>) {
     let listener = Arc::new(ListenerState::new(&options.name));
     let id = inner.join(config, Arc::clone(&listener));
     let progress = Arc::new(watch::Sender::new(Progress::default()));
@@ -180,33 +180,33 @@ fn join<V>(
 }
 
 /// How a handler is called. The error is a panic.
-trait Call<V> {
-    fn call(&mut self, event: &Event<V>) -> impl Future<Output = Result<(), Panic>> + Send;
+trait Call<F: Form> {
+    fn call(&mut self, event: &Event<F>) -> impl Future<Output = Result<(), Panic>> + Send;
 }
 
 struct Direct<H>(H);
 
-impl<V: Send + Sync, H: EventHandler<V>> Call<V> for Direct<H> {
-    async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
+impl<F: Form<Stored: Send + Sync>, H: EventHandler<F>> Call<F> for Direct<H> {
+    async fn call(&mut self, event: &Event<F>) -> Result<(), Panic> {
         catch(|| deliver(&mut self.0, event))
     }
 }
 
 struct Awaited<H>(H);
 
-impl<V: Send + Sync, H: AsyncEventHandler<V>> Call<V> for Awaited<H> {
-    async fn call(&mut self, event: &Event<V>) -> Result<(), Panic> {
+impl<F: Form<Stored: Send + Sync>, H: AsyncEventHandler<F>> Call<F> for Awaited<H> {
+    async fn call(&mut self, event: &Event<F>) -> Result<(), Panic> {
         catch_async(deliver_async(&mut self.0, event)).await
     }
 }
 
 /// A handler's loop.
-struct Running<V> {
-    inner: Arc<Inner<V>>,
+struct Running<F: Form> {
+    inner: Arc<Inner<F::Stored>>,
     id: ListenerId,
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
-    events: Vec<CoreEvent<Key, Shared<V>>>,
+    events: Vec<CoreEvent<Key, Shared<F::Stored>>>,
     /// A handler counts as a user of a shared informer until it is removed, even if its handle is dropped.
     _in_use: Option<Arc<Users>>,
 }
@@ -220,8 +220,8 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-impl<V: Send + Sync + 'static> Running<V> {
-    async fn run(mut self, mut handler: impl Call<V>) {
+impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
+    async fn run(mut self, mut handler: impl Call<F>) {
         while self.take().await {
             let mut batch = Batch::new(&self.inner, &self.listener, &mut self.events);
             while let Some(event) = batch.next() {
@@ -235,7 +235,7 @@ impl<V: Send + Sync + 'static> Running<V> {
     }
 
     /// Calls the handler on blocking threads, one batch at a time.
-    async fn run_blocking(mut self, mut handler: impl EventHandler<V>) {
+    async fn run_blocking(mut self, mut handler: impl EventHandler<F>) {
         let _leave = LeaveOnDrop(Arc::clone(&self.listener));
         while self.take().await {
             let done = tokio::task::spawn_blocking(move || {
@@ -267,19 +267,19 @@ impl<V: Send + Sync + 'static> Running<V> {
 }
 
 /// Notifications taken from the log. Those that remain when the handler is removed are counted and reported.
-struct Batch<'a, V> {
-    inner: &'a Inner<V>,
+struct Batch<'a, F: Form> {
+    inner: &'a Inner<F::Stored>,
     listener: &'a ListenerState,
-    events: std::vec::Drain<'a, CoreEvent<Key, Shared<V>>>,
+    events: std::vec::Drain<'a, CoreEvent<Key, Shared<F::Stored>>>,
     calls: u64,
     panics_before: u64,
 }
 
-impl<'a, V> Batch<'a, V> {
+impl<'a, F: Form> Batch<'a, F> {
     fn new(
-        inner: &'a Inner<V>,
+        inner: &'a Inner<F::Stored>,
         listener: &'a ListenerState,
-        events: &'a mut Vec<CoreEvent<Key, Shared<V>>>,
+        events: &'a mut Vec<CoreEvent<Key, Shared<F::Stored>>>,
     ) -> Self {
         Self {
             inner,
@@ -290,7 +290,7 @@ impl<'a, V> Batch<'a, V> {
         }
     }
 
-    fn next(&mut self) -> Option<Event<V>> {
+    fn next(&mut self) -> Option<Event<F>> {
         if self.listener.has_left() {
             return None;
         }
@@ -302,7 +302,7 @@ impl<'a, V> Batch<'a, V> {
     }
 }
 
-impl<V> Drop for Batch<'_, V> {
+impl<F: Form> Drop for Batch<'_, F> {
     fn drop(&mut self) {
         // A call that is still running was cut: it was awaiting when the time to stop was over.
         let cut = usize::from(self.listener.call(tokio::time::Instant::now()).is_some());
@@ -318,11 +318,11 @@ impl<V> Drop for Batch<'_, V> {
 }
 
 /// Records the end of a call.
-fn after<V>(
-    inner: &Inner<V>,
+fn after<F: Form>(
+    inner: &Inner<F::Stored>,
     listener: &ListenerState,
     progress: &watch::Sender<Progress>,
-    event: &Event<V>,
+    event: &Event<F>,
     called: Result<(), Panic>,
 ) {
     listener.end_call(called.is_err());
@@ -339,7 +339,7 @@ fn after<V>(
     }
 }
 
-impl<V> Drop for Running<V> {
+impl<F: Form> Drop for Running<F> {
     fn drop(&mut self) {
         let count = self.inner.leave(self.id);
         report_undelivered(&self.inner, &self.listener.name, count);

@@ -7,7 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures_core::Stream;
-use informer_core::listeners::{Event as CoreEvent, ListenerConfig, ListenerId};
+use informer_core::{
+    Form,
+    listeners::{Event as CoreEvent, ListenerConfig, ListenerId},
+};
 
 use super::event::Event;
 use super::filter::Gate;
@@ -22,8 +25,8 @@ use crate::health::Lag;
 /// The pending events of a slow reader are coalesced by key. Dropping it ends the subscription.
 ///
 /// ```
-/// use informer_tokio::{Event, Informer, RawJson};
-/// # async fn example(pods: Informer<RawJson>) {
+/// use informer_tokio::{Event, Informer, Raw};
+/// # async fn example(pods: Informer<Raw>) {
 /// let mut events = pods.subscribe();
 /// while let Some(event) = events.recv().await {
 ///     match event {
@@ -34,22 +37,22 @@ use crate::health::Lag;
 /// }
 /// # }
 /// ```
-pub struct Subscription<V> {
-    inner: Arc<Inner<V>>,
+pub struct Subscription<F: Form> {
+    inner: Arc<Inner<F::Stored>>,
     id: ListenerId,
     listener: Arc<ListenerState>,
-    gate: Option<Gate<V>>,
-    taken: VecDeque<CoreEvent<Key, Shared<V>>>,
-    buffer: Vec<CoreEvent<Key, Shared<V>>>,
+    gate: Option<Gate<F>>,
+    taken: VecDeque<CoreEvent<Key, Shared<F::Stored>>>,
+    buffer: Vec<CoreEvent<Key, Shared<F::Stored>>>,
     _in_use: Option<Arc<Users>>,
 }
 
-impl<V> Subscription<V> {
+impl<F: Form> Subscription<F> {
     pub(crate) fn new(
-        (inner, in_use): (Arc<Inner<V>>, Option<Arc<Users>>),
+        (inner, in_use): (Arc<Inner<F::Stored>>, Option<Arc<Users>>),
         config: ListenerConfig,
         name: &str,
-        gate: Option<Gate<V>>,
+        gate: Option<Gate<F>>,
     ) -> Self {
         let listener = Arc::new(ListenerState::new(name));
         let id = inner.join(config, Arc::clone(&listener));
@@ -65,7 +68,7 @@ impl<V> Subscription<V> {
     }
 
     /// Waits for the next event; `None` after the informer has ended and all events were read.
-    pub async fn recv(&mut self) -> Option<Event<V>> {
+    pub async fn recv(&mut self) -> Option<Event<F>> {
         core::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
@@ -75,7 +78,7 @@ impl<V> Subscription<V> {
         self.inner.lag(self.id)
     }
 
-    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event<F>>> {
         loop {
             if self.taken.is_empty() {
                 core::task::ready!(self.inner.poll_take(cx, self.id, &mut self.buffer));
@@ -100,21 +103,21 @@ impl<V> Subscription<V> {
     }
 }
 
-impl<V> Stream for Subscription<V> {
-    type Item = Event<V>;
+impl<F: Form> Stream for Subscription<F> {
+    type Item = Event<F>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<V>>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<F>>> {
         self.get_mut().poll_recv(cx)
     }
 }
 
-impl<V> Drop for Subscription<V> {
+impl<F: Form> Drop for Subscription<F> {
     fn drop(&mut self) {
         self.inner.leave(self.id);
     }
 }
 
-impl<V> fmt::Debug for Subscription<V> {
+impl<F: Form> fmt::Debug for Subscription<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
             .field("informer", &self.inner.name)

@@ -8,7 +8,7 @@ use crate::health::Trouble;
 /// The driver has ended, so no further events will arrive.
 ///
 /// ```
-/// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+/// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
 /// if let Err(informer_tokio::informer::Ended { .. }) = pods.synced().await {
 ///     println!("the driver was not spawned, or it was dropped");
 /// }
@@ -26,7 +26,7 @@ informer_core::readable_errors!(Ended);
 /// ```
 /// use core::time::Duration;
 /// use informer_tokio::informer::StillUnsynced;
-/// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+/// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
 /// match pods.synced_within(Duration::from_secs(30)).await {
 ///     Ok(()) => println!("synced"),
 ///     // For example "pods.v1 is not synced after 30s: list: the server answered 403 (forbidden): …"

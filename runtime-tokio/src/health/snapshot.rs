@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 /// fields to the JSON.
 ///
 /// ```
-/// # async fn show(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), serde_json::Error> {
+/// # async fn show(pods: informer_tokio::Informer<informer_tokio::Raw>) -> Result<(), serde_json::Error> {
 /// let health = pods.health();
 /// println!("{} is {} for {:?}: {} objects", health.name, health.state, health.state_age, health.objects);
 /// if let Some(trouble) = &health.last_error {
@@ -152,7 +152,7 @@ impl fmt::Display for State {
 /// A problem, with advice.
 ///
 /// ```
-/// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
+/// # fn show(pods: &informer_tokio::Informer<informer_tokio::Raw>) {
 /// if let Some(trouble) = pods.health().last_error
 ///     && let Some(verb) = trouble.missing_verb
 /// {
@@ -199,7 +199,7 @@ impl fmt::Display for Trouble {
 /// The health of one source. An informer of several namespaces has one for each.
 ///
 /// ```
-/// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
+/// # fn show(pods: &informer_tokio::Informer<informer_tokio::Raw>) {
 /// for source in &pods.health().sources {
 ///     println!("{}: {} at {}", source.namespace, source.state, source.resource_version);
 /// }
@@ -242,7 +242,7 @@ pub struct SourceHealth {
 /// The health of a handler or a subscription.
 ///
 /// ```
-/// # fn show(pods: &informer_tokio::Informer<informer_tokio::RawJson>) {
+/// # fn show(pods: &informer_tokio::Informer<informer_tokio::Raw>) {
 /// let health = pods.health();
 /// let slow = health.handlers.iter().filter(|handler| handler.lag.pending > 1000);
 /// for handler in slow {
@@ -269,7 +269,7 @@ pub struct HandlerHealth {
 /// How far a handler or a subscription is behind.
 ///
 /// ```
-/// # fn show(handle: &informer_tokio::handler::HandlerHandle<informer_tokio::RawJson>) {
+/// # fn show(handle: &informer_tokio::handler::HandlerHandle<informer_tokio::Raw>) {
 /// let lag = handle.lag();
 /// println!("{} pending, behind for {:?}; {} merged", lag.pending, lag.behind, lag.merged);
 /// # }

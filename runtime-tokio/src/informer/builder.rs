@@ -6,8 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Json, Meta, OwnedResource, ReflectorConfig, Report, Resource, Transport,
-    audit::AuditConfig, cache::CacheConfig, decode::Typed, resource::Shard,
+    Decode, Form, Meta, OwnedResource, ReflectorConfig, Report, Resource, Transport,
+    audit::AuditConfig, cache::CacheConfig, resource::Shard,
 };
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ use crate::informer::Kind;
 /// use core::time::Duration;
 /// use informer_tokio::{Informer, Raw, Resource};
 /// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::resource::ResourceError> {
-/// let (pods, driver) = Informer::builder(transport, Resource::parse("pods")?, Raw)
+/// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods")?)
 ///     .namespace("prod")
 ///     .labels("app=web")
 ///     .resync(Duration::from_secs(600))
@@ -35,7 +35,7 @@ use crate::informer::Kind;
 /// # }
 /// ```
 #[must_use]
-pub struct Builder<T, D: Decode> {
+pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
     transport: T,
     decode: D,
     resource: OwnedResource,
@@ -49,7 +49,7 @@ pub struct Builder<T, D: Decode> {
     pub(crate) settings: Settings,
     name: Option<String>,
     seed: Option<u64>,
-    indexes: Vec<(String, IndexFn<D::Value>)>,
+    indexes: Vec<(String, IndexFn<F::Stored>)>,
     on_report: Option<OnReport>,
     on_version: Option<OnVersion>,
     decoders: Option<usize>,
@@ -143,9 +143,32 @@ macro_rules! selector_methods {
 }
 pub(crate) use selector_methods;
 
-impl Informer<()> {
-    /// Returns the builder of an informer for any resource. The decoder determines how each object is stored.
-    pub fn builder<T, D: Decode>(transport: T, resource: Resource<'_>, decode: D) -> Builder<T, D> {
+impl<F: Form> Informer<F> {
+    /// Returns the builder of an informer for any resource.
+    pub fn builder<T>(transport: T, resource: Resource<'_>) -> Builder<T, F, F::Decoder>
+    where
+        F::Decoder: Decode<Value = F::Stored> + Default,
+    {
+        Self::builder_with(transport, resource, F::Decoder::default())
+    }
+
+    /// Returns the builder of an informer for any resource. The decoder determines what is stored of each object.
+    ///
+    /// ```
+    /// use informer_tokio::{Informer, Json, Resource};
+    /// use informer_tokio::decode::{Decoder, Prune};
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// # fn build<T: informer_core::Transport>(transport: T) {
+    /// let decoder = Decoder::<Json<Pod>>::new().prune(Prune::NOISE);
+    /// let pods = Informer::<Pod>::builder_with(transport, Resource::new("", "v1", "pods"), decoder);
+    /// # }
+    /// ```
+    pub fn builder_with<T, D: Decode<Value = F::Stored>>(
+        transport: T,
+        resource: Resource<'_>,
+        decode: D,
+    ) -> Builder<T, F, D> {
         Builder {
             transport,
             decode,
@@ -164,9 +187,7 @@ impl Informer<()> {
             journal: None,
         }
     }
-}
 
-impl<K: Kind> Informer<K> {
     /// Returns the builder of an informer for a typed resource.
     ///
     /// ```
@@ -178,21 +199,25 @@ impl<K: Kind> Informer<K> {
     /// let (pods, driver) = Informer::<Pod>::of(transport).build();
     /// # }
     /// ```
-    pub fn of<T>(transport: T) -> Builder<T, Json<K>>
+    pub fn of<T>(transport: T) -> Builder<T, F, F::Decoder>
     where
-        Json<K>: Decode<Value = Typed<K>>,
+        F: Kind,
+        F::Decoder: Decode<Value = F::Stored> + Default,
     {
-        Informer::builder(transport, K::resource().as_ref(), Json::new())
+        Self::builder(transport, F::resource().as_ref())
     }
 
     /// Returns the builder of an informer that stores only metadata, for a typed resource. The server sends only
     /// metadata too (`PartialObjectMetadata`).
-    pub fn metadata_of<T>(transport: T) -> Builder<T, Meta> {
-        Informer::builder(transport, K::resource().as_ref(), Meta)
+    pub fn metadata_of<T>(transport: T) -> Builder<T, Meta>
+    where
+        F: Kind,
+    {
+        Informer::builder(transport, F::resource().as_ref())
     }
 }
 
-impl<T, D: Decode> Builder<T, D> {
+impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     /// Restricts it to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
@@ -313,18 +338,17 @@ impl<T, D: Decode> Builder<T, D> {
     /// Panics if the name is in use. `namespace` always is.
     ///
     /// ```
-    /// use informer_tokio::Json;
     /// use informer_tokio::informer::Builder;
     /// #[derive(serde::Deserialize)]
     /// struct Pod { node: Option<String> }
-    /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
+    /// # fn example<T>(builder: Builder<T, Pod>) {
     /// builder.index("node", |pod| pod.node.clone());
     /// # }
     /// ```
     pub fn index<I>(
         self,
         name: &str,
-        values: impl Fn(&D::Value) -> I + Send + Sync + 'static,
+        values: impl Fn(&F::Stored) -> I + Send + Sync + 'static,
     ) -> Self
     where
         I: IntoIterator,
@@ -343,18 +367,17 @@ impl<T, D: Decode> Builder<T, D> {
     /// Panics if the name is in use. `namespace` always is.
     ///
     /// ```
-    /// use informer_tokio::Json;
     /// use informer_tokio::informer::Builder;
     /// #[derive(serde::Deserialize)]
     /// struct Pod { node: Option<String> }
-    /// # fn example<T>(builder: Builder<T, Json<Pod>>) {
+    /// # fn example<T>(builder: Builder<T, Pod>) {
     /// builder.index_with("node", |pod, value| pod.node.iter().for_each(|node| value(node)));
     /// # }
     /// ```
     pub fn index_with(
         mut self,
         name: &str,
-        values: impl Fn(&D::Value, &mut dyn FnMut(&str)) + Send + Sync + 'static,
+        values: impl Fn(&F::Stored, &mut dyn FnMut(&str)) + Send + Sync + 'static,
     ) -> Self {
         let taken = name == informer_core::cache::NAMESPACE_INDEX
             || self.indexes.iter().any(|(other, _)| other == name);
@@ -379,8 +402,8 @@ impl<T, D: Decode> Builder<T, D> {
     }
 
     /// Builds the handle and the driver. Nothing happens until the driver runs.
-    #[must_use = "an informer does nothing until its driver runs"]
-    pub fn build(self) -> (Informer<D::Value>, Driver<T, D>)
+    #[must_use = "nothing happens before the driver runs"]
+    pub fn build(self) -> (Informer<F>, Driver<T, D>)
     where
         T: Transport,
     {
@@ -475,7 +498,7 @@ fn sources(
     sources.into_iter().map(Into::into).collect()
 }
 
-impl<T, D: Decode> core::fmt::Debug for Builder<T, D> {
+impl<T, F: Form, D> core::fmt::Debug for Builder<T, F, D> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Builder")
             .field("resource", &self.resource)

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use informer_core::{
-    ResourceVersion, cache::IndexError, listeners::ListenerConfig, object::ExpectedState,
+    Form, ResourceVersion, cache::IndexError, listeners::ListenerConfig, object::ExpectedState,
 };
 use tokio::sync::mpsc;
 
@@ -29,18 +29,17 @@ use crate::informer::Lister;
 /// listers, subscriptions, controllers, and registered handlers until they are removed. Its watch ends with the last of
 /// them. An informer that was [built](crate::informer::Builder::build) separately runs until it is stopped.
 ///
-/// `V` is the type that the decoder stores for an object: `Typed<Pod>`, [`RawJson`](crate::RawJson) or
-/// [`Metadata`](crate::Metadata).
+/// `F` is the form in which objects are stored: `Pod`, [`Raw`](crate::Raw), [`Meta`](crate::Meta).
 ///
 /// ```
-/// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+/// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) -> Result<(), informer_tokio::informer::Ended> {
 /// pods.synced().await?;
 /// println!("{} has {} objects", pods.name(), pods.lister().len());
 /// # Ok(())
 /// # }
 /// ```
-pub struct Informer<V> {
-    inner: Arc<Inner<V>>,
+pub struct Informer<F: Form> {
+    inner: Arc<Inner<F::Stored>>,
     jobs: mpsc::UnboundedSender<Job>,
     resync: Option<Duration>,
     client_go: bool,
@@ -48,9 +47,9 @@ pub struct Informer<V> {
     in_use: Option<Arc<Users>>,
 }
 
-impl<V> Informer<V> {
+impl<F: Form> Informer<F> {
     pub(crate) const fn new(
-        inner: Arc<Inner<V>>,
+        inner: Arc<Inner<F::Stored>>,
         jobs: mpsc::UnboundedSender<Job>,
         resync: Option<Duration>,
         client_go: bool,
@@ -80,7 +79,7 @@ impl<V> Informer<V> {
 
     /// Returns a lister, which reads the cache and never sends a request.
     #[must_use]
-    pub fn lister(&self) -> Lister<V> {
+    pub fn lister(&self) -> Lister<F> {
         Lister::new(Arc::clone(&self.inner), self.in_use.clone())
     }
 
@@ -122,7 +121,7 @@ impl<V> Informer<V> {
     /// Returns `None` without a journal, if it was empty, and from the first event, bookmark or complete list on.
     ///
     /// ```
-    /// # fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// # fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
     /// if let Some(since) = pods.stale_since() {
     ///     println!("no server has confirmed this since {since:?}");
     /// }
@@ -161,7 +160,7 @@ impl<V> Informer<V> {
     /// Fails if the driver ends before that.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::Ended> {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) -> Result<(), informer_tokio::informer::Ended> {
     /// let written = "4711"; // metadata.resourceVersion in the API server's response
     /// pods.wait_until(written).await?;
     /// let mine = pods.lister().get("prod", "web");
@@ -197,7 +196,7 @@ impl<V> Informer<V> {
     /// Fails if the driver has ended, or ends before the write is shown.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>, answer: &[u8]) -> Result<(), informer_tokio::informer::Ended> {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>, answer: &[u8]) -> Result<(), informer_tokio::informer::Ended> {
     /// use informer_tokio::informer::ExpectedState;
     ///
     /// pods.wait_for_write("prod/web", "4711").await?;
@@ -302,7 +301,7 @@ impl<V> Informer<V> {
     /// A handler must not await this itself: it would wait for its own end until the time of `drain` is over.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
     /// pods.stop();
     /// pods.ended().await;
     /// # }
@@ -332,7 +331,7 @@ impl<V> Informer<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> Informer<V> {
+impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
     /// Adds an index. The existing objects are indexed in steps, and all of them are indexed when this returns. Until
     /// then, reads of the index fail. The index is completed even if the future is dropped.
     ///
@@ -341,7 +340,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     /// before the end.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) -> Result<(), informer_tokio::informer::IndexError> {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) -> Result<(), informer_tokio::informer::IndexError> {
     /// pods.add_index("node", |pod, value| {
     ///     let node = pod.at(&["spec", "nodeName"]).and_then(informer_core::json::as_str);
     ///     node.iter().for_each(|node| value(&node.to_string()));
@@ -354,7 +353,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     pub async fn add_index(
         &self,
         name: &str,
-        values: impl Fn(&V, &mut dyn FnMut(&str)) + Send + Sync + 'static,
+        values: impl Fn(&F::Stored, &mut dyn FnMut(&str)) + Send + Sync + 'static,
     ) -> Result<(), IndexError> {
         let building = Building::begin(&self.inner, name, Arc::new(values))?.run();
         match tokio::runtime::Handle::try_current() {
@@ -372,7 +371,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     /// Returns a stream of events that begins with the current state.
     ///
     /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::RawJson>) {
+    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
     /// let mut events = pods.subscribe();
     /// while let Some(event) = events.recv().await {
     ///     println!("{event:?}");
@@ -380,13 +379,13 @@ impl<V: Send + Sync + 'static> Informer<V> {
     /// # }
     /// ```
     #[must_use]
-    pub fn subscribe(&self) -> Subscription<V> {
+    pub fn subscribe(&self) -> Subscription<F> {
         self.subscribe_with(&HandlerOptions::default().name("subscription"))
     }
 
     /// Subscribes like [`Informer::subscribe`], with options such as a name, a resync period or a backlog.
     #[must_use]
-    pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<V> {
+    pub fn subscribe_with(&self, options: &HandlerOptions) -> Subscription<F> {
         Subscription::new(
             (Arc::clone(&self.inner), self.in_use.clone()),
             self.listener_config(options),
@@ -399,9 +398,9 @@ impl<V: Send + Sync + 'static> Informer<V> {
     /// that begins to match is added, and one that ceases to match is deleted; see [`Filter`](crate::handler::Filter).
     ///
     /// ```
-    /// # use informer_tokio::{Informer, RawJson};
+    /// # use informer_tokio::{Informer, Raw};
     /// # use informer_tokio::handler::HandlerOptions;
-    /// # fn example(pods: Informer<RawJson>) {
+    /// # fn example(pods: Informer<Raw>) {
     /// let options = HandlerOptions::default().name("prod");
     /// let events = pods.subscribe_where(&options, |pod| pod.namespace() == "prod");
     /// # }
@@ -410,8 +409,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
     pub fn subscribe_where(
         &self,
         options: &HandlerOptions,
-        keep: impl FnMut(&Entry<V>) -> bool + Send + 'static,
-    ) -> Subscription<V> {
+        keep: impl FnMut(&Entry<F>) -> bool + Send + 'static,
+    ) -> Subscription<F> {
         Subscription::new(
             (Arc::clone(&self.inner), self.in_use.clone()),
             self.listener_config(options),
@@ -421,7 +420,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     /// Adds a handler, before the driver runs or at any time later. It is first notified of all existing objects.
-    pub fn add_handler(&self, handler: impl EventHandler<V>) -> HandlerHandle<V> {
+    pub fn add_handler(&self, handler: impl EventHandler<F>) -> HandlerHandle<F> {
         self.add_handler_with(&HandlerOptions::default(), handler)
     }
 
@@ -429,8 +428,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
     pub fn add_handler_with(
         &self,
         options: &HandlerOptions,
-        handler: impl EventHandler<V>,
-    ) -> HandlerHandle<V> {
+        handler: impl EventHandler<F>,
+    ) -> HandlerHandle<F> {
         let config = self.listener_config(options);
         let shared = (Arc::clone(&self.inner), self.in_use.clone());
         let (handle, job) = register(shared, config, options, handler);
@@ -440,7 +439,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 
     /// Adds an asynchronous handler; see [`Informer::add_handler`].
-    pub fn add_async_handler(&self, handler: impl AsyncEventHandler<V>) -> HandlerHandle<V> {
+    pub fn add_async_handler(&self, handler: impl AsyncEventHandler<F>) -> HandlerHandle<F> {
         self.add_async_handler_with(&HandlerOptions::default(), handler)
     }
 
@@ -448,8 +447,8 @@ impl<V: Send + Sync + 'static> Informer<V> {
     pub fn add_async_handler_with(
         &self,
         options: &HandlerOptions,
-        handler: impl AsyncEventHandler<V>,
-    ) -> HandlerHandle<V> {
+        handler: impl AsyncEventHandler<F>,
+    ) -> HandlerHandle<F> {
         let config = self.listener_config(options);
         let shared = (Arc::clone(&self.inner), self.in_use.clone());
         let (handle, job) = register_async(shared, config, options, handler);
@@ -459,7 +458,7 @@ impl<V: Send + Sync + 'static> Informer<V> {
     }
 }
 
-impl<V> Clone for Informer<V> {
+impl<F: Form> Clone for Informer<F> {
     fn clone(&self) -> Self {
         Self {
             inner: Arc::clone(&self.inner),
@@ -471,7 +470,7 @@ impl<V> Clone for Informer<V> {
     }
 }
 
-impl<V> fmt::Debug for Informer<V> {
+impl<F: Form> fmt::Debug for Informer<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let users = self.in_use.as_ref().map(Arc::strong_count);
         f.debug_struct("Informer")

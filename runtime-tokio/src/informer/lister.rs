@@ -3,9 +3,9 @@
 use core::fmt;
 use std::sync::Arc;
 
-use informer_core::{cache::IndexError, decode::View, selector::LabelSelector};
+use informer_core::{Form, cache::IndexError, selector::LabelSelector};
 
-use crate::cache::entry::{Entry, labels_of};
+use crate::cache::entry::Entry;
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
 
@@ -14,22 +14,22 @@ use crate::cache::users::Users;
 /// It is cheap to clone. It returns entries, which are immutable.
 ///
 /// ```
-/// # fn example(pods: informer_tokio::Lister<informer_tokio::RawJson>) {
+/// # fn example(pods: informer_tokio::Lister<informer_tokio::Raw>) {
 /// for pod in pods.list_in("prod") {
 ///     println!("{pod}");
 /// }
 /// # }
 /// ```
-pub struct Lister<V>(Arc<Inner<V>>, Option<Arc<Users>>);
+pub struct Lister<F: Form>(Arc<Inner<F::Stored>>, Option<Arc<Users>>);
 
-impl<V> Lister<V> {
-    pub(crate) const fn new(inner: Arc<Inner<V>>, in_use: Option<Arc<Users>>) -> Self {
+impl<F: Form> Lister<F> {
+    pub(crate) const fn new(inner: Arc<Inner<F::Stored>>, in_use: Option<Arc<Users>>) -> Self {
         Self(inner, in_use)
     }
 
     /// Returns an object by namespace and name. The namespace is empty for a cluster-scoped object.
     #[must_use]
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<V>> {
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<F>> {
         if namespace.is_empty() {
             return self.get_by_key(name);
         }
@@ -38,7 +38,7 @@ impl<V> Lister<V> {
 
     /// Returns an object by its key: `namespace/name`, or `name`.
     #[must_use]
-    pub fn get_by_key(&self, key: &str) -> Option<Entry<V>> {
+    pub fn get_by_key(&self, key: &str) -> Option<Entry<F>> {
         let cache = self.0.cache();
         let (key, object) = cache.entry(key)?;
         Some(Entry::new(key.clone(), object.clone()))
@@ -46,7 +46,7 @@ impl<V> Lister<V> {
 
     /// Returns all objects, in no particular order.
     #[must_use]
-    pub fn list(&self) -> Vec<Entry<V>> {
+    pub fn list(&self) -> Vec<Entry<F>> {
         let cache = self.0.cache();
         let mut entries = Vec::with_capacity(cache.len());
         entries.extend(
@@ -59,7 +59,7 @@ impl<V> Lister<V> {
 
     /// Returns the objects of a namespace, in no particular order.
     #[must_use]
-    pub fn list_in(&self, namespace: &str) -> Vec<Entry<V>> {
+    pub fn list_in(&self, namespace: &str) -> Vec<Entry<F>> {
         // The index by namespace always exists.
         self.by_index(informer_core::cache::NAMESPACE_INDEX, namespace)
             .unwrap_or_default()
@@ -69,7 +69,7 @@ impl<V> Lister<V> {
     ///
     /// # Errors
     /// Fails if the index does not exist. A value without objects is not an error.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<V>>, IndexError> {
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Entry<F>>, IndexError> {
         let cache = self.0.cache();
         let found = cache.by_index(name, value)?;
         Ok(found
@@ -98,58 +98,48 @@ impl<V> Lister<V> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
 
-impl<V: View> Lister<V> {
     /// Returns the objects whose labels match a selector, in no particular order. Objects have no labels if the form
     /// does not store them.
     ///
     /// ```
-    /// use informer_tokio::{Lister, RawJson};
+    /// use informer_tokio::{Lister, Raw};
     /// use informer_tokio::selector::LabelSelector;
-    /// # fn find(pods: Lister<RawJson>) -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn find(pods: Lister<Raw>) -> Result<(), Box<dyn std::error::Error>> {
     /// let web = pods.select(&LabelSelector::parse("app=web,tier in (front,back)")?);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn select(&self, selector: &LabelSelector) -> Vec<Entry<V>> {
+    pub fn select(&self, selector: &LabelSelector) -> Vec<Entry<F>> {
         matching(self.list(), selector)
     }
 
     /// Returns the objects of a namespace whose labels match a selector, in no particular order.
     #[must_use]
-    pub fn select_in(&self, namespace: &str, selector: &LabelSelector) -> Vec<Entry<V>> {
+    pub fn select_in(&self, namespace: &str, selector: &LabelSelector) -> Vec<Entry<F>> {
         matching(self.list_in(namespace), selector)
     }
 }
 
 /// Selects outside of the lock.
-fn matching<V: View>(mut entries: Vec<Entry<V>>, selector: &LabelSelector) -> Vec<Entry<V>> {
+fn matching<F: Form>(mut entries: Vec<Entry<F>>, selector: &LabelSelector) -> Vec<Entry<F>> {
     if selector.is_nothing() {
         return Vec::new();
     }
     if !selector.is_everything() {
-        entries.retain(|entry| selector.matches(&ValueLabels(entry.value())));
+        entries.retain(|entry| selector.matches(entry));
     }
     entries
 }
 
-struct ValueLabels<'a, V>(&'a V);
-
-impl<V: View> informer_core::selector::Labels for ValueLabels<'_, V> {
-    fn label(&self, key: &str, f: &mut dyn FnMut(Option<&str>)) {
-        labels_of(self.0, key, f);
-    }
-}
-
-impl<V> Clone for Lister<V> {
+impl<F: Form> Clone for Lister<F> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0), self.1.clone())
     }
 }
 
-impl<V> fmt::Debug for Lister<V> {
+impl<F: Form> fmt::Debug for Lister<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lister")
             .field("name", &self.0.name)

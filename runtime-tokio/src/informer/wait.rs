@@ -2,6 +2,7 @@
 
 use core::pin::Pin;
 use core::time::Duration;
+use informer_core::Form;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::Instant;
@@ -26,7 +27,7 @@ pub trait HasSynced: Send + Sync {
     fn why_not(&self) -> (String, Vec<Trouble>);
 }
 
-impl<V: Send + Sync + 'static> HasSynced for Informer<V> {
+impl<F: Form<Stored: Send + Sync + 'static>> HasSynced for Informer<F> {
     fn who(&self) -> String {
         self.name().to_owned()
     }
@@ -40,7 +41,7 @@ impl<V: Send + Sync + 'static> HasSynced for Informer<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
+impl<F: Form<Stored: Send + Sync + 'static>> HasSynced for HandlerHandle<F> {
     fn who(&self) -> String {
         format!("{} of {}", self.name(), self.inner().name)
     }
@@ -73,9 +74,9 @@ impl<V: Send + Sync + 'static> HasSynced for HandlerHandle<V> {
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::informer::wait_for_sync;
-/// # async fn example(pods: Informer<RawJson>, nodes: Informer<RawJson>) -> Result<(), informer_tokio::informer::NotSynced> {
+/// # async fn example(pods: Informer<Raw>, nodes: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
 /// wait_for_sync(Duration::from_secs(30), [&pods as _, &nodes as _]).await?;
 /// # Ok(())
 /// # }

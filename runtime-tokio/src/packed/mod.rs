@@ -4,15 +4,11 @@ mod codecs;
 mod dictionary;
 
 use core::fmt;
+use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use informer_core::decode::packing::{Samples, Training};
-use informer_core::{
-    Decode, RawObject,
-    decode::{RawJson, View},
-    json,
-    json::Prune,
-};
+use informer_core::{Decode, Form, Raw, RawObject, json, json::Prune};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::packed::codecs::Codecs;
@@ -20,33 +16,32 @@ use crate::packed::codecs::Codecs;
 /// The most bytes of buffer that are kept for the next object, so that one large object does not retain its memory.
 const KEPT_BYTES: usize = 128 << 10;
 
-/// A form that compresses each object. It preserves the exact bytes, in a tenth of their size or less.
+/// The decoder of [`Packed`], which compresses each object: its exact bytes, in a tenth of their size or less.
 ///
 /// Objects of one resource are similar. A dictionary made from the first 256 KiB of objects removes what the others
 /// share. If later objects no longer fit it, a new dictionary is made from them. Each object keeps the dictionary that
 /// it was compressed with, which lives as long as its objects. Objects before the first dictionary are compressed
 /// without one.
 ///
-/// Decompressing an object takes microseconds, and each read does it again; see [`PackedJson`]. For frequent lookups an
+/// Decompressing an object takes microseconds, and each read does it again; see [`Packed`]. For frequent lookups an
 /// index is faster. A clone uses the same dictionary.
 ///
 /// ```
-/// use informer_tokio::Packed;
-/// use informer_tokio::decode::{Decode, RawObject};
+/// use informer_tokio::decode::{Decode, Packer, RawObject};
 ///
 /// let json = br#"{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
-/// let kept = Packed::new().decode(&RawObject::parse(json))?;
+/// let kept = Packer::new().decode(&RawObject::parse(json))?;
 /// assert_eq!(kept.unpack()?.bytes(), json);
 /// assert_eq!(kept.string_at(&["spec", "nodeName"])?.as_deref(), Some("n1"));
 /// # Ok::<(), informer_tokio::decode::PackError>(())
 /// ```
 #[derive(Clone)]
-pub struct Packed {
-    packer: Arc<Packer>,
+pub struct Packer {
+    packer: Arc<Codec>,
     prune: Prune,
 }
 
-struct Packer {
+struct Codec {
     level: i32,
     dictionary: RwLock<Option<Arc<Dictionary>>>,
     training: Mutex<Training>,
@@ -58,7 +53,7 @@ struct Dictionary {
     unpack: DDict<'static>,
 }
 
-impl Packed {
+impl Packer {
     /// Creates a decoder with compression level 1.
     #[must_use]
     pub fn new() -> Self {
@@ -69,7 +64,7 @@ impl Packed {
     #[must_use]
     pub fn with_level(level: i32) -> Self {
         Self {
-            packer: Arc::new(Packer {
+            packer: Arc::new(Codec {
                 level,
                 dictionary: RwLock::default(),
                 training: Mutex::default(),
@@ -85,15 +80,15 @@ impl Packed {
     }
 }
 
-impl Default for Packed {
+impl Default for Packer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Packed {
+impl fmt::Debug for Packer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed")
+        f.debug_struct("Packer")
             .field("level", &self.packer.level)
             .finish_non_exhaustive()
     }
@@ -102,8 +97,8 @@ impl fmt::Debug for Packed {
 /// The reason why an object could not be compressed or decompressed.
 ///
 /// ```
-/// use informer_tokio::decode::{PackError, PackedJson};
-/// fn replicas(deployment: &PackedJson) -> Result<u64, PackError> {
+/// use informer_tokio::{Packed, Raw, decode::PackError};
+/// fn replicas(deployment: &Packed<Raw>) -> Result<u64, PackError> {
 ///     let whole: serde_json::Value = deployment.decode()?;
 ///     Ok(whole["spec"]["replicas"].as_u64().unwrap_or(1))
 /// }
@@ -157,8 +152,8 @@ pub(crate) fn settle() {
     OPENERS.clear();
 }
 
-impl Packed {
-    fn pack(&self, prune: Prune, whole: &[u8]) -> Result<PackedJson, PackError> {
+impl Packer {
+    fn pack(&self, prune: Prune, whole: &[u8]) -> Result<Packed<Raw>, PackError> {
         PRESSES.lend(|press| {
             let Press {
                 context,
@@ -180,15 +175,15 @@ impl Packed {
     }
 }
 
-impl Decode for Packed {
-    type Value = PackedJson;
+impl Decode for Packer {
+    type Value = Packed<Raw>;
     type Error = PackError;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
         self.pack(self.prune, raw.json())
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<PackedJson, PackError> {
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
         self.pack(Prune::NOTHING, raw.json())
     }
 
@@ -209,13 +204,13 @@ impl Decode for Packed {
     }
 }
 
-impl Packer {
+impl Codec {
     fn pack(
         &self,
         json: &[u8],
         context: &mut CCtx<'_>,
         packed: &mut Vec<u8>,
-    ) -> Result<PackedJson, PackError> {
+    ) -> Result<Packed<Raw>, PackError> {
         let dictionary = self
             .dictionary
             .read()
@@ -228,10 +223,11 @@ impl Packer {
             None => context.compress(packed, json, self.level),
         }
         .map_err(PackError::of)?;
-        let value = PackedJson {
+        let value = Packed {
             dictionary,
             len: json.len(),
             packed: packed.as_slice().into(),
+            of: PhantomData,
         };
         let training = || self.training.lock().unwrap_or_else(PoisonError::into_inner);
         let samples = training().observe(json, packed.len());
@@ -260,20 +256,20 @@ impl Dictionary {
 /// A compressed object. Each read decompresses the whole object.
 ///
 /// ```
-/// use informer_tokio::Entry;
-/// use informer_tokio::decode::PackedJson;
-/// fn show(pod: &Entry<PackedJson>) {
+/// use informer_tokio::{Entry, Packed, Raw};
+/// fn show(pod: &Entry<Packed<Raw>>) {
 ///     println!("{} runs on {:?}", pod.key(), pod.string_at(&["spec", "nodeName"]));
 /// }
 /// ```
 #[derive(Clone)]
-pub struct PackedJson {
+pub struct Packed<T = Raw> {
     dictionary: Option<Arc<Dictionary>>,
     len: usize,
     packed: Box<[u8]>,
+    of: PhantomData<fn() -> T>,
 }
 
-impl PackedJson {
+impl Packed<Raw> {
     /// Returns the compressed size in bytes, without the dictionary.
     #[must_use]
     pub const fn packed_len(&self) -> usize {
@@ -284,8 +280,8 @@ impl PackedJson {
     ///
     /// # Errors
     /// Fails if the compressed data is damaged.
-    pub fn unpack(&self) -> Result<RawJson, PackError> {
-        self.read(RawJson::new)
+    pub fn unpack(&self) -> Result<Raw, PackError> {
+        self.read(Raw::new)
     }
 
     /// Calls `read` with the object's JSON, which is decompressed into a reused buffer.
@@ -331,24 +327,27 @@ impl PackedJson {
     }
 }
 
-impl View for PackedJson {
-    fn with_labels(&self, read: &mut dyn FnMut(&[u8])) {
+impl Form for Packed<Raw> {
+    type Stored = Self;
+    type Decoder = Packer;
+
+    fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
         // It was compressed here from valid JSON, so only damaged memory can cause an error.
-        let _ = self.read(|whole| {
+        let _ = stored.read(|whole| {
             json::value_at(whole, &["metadata", "labels"])
                 .into_iter()
                 .for_each(read);
         });
     }
 
-    fn with_json(&self, read: &mut dyn FnMut(&[u8])) {
-        let _ = self.read(read);
+    fn with_json(stored: &Self, read: &mut dyn FnMut(&[u8])) {
+        let _ = stored.read(read);
     }
 }
 
-impl fmt::Debug for PackedJson {
+impl<T> fmt::Debug for Packed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PackedJson({} bytes in {})", self.len, self.packed.len())
+        write!(f, "Packed({} bytes in {})", self.len, self.packed.len())
     }
 }
 
@@ -370,13 +369,13 @@ mod tests {
         )
     }
 
-    fn keep(packed: &Packed, json: &str) -> PackedJson {
+    fn keep(packed: &Packer, json: &str) -> Packed<Raw> {
         packed.decode(&RawObject::parse(json.as_bytes())).unwrap()
     }
 
     #[test]
     fn bytes_come_back_as_they_were_with_and_without_a_dictionary() {
-        let packed = Packed::new();
+        let packed = Packer::new();
         let pods: Vec<String> = (0..400).map(|i| pod(i, "web")).collect();
         let kept: Vec<_> = pods.iter().map(|json| keep(&packed, json)).collect();
         assert!(kept[0].dictionary.is_none() && kept[399].dictionary.is_some());
@@ -390,13 +389,13 @@ mod tests {
             "n7"
         );
         let mut labels = Vec::new();
-        kept[7].with_labels(&mut |json| labels.push(json.to_vec()));
+        Packed::<Raw>::with_labels(&kept[7], &mut |json| labels.push(json.to_vec()));
         assert_eq!(labels, [br#"{"app":"web"}"#.to_vec()]);
     }
 
     #[test]
     fn a_dictionary_is_renewed_when_objects_change_and_the_old_one_stays_readable() {
-        let packed = Packed::new();
+        let packed = Packer::new();
         let old: Vec<_> = (0..2000).map(|i| keep(&packed, &pod(i, "web"))).collect();
         let other = |i: usize| {
             let words: String = (0..60)
@@ -410,7 +409,7 @@ mod tests {
             format!(r#"{{"metadata":{{"name":"o{i}"}},{words}"end":{i}}}"#)
         };
         let new: Vec<_> = (0..3000).map(|i| keep(&packed, &other(i))).collect();
-        let of = |kept: &PackedJson| kept.dictionary.as_ref().map(Arc::as_ptr);
+        let of = |kept: &Packed<Raw>| kept.dictionary.as_ref().map(Arc::as_ptr);
         assert_ne!(of(&old[1999]), of(&new[2999]));
         assert!(new[2999].packed_len() * 2 < new[0].packed_len());
         assert_eq!(
@@ -422,7 +421,7 @@ mod tests {
 
     #[test]
     fn parts_are_left_out_before_packing() {
-        let kept = keep(&Packed::new().prune(Prune::NOISE), &pod(1, "web"));
+        let kept = keep(&Packer::new().prune(Prune::NOISE), &pod(1, "web"));
         let json = kept.unpack().unwrap();
         assert_eq!(json.at(&["metadata", "managedFields"]), None);
         assert!(json.at(&["metadata", "labels"]).is_some());
@@ -430,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_reader_may_read_another_object() {
-        let packed = Packed::new();
+        let packed = Packer::new();
         let (a, b) = (keep(&packed, &pod(1, "a")), keep(&packed, &pod(2, "b")));
         let both = a
             .read(|a| b.read(|b| (a.to_vec(), b.to_vec())).unwrap())

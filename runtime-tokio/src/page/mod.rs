@@ -4,6 +4,7 @@ mod html;
 mod prometheus;
 
 use core::fmt;
+use informer_core::Form;
 use std::sync::Arc;
 
 use axum::Router;
@@ -29,10 +30,10 @@ use crate::informer::Informer;
 /// It shows names, selectors and messages of the API server, but no objects. Access control is up to the program.
 ///
 /// ```no_run
-/// use informer_tokio::{Informer, RawJson};
+/// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::factory::Factory;
 /// use informer_tokio::page::Page;
-/// # async fn example(pods: Informer<RawJson>, factory: Factory) -> std::io::Result<()> {
+/// # async fn example(pods: Informer<Raw>, factory: Factory) -> std::io::Result<()> {
 /// let page = Page::new("my-controller").informer(&pods).factory(&factory);
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
 /// axum::serve(listener, page.router()).await
@@ -58,7 +59,7 @@ impl Page {
     }
 
     /// Adds an informer.
-    pub fn informer<V: Send + Sync + 'static>(self, informer: &Informer<V>) -> Self {
+    pub fn informer<F: Form<Stored: Send + Sync + 'static>>(self, informer: &Informer<F>) -> Self {
         let informer = informer.clone();
         self.add(move || vec![informer.health()])
     }

@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use informer_core::RawObject;
+use informer_core::{Form, RawObject};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
-use informer_tokio::decode::{Decode, View};
+use informer_tokio::decode::{Decode, Decoder};
 use informer_tokio::informer::{AuditConfig, Builder, Initial};
-use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson, Resource};
+use informer_tokio::{Entry, Handlers, Informer, Raw, Resource};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -32,13 +32,13 @@ fn pod(name: &str, round: u64) -> Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
 }
 
-fn builder<D: Decode>(
+fn builder<F: Form, D: Decode<Value = F::Stored>>(
     mock: &Server,
     decode: D,
     reports: &Reports,
-) -> Builder<MockTransport<FakeServer, TokioClock>, D> {
+) -> Builder<MockTransport<FakeServer, TokioClock>, F, D> {
     let reports = Arc::clone(reports);
-    Informer::builder(mock.transport(), PODS, decode)
+    Informer::builder_with(mock.transport(), PODS, decode)
         .seed(1)
         .on_report(move |report| {
             if report.class() == "drift" {
@@ -56,9 +56,9 @@ fn truth(mock: &Server) -> Known {
     })
 }
 
-fn held<V>(pods: &Informer<V>) -> Known {
+fn held<F: Form>(pods: &Informer<F>) -> Known {
     let entries = pods.lister().list();
-    let text = |entry: &Entry<V>| {
+    let text = |entry: &Entry<F>| {
         (
             entry.key().to_string(),
             entry.resource_version().to_string(),
@@ -68,10 +68,10 @@ fn held<V>(pods: &Informer<V>) -> Known {
 }
 
 /// A handler that records the objects it was notified of.
-fn listen(pods: &Informer<RawJson>) -> Arc<Mutex<Known>> {
+fn listen(pods: &Informer<Raw>) -> Arc<Mutex<Known>> {
     let known = Arc::new(Mutex::new(Known::new()));
     let (add, update, delete) = (Arc::clone(&known), Arc::clone(&known), Arc::clone(&known));
-    let put = |known: &Mutex<Known>, entry: &Entry<RawJson>| {
+    let put = |known: &Mutex<Known>, entry: &Entry<Raw>| {
         let version = entry.resource_version().to_string();
         known
             .lock()
@@ -96,7 +96,7 @@ fn listen(pods: &Informer<RawJson>) -> Arc<Mutex<Known>> {
 async fn without_an_audit_a_lost_deletion_stays() {
     let mock = server(3);
     let reports = Reports::default();
-    let (pods, driver) = builder(&mock, Raw, &reports).build();
+    let (pods, driver) = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports).build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     mock.with(|server| server.forget("pods", "prod", "p1"))
@@ -114,7 +114,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
         for when in 0..8 {
             let mock = server(3);
             let reports = Reports::default();
-            let audited = builder(&mock, Raw, &reports)
+            let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
                 .initial(initial)
                 .seed(when)
                 .audit(AuditConfig::new(PERIOD));
@@ -163,7 +163,7 @@ async fn lost_events_of_every_kind_are_repaired() {
     let lost = Fault::nothing().drop_event(1).drop_event(2).drop_event(3);
     mock.with(|server| server.inject(lost.on(Verb::Watch)));
     let reports = Reports::default();
-    let audited = builder(&mock, Raw, &reports)
+    let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
         .initial(Initial::List)
         .audit(AuditConfig::new(PERIOD));
     let (pods, driver) = audited.build();
@@ -204,7 +204,7 @@ async fn a_list_that_was_cut_never_counts() {
     ] {
         let mock = server(12);
         let reports = Reports::default();
-        let audited = builder(&mock, Raw, &reports)
+        let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .initial(Initial::List)
             .page_size(5)
             .audit(AuditConfig::new(PERIOD));
@@ -240,14 +240,17 @@ async fn a_list_that_was_cut_never_counts() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
     struct Kept;
-    impl View for Kept {}
+    impl Form for Kept {
+        type Stored = Self;
+        type Decoder = ();
+    }
     let mock = server(3);
     let decode = |raw: &RawObject<'_>| match raw.name().eq_str("p1") {
         true => Err("no"),
         false => Ok(Kept),
     };
     let reports = Reports::default();
-    let (pods, driver) = builder(&mock, decode, &reports)
+    let (pods, driver) = builder::<Kept, _>(&mock, decode, &reports)
         .audit(AuditConfig::new(PERIOD))
         .build();
     tokio::spawn(driver.run());
@@ -269,7 +272,10 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn what_is_stale_is_audited_as_well() {
     struct Kept;
-    impl View for Kept {}
+    impl Form for Kept {
+        type Stored = Self;
+        type Decoder = ();
+    }
     let mock = server(4);
     let decode = |raw: &RawObject<'_>| {
         let pod: Value = serde_json::from_slice(raw.json()).unwrap();
@@ -280,7 +286,7 @@ async fn what_is_stale_is_audited_as_well() {
         }
     };
     let reports = Reports::default();
-    let (pods, driver) = builder(&mock, decode, &reports)
+    let (pods, driver) = builder::<Kept, _>(&mock, decode, &reports)
         .audit(AuditConfig::new(PERIOD))
         .build();
     tokio::spawn(driver.run());
@@ -311,7 +317,7 @@ async fn every_source_is_audited() {
     mock.create("pods", in_staging("s1")).unwrap();
     mock.create("pods", in_staging("s2")).unwrap();
     let reports = Reports::default();
-    let audited = builder(&mock, Raw, &reports)
+    let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
         .namespaces(["prod", "staging"])
         .audit(AuditConfig::new(PERIOD));
     let (pods, driver) = audited.build();
@@ -349,7 +355,7 @@ async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
         let loses = seed % 2 == 1;
         let mock = server(20);
         let reports = Reports::default();
-        let audited = builder(&mock, Raw, &reports)
+        let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
             .seed(seed)
             .page_size(7)
             .audit(AuditConfig::new(Duration::from_secs(400)));

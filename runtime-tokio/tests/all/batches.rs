@@ -82,7 +82,7 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_told() {
         text: Some(text),
         ends: false,
     };
-    let (pods, driver) = Informer::builder(transport, pods, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(transport, pods)
         .initial(Initial::Stream)
         .build();
     let mut events = pods.subscribe();

@@ -8,13 +8,13 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decode, queue::Exponential};
+use informer_core::{Decode, Form, queue::Exponential};
 use informer_mock::{DeleteAnswer, FakeServer, Fault, Mock, TokioClock, Verb, Write, json};
 use informer_tokio::controller::{
     Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,
 };
 use informer_tokio::informer::{ExpectedState, Initial};
-use informer_tokio::{Informer, Json, Key, Meta, Packed, Raw, RawJson, Resource};
+use informer_tokio::{Informer, Key, Meta, Packed, Raw, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,12 +28,12 @@ fn server() -> Server {
     Mock::with_clock(FakeServer::new(1), TokioClock::new())
 }
 
-fn informer_with<D>(mock: &Server, resource: Resource<'_>, decode: D) -> Informer<D::Value>
+fn informer_of<F>(mock: &Server, resource: Resource<'_>) -> Informer<F>
 where
-    D: Decode + Send + Sync + 'static,
-    D::Value: Send + Sync,
+    F: Form<Stored: Send + Sync>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
-    let (informer, driver) = Informer::builder(mock.transport(), resource, decode)
+    let (informer, driver) = Informer::<F>::builder(mock.transport(), resource)
         .initial(Initial::List)
         .seed(1)
         .build();
@@ -41,8 +41,8 @@ where
     informer
 }
 
-fn informer(mock: &Server, resource: Resource<'_>) -> Informer<RawJson> {
-    informer_with(mock, resource, Raw)
+fn informer(mock: &Server, resource: Resource<'_>) -> Informer<Raw> {
+    informer_of(mock, resource)
 }
 
 fn set(name: &str, round: u64) -> Value {
@@ -277,13 +277,13 @@ impl OwnedObject for Pod {
 
 /// The owner that is the controller is reconciled if its group and kind match. When an object changes owners, both are
 /// reconciled, and when it is deleted, the last one.
-async fn owners_are_reconciled<D>(decode: D)
+async fn owners_are_reconciled<F>()
 where
-    D: Decode + Send + Sync + 'static,
-    D::Value: Owned + Send + Sync,
+    F: Form<Stored: Owned + Send + Sync>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
     let mock = server();
-    let (sets, pods) = (informer(&mock, SETS), informer_with(&mock, PODS, decode));
+    let (sets, pods) = (informer(&mock, SETS), informer_of::<F>(&mock, PODS));
     let log = Log::default();
     let controller = run(Controller::new(&sets).owns(&pods), noting(&log));
     settle().await;
@@ -314,10 +314,10 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn owners_are_reconciled_whatever_is_kept_of_what_they_own() {
-    owners_are_reconciled(Raw).await;
-    owners_are_reconciled(Packed::new()).await;
-    owners_are_reconciled(Meta).await;
-    owners_are_reconciled(Json::<Pod>::new()).await;
+    owners_are_reconciled::<Raw>().await;
+    owners_are_reconciled::<Packed<Raw>>().await;
+    owners_are_reconciled::<Meta>().await;
+    owners_are_reconciled::<Pod>().await;
 }
 
 /// A cluster-scoped owner owns namespaced objects.

@@ -5,7 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
-use informer_tokio::decode::{Decode, RawObject, View};
+use informer_core::Form;
+use informer_tokio::decode::{Decode, RawObject};
 use informer_tokio::informer::Initial;
 use informer_tokio::{Event, Informer, Resource};
 use serde_json::Value;
@@ -32,7 +33,10 @@ struct Called {
 
 struct Number(u64);
 
-impl View for Number {}
+impl Form for Number {
+    type Stored = Self;
+    type Decoder = Numbers;
+}
 
 impl Decode for Numbers {
     type Value = Number;
@@ -111,12 +115,13 @@ async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, N
     };
     let reports: Arc<Mutex<Vec<String>>> = Arc::default();
     let heard = Arc::clone(&reports);
-    let (pods, driver) = Informer::builder(transport(initial), pods, numbers.clone())
-        .initial(initial)
-        .decoders(threads)
-        .index("tens", |number| Some((number.0 / 10).to_string()))
-        .on_report(move |report| heard.lock().unwrap().push(report.to_string()))
-        .build();
+    let (pods, driver) =
+        Informer::<Number>::builder_with(transport(initial), pods, numbers.clone())
+            .initial(initial)
+            .decoders(threads)
+            .index("tens", |number| Some((number.0 / 10).to_string()))
+            .on_report(move |report| heard.lock().unwrap().push(report.to_string()))
+            .build();
     let mut events = pods.subscribe();
     let driver = tokio::spawn(driver.run());
     let mut told = Vec::new();
@@ -165,11 +170,12 @@ async fn a_decoder_that_panics_refuses_the_object_wherever_it_ran() {
         };
         let reports: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = Arc::clone(&reports);
-        let (pods, driver) = Informer::builder(transport(Initial::List), pods, numbers)
-            .initial(Initial::List)
-            .decoders(threads)
-            .on_report(move |report| heard.lock().unwrap().push(report.to_string()))
-            .build();
+        let (pods, driver) =
+            Informer::<Number>::builder_with(transport(Initial::List), pods, numbers)
+                .initial(Initial::List)
+                .decoders(threads)
+                .on_report(move |report| heard.lock().unwrap().push(report.to_string()))
+                .build();
         let driver = tokio::spawn(driver.run());
         pods.synced().await.unwrap();
         assert_eq!(pods.lister().len(), PODS - PODS / 500 - 1);

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures_util::FutureExt as _;
 use informer_core::{Resource, decode::Accept};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::decode::{Decode, RawObject};
+use informer_tokio::decode::{Decode, Decoder, RawObject};
 use informer_tokio::handler::{AsyncHandlers, HandlerOptions};
 use informer_tokio::health::Report;
 use informer_tokio::transport::{Get, Head, Transport};
-use informer_tokio::{Entry, Event, Handlers, Informer, Raw, RawJson, Subscription};
+use informer_tokio::{Entry, Event, Handlers, Informer, Raw, Subscription};
 use tokio::time::sleep;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
@@ -30,11 +30,11 @@ fn pod(name: &str) -> serde_json::Value {
 async fn whoever_is_notified_of_synced_sees_the_version() {
     let mock = mock();
     mock.create("pods", pod("web")).unwrap();
-    type Reader = (Informer<RawJson>, Mutex<Subscription<RawJson>>);
+    type Reader = (Informer<Raw>, Mutex<Subscription<Raw>>);
     let reader: Arc<OnceLock<Reader>> = Arc::default();
     let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
     let (hook_reader, hook_seen) = (Arc::clone(&reader), Arc::clone(&seen));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .on_version(move |_| {
             let (pods, events) = hook_reader.get().unwrap();
@@ -72,21 +72,21 @@ struct Picky {
 }
 
 impl Decode for Picky {
-    type Value = RawJson;
+    type Value = Raw;
     type Error = core::convert::Infallible;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Raw, Self::Error> {
         if raw.json().windows(5).any(|part| part == b"panic") {
             fail();
         }
-        Raw.decode(raw)
+        Decoder::<Raw>::new().decode(raw)
     }
 
     fn accept(&self) -> Accept {
         if !self.accepts {
             fail();
         }
-        Raw.accept()
+        Decoder::<Raw>::new().accept()
     }
 }
 
@@ -122,7 +122,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
     for number in 0..20 {
         mock.create("pods", pod(&format!("web-{number}"))).unwrap();
     }
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .build();
     tokio::spawn(driver.run());
@@ -130,7 +130,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
     let counts: [Arc<AtomicUsize>; 4] = Default::default();
     let [direct, panicking, slow, blocking] = counts.clone();
     let count = |count: Arc<AtomicUsize>| {
-        move |_: &Entry<RawJson>, _: bool| {
+        move |_: &Entry<Raw>, _: bool| {
             count.fetch_add(1, Relaxed);
         }
     };
@@ -165,7 +165,7 @@ async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
     let mock = mock();
     mock.create("pods", pod("web")).unwrap();
     let classes = Classes::default();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .drain(Duration::from_secs(5))
         .on_report(recorder(&classes))
         .build();
@@ -212,7 +212,7 @@ async fn a_panic_in_user_code_is_reported_and_the_informer_goes_on() {
             inner: mock.transport(),
             armed: Arc::clone(&armed),
         };
-        let (pods, driver) = Informer::builder(transport, PODS, PICKY)
+        let (pods, driver) = Informer::<Raw>::builder_with(transport, PODS, PICKY)
             .seed(1)
             .index_with("all", move |_, _| {
                 if hook == "index" {
@@ -304,7 +304,7 @@ async fn a_driver_that_ends_without_a_stop_is_reported_and_seen_in_health() {
         let decode = Picky {
             accepts: end != "panic",
         };
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, decode)
+        let (pods, driver) = Informer::<Raw>::builder_with(mock.transport(), PODS, decode)
             .on_report(recorder(&classes))
             .build();
         let mut events = pods.subscribe();

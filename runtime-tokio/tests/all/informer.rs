@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use informer_core::Resource;
+use informer_core::{Decoder, Form, Resource};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::informer::IndexError;
 use informer_tokio::selector::LabelSelector;
-use informer_tokio::{Event, Handlers, Informer, Json, Meta, Raw, RawJson, Subscription, kind};
+use informer_tokio::{Event, Handlers, Informer, Json, Meta, Raw, Subscription, kind};
 use serde::Deserialize;
 use tokio::task::JoinHandle;
 
@@ -25,15 +25,15 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
     })
 }
 
-fn start(mock: &Mock<FakeServer, TokioClock>) -> (Informer<RawJson>, JoinHandle<()>) {
-    let (informer, driver) = Informer::builder(mock.transport(), PODS, Raw)
+fn start(mock: &Mock<FakeServer, TokioClock>) -> (Informer<Raw>, JoinHandle<()>) {
+    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .index_with("node", node)
         .build();
     (informer, tokio::spawn(driver.run()))
 }
 
-fn node(pod: &RawJson, value: &mut dyn FnMut(&str)) {
+fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
     if let Some(node) = pod
         .at(&["spec", "nodeName"])
         .and_then(informer_core::json::as_str)
@@ -42,7 +42,7 @@ fn node(pod: &RawJson, value: &mut dyn FnMut(&str)) {
     }
 }
 
-fn show<V>(event: &Event<V>) -> String {
+fn show<F: Form>(event: &Event<F>) -> String {
     match event {
         Event::Added {
             entry,
@@ -61,7 +61,7 @@ fn show<V>(event: &Event<V>) -> String {
     }
 }
 
-async fn next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
+async fn next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..count {
         let event = tokio::time::timeout(Duration::from_secs(3600), events.recv()).await;
@@ -75,13 +75,13 @@ async fn next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
 }
 
 /// A handler that records its notifications.
-fn recorder<V: 'static>() -> (Handlers<V>, Arc<Mutex<Vec<String>>>) {
+fn recorder<F: Form>() -> (Handlers<F>, Arc<Mutex<Vec<String>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let note = |heard: &Arc<Mutex<Vec<String>>>, text| {
         heard.lock().expect("no test panics with it").push(text);
     };
     let (add, update, delete) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&heard));
-    let handler = Handlers::<V>::new()
+    let handler = Handlers::<F>::new()
         .on_add(move |entry, initial| {
             note(
                 &add,
@@ -133,7 +133,7 @@ async fn i09_i10_x16_a_lister_gets_lists_and_selects() {
     let (pods, _driver) = start(&mock);
     pods.synced().await.unwrap();
     let lister = pods.lister();
-    let names = |mut entries: Vec<informer_tokio::Entry<RawJson>>| {
+    let names = |mut entries: Vec<informer_tokio::Entry<Raw>>| {
         entries.sort_by(|a, b| a.key().cmp(b.key()));
         entries
             .iter()
@@ -213,14 +213,18 @@ async fn typed_and_metadata_forms_have_the_same_api() {
     assert_eq!(found[0].get().spec.node_name, "n1");
     assert_eq!(found[0].label("tier").as_deref(), Some("front"));
 
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Meta).build();
+    let (pods, driver) = Informer::<Meta>::builder(mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let a = pods.lister().get("prod", "a").unwrap();
     assert_eq!(a.value().label("app").unwrap().to_string(), "a");
 
-    let (pods, driver) =
-        Informer::builder(mock.transport(), PODS, Json::<Pod>::new().without_labels()).build();
+    let (pods, driver) = Informer::<Pod>::builder_with(
+        mock.transport(),
+        PODS,
+        Decoder::<Json<Pod>>::new().without_labels(),
+    )
+    .build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().get("prod", "a").unwrap().label("app"), None);
@@ -231,7 +235,7 @@ async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     let reports = Arc::new(Mutex::new(Vec::new()));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .on_report({
             let reports = Arc::clone(&reports);
             move |report| {
@@ -267,7 +271,7 @@ async fn x16_an_index_function_that_panics_costs_only_its_value() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     mock.create("pods", pod("b", "n1")).unwrap();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .index_with("odd", |pod, value| {
             assert!(
                 !pod.bytes().windows(3).any(|w| w == b"\"a\""),
@@ -359,7 +363,7 @@ async fn the_driver_can_be_spawned_on_many_threads() {
         future
     }
     let mock = mock();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     drop(is_send(driver.run()));
     assert!(
         pods.synced().await.is_err(),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use informer_core::{RawObject, transport::FailureKind};
+use informer_core::{Form, RawObject, transport::FailureKind};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, json};
-use informer_tokio::decode::{Decode, Prune, View};
+use informer_tokio::decode::{Decode, Decoder, Prune};
 use informer_tokio::informer::Builder;
 use informer_tokio::journal::Journal;
 use informer_tokio::{Entry, Event, Informer, Json, Meta, Raw, Resource, Subscription};
@@ -30,10 +30,10 @@ struct Place {
 }
 
 /// A running informer.
-struct Running<V> {
-    pods: Informer<V>,
+struct Running<F: Form> {
+    pods: Informer<F>,
     task: JoinHandle<()>,
-    events: Subscription<V>,
+    events: Subscription<F>,
 }
 
 impl Place {
@@ -53,16 +53,26 @@ impl Place {
         Journal::file(self.folder.path().join("pods")).cluster("here")
     }
 
-    fn builder<D: Decode>(&self, decode: D) -> Builder<MockTransport<FakeServer, TokioClock>, D> {
+    fn builder<F: Form>(&self) -> Builder<MockTransport<FakeServer, TokioClock>, F>
+    where
+        F::Decoder: Decode<Value = F::Stored> + Default,
+    {
+        self.builder_with(F::Decoder::default())
+    }
+
+    fn builder_with<F: Form, D: Decode<Value = F::Stored>>(
+        &self,
+        decode: D,
+    ) -> Builder<MockTransport<FakeServer, TokioClock>, F, D> {
         let reports = Arc::clone(&self.reports);
-        Informer::builder(self.mock.transport(), PODS, decode)
+        Informer::builder_with(self.mock.transport(), PODS, decode)
             .seed(1)
             .journal(self.journal())
             .on_report(move |report| reports.lock().unwrap().push(report.class().to_owned()))
     }
 
-    fn start(&self) -> Running<informer_tokio::RawJson> {
-        run(self.builder(Raw))
+    fn start(&self) -> Running<Raw> {
+        run(self.builder::<Raw>())
     }
 
     /// Runs an informer until it is synced and all notifications were delivered, and stops it.
@@ -108,9 +118,10 @@ impl Place {
     }
 }
 
-fn run<D>(builder: Builder<MockTransport<FakeServer, TokioClock>, D>) -> Running<D::Value>
+fn run<F, D>(builder: Builder<MockTransport<FakeServer, TokioClock>, F, D>) -> Running<F>
 where
-    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
     let (pods, driver) = builder.build();
     let events = pods.subscribe();
@@ -121,10 +132,10 @@ where
     }
 }
 
-impl<V> Running<V> {
+impl<F: Form> Running<F> {
     fn held(&self) -> Known {
         let entries = self.pods.lister().list();
-        let text = |entry: &Entry<V>| {
+        let text = |entry: &Entry<F>| {
             (
                 entry.key().to_string(),
                 entry.resource_version().to_string(),
@@ -323,14 +334,19 @@ async fn another_cache_is_refused_and_reported() {
         running.task.abort();
         let _ = running.task.await;
     };
-    refuses(place.builder(Raw).labels("app=p1")).await;
+    refuses(place.builder::<Raw>().labels("app=p1")).await;
     place.fill().await;
-    refuses(place.builder(Raw).namespace("prod")).await;
+    refuses(place.builder::<Raw>().namespace("prod")).await;
     place.fill().await;
-    refuses(place.builder(Raw).journal(place.journal().cluster("there"))).await;
+    refuses(
+        place
+            .builder::<Raw>()
+            .journal(place.journal().cluster("there")),
+    )
+    .await;
     place.fill().await;
     place.reports();
-    let running = run(place.builder(Meta));
+    let running = run(place.builder::<Meta>());
     running.pods.synced().await.unwrap();
     assert_eq!(place.reports(), ["journal-refused"]);
 }
@@ -339,7 +355,7 @@ async fn another_cache_is_refused_and_reported() {
 async fn a_journal_that_cannot_be_had_is_reported_and_done_without() {
     let place = Place::new(2);
     let nowhere = Journal::file(place.folder.path().join("no/such/folder"));
-    let running = run(place.builder(Raw).journal(nowhere));
+    let running = run(place.builder::<Raw>().journal(nowhere));
     running.pods.synced().await.unwrap();
     assert_eq!(place.reports(), ["journal"]);
 
@@ -351,12 +367,13 @@ async fn a_journal_that_cannot_be_had_is_reported_and_done_without() {
 }
 
 /// The restored objects equal the decoded ones.
-async fn is_restored<D>(decode: impl Fn() -> D, show: fn(&D::Value) -> String)
+async fn is_restored<F, D>(decode: impl Fn() -> D, show: fn(&F::Stored) -> String)
 where
-    D: Decode<Value: View + Send + Sync + 'static> + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
     let place = Place::new(20);
-    let shown = |running: &Running<D::Value>| -> Vec<String> {
+    let shown = |running: &Running<F>| -> Vec<String> {
         let entries = running.pods.lister().list();
         let mut shown: Vec<String> = entries
             .iter()
@@ -365,13 +382,13 @@ where
         shown.sort();
         shown
     };
-    let running = run(place.builder(decode()));
+    let running = run(place.builder_with::<F, _>(decode()));
     running.pods.synced().await.unwrap();
     let before = shown(&running);
     assert_eq!(before.len(), 20);
     running.stop().await;
     place.away();
-    let running = run(place.builder(decode()));
+    let running = run(place.builder_with::<F, _>(decode()));
     running.pods.served().await.unwrap();
     assert_eq!(shown(&running), before);
     let apps = running
@@ -383,21 +400,20 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn every_decoder_finds_again_what_it_kept() {
-    is_restored(
-        || Raw,
-        |raw| String::from_utf8_lossy(raw.bytes()).into_owned(),
-    )
+    is_restored::<Raw, _>(Decoder::<Raw>::new, |raw| {
+        String::from_utf8_lossy(raw.bytes()).into_owned()
+    })
     .await;
-    is_restored(|| Meta, |meta| format!("{meta:?}")).await;
-    is_restored(Json::<Value>::new, |value| value.to_string()).await;
-    is_restored(
-        || Json::<Value>::new().prune(Prune::NOISE),
+    is_restored::<Meta, _>(Decoder::<Meta>::new, |meta| format!("{meta:?}")).await;
+    is_restored::<Value, _>(Decoder::<Json<Value>>::new, |value| value.to_string()).await;
+    is_restored::<Value, _>(
+        || Decoder::<Json<Value>>::new().prune(Prune::NOISE),
         |value| value.to_string(),
     )
     .await;
     #[cfg(feature = "zstd")]
-    is_restored(
-        || informer_tokio::Packed::new().prune(Prune::NOISE),
+    is_restored::<informer_tokio::Packed<Raw>, _>(
+        || informer_tokio::decode::Packer::new().prune(Prune::NOISE),
         |packed| String::from_utf8_lossy(packed.unpack().unwrap().bytes()).into_owned(),
     )
     .await;
@@ -412,7 +428,7 @@ async fn what_several_threads_decode_is_stale_all_the_same() {
         pod["spec"]["pad"] = "x".repeat(2000).into();
         place.mock.create("pods", pod).unwrap();
     }
-    let start = || run(place.builder(Json::<Value>::new()).decoders(2));
+    let start = || run(place.builder::<Value>().decoders(2));
     let running = start();
     running.pods.synced().await.unwrap();
     running.stop().await;
@@ -426,11 +442,18 @@ async fn what_several_threads_decode_is_stale_all_the_same() {
     assert_eq!(running.pods.stale_since(), None);
 }
 
+struct Picked;
+
+impl Form for Picked {
+    type Stored = Self;
+    type Decoder = ();
+}
+
 /// Rejects one object, in all states but the first.
-fn picky(raw: &RawObject<'_>) -> Result<Value, String> {
+fn picky(raw: &RawObject<'_>) -> Result<Picked, String> {
     let value: Value = serde_json::from_slice(raw.json()).map_err(|error| error.to_string())?;
     match value["spec"]["round"].as_u64() {
-        Some(0) => Ok(value),
+        Some(0) => Ok(Picked),
         _ => Err("there is nothing but round 0".to_owned()),
     }
 }
@@ -438,14 +461,14 @@ fn picky(raw: &RawObject<'_>) -> Result<Value, String> {
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_used_is_stale_after_a_start_too() {
     let place = Place::new(3);
-    let running = run(place.builder(picky));
+    let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.synced().await.unwrap();
     place.mock.apply("pods", pod("p1", 1)).unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(running.pods.health().stale, ["prod/p1"]);
     running.stop().await;
     place.away();
-    let running = run(place.builder(picky));
+    let running = run(place.builder_with::<Picked, _>(picky));
     running.pods.served().await.unwrap();
     let health = running.pods.health();
     assert_eq!(
@@ -494,7 +517,7 @@ async fn each_namespace_has_a_journal_of_its_own() {
     let place = Place::new(2);
     let other = json!({ "metadata": { "name": "o", "namespace": "edge" } });
     place.mock.create("pods", other).unwrap();
-    let start = || run(place.builder(Raw).namespaces(["prod", "edge"]));
+    let start = || run(place.builder::<Raw>().namespaces(["prod", "edge"]));
     let running = start();
     running.pods.synced().await.unwrap();
     running.stop().await;
@@ -541,7 +564,7 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
         let before = place.truth();
         let file = place.folder.path().join("pods.0");
         let first = std::fs::read(&file).unwrap().len();
-        let mut running = run(place.builder(Raw).decoders(decoders));
+        let mut running = run(place.builder::<Raw>().decoders(decoders));
         running.pods.synced().await.unwrap();
         place.mock.update("pods", pod("p1", 1)).unwrap();
         place.mock.create("pods", pod("p7", 0)).unwrap();
@@ -560,7 +583,7 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             std::fs::write(&file, bytes).unwrap();
-            let running = run(place.builder(Raw).decoders(decoders));
+            let running = run(place.builder::<Raw>().decoders(decoders));
             sleep(Duration::from_secs(1)).await;
             assert_eq!(&running.held(), expected, "byte {at}");
             assert_eq!(running.pods.stale_since().is_some(), !expected.is_empty());
@@ -631,7 +654,7 @@ async fn a_journal_that_could_not_be_opened_is_filled_by_one_list() {
     let folder = place.folder.path().join("later");
     let builder = || {
         let journal = Journal::file(folder.join("pods")).cluster("here");
-        place.builder(Raw).journal(journal)
+        place.builder::<Raw>().journal(journal)
     };
     let running = run(builder());
     running.pods.synced().await.unwrap();

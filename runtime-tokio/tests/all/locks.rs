@@ -5,10 +5,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, OnceLock, mpsc};
 
-use informer_tokio::decode::{RawObject, View};
+use informer_core::Form;
+use informer_tokio::decode::RawObject;
 use informer_tokio::handler::{EventHandler, HandlerOptions};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Lister, Raw, RawJson, Resource};
+use informer_tokio::{Informer, Lister, Raw, Resource};
 
 use crate::batches::{OnePiece, event};
 
@@ -21,7 +22,10 @@ struct Curious {
     drops: Arc<AtomicUsize>,
 }
 
-impl View for Curious {}
+impl Form for Curious {
+    type Stored = Self;
+    type Decoder = ();
+}
 
 impl Drop for Curious {
     fn drop(&mut self) {
@@ -79,7 +83,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
             drops: Arc::clone(&counted),
         })
     };
-    let (pods, driver) = Informer::builder(transport, PODS, decode)
+    let (pods, driver) = Informer::builder_with(transport, PODS, decode)
         .initial(Initial::Stream)
         .build();
     assert!(lister.set(pods.lister()).is_ok());
@@ -107,7 +111,7 @@ async fn ask_while_dropping(listeners: usize) -> usize {
 
 struct Ignore;
 
-impl EventHandler<RawJson> for Ignore {}
+impl EventHandler<Raw> for Ignore {}
 
 /// A sweep, a resync and a new index repeatedly release the lock and the thread.
 #[tokio::test(start_paused = true)]
@@ -128,7 +132,7 @@ async fn watch_long_work() {
         text: Some(text),
         ends: false,
     };
-    let (pods, driver) = Informer::builder(transport, PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(transport, PODS)
         .initial(Initial::Stream)
         .decoders(0)
         .build();
@@ -158,7 +162,7 @@ async fn watch_long_work() {
     let adding = {
         let (pods, calls) = (pods.clone(), Arc::clone(&calls));
         tokio::spawn(async move {
-            let counted = move |_: &RawJson, value: &mut dyn FnMut(&str)| {
+            let counted = move |_: &Raw, value: &mut dyn FnMut(&str)| {
                 calls.fetch_add(1, Ordering::Relaxed);
                 value("x");
             };

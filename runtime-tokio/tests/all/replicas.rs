@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use informer_mock::{FakeServer, Mock, MutationError, TokioClock, json};
 use informer_tokio::controller::{Controller, ControllerHandle, Task};
 use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Replica, Written};
-use informer_tokio::{Informer, Key, Lister, Raw, RawJson, Resource};
+use informer_tokio::{Informer, Key, Lister, Raw, Resource};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -182,7 +182,7 @@ struct One {
 async fn reconcile(
     task: Task,
     who: String,
-    pods: Lister<RawJson>,
+    pods: Lister<Raw>,
     observer: Observer,
 ) -> Result<(), String> {
     let mut run = Run::begin(&observer, task.key(), &who);
@@ -212,7 +212,7 @@ impl One {
             is_cut: Arc::default(),
             renewals: Arc::default(),
         };
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
         let (replica, work) =
             Replica::new(api.clone(), api.clone(), name, Default::default()).unwrap();
         let own = replica.clone();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use informer_core::resource::{Shard, ShardBy};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::informer::{AuditConfig, Initial};
-use informer_tokio::{Informer, Raw, RawJson, Resource};
+use informer_tokio::{Informer, Raw, Resource};
 use tokio::time::{sleep, timeout};
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
@@ -41,9 +41,9 @@ fn truth(mock: &Server) -> BTreeMap<String, String> {
     })
 }
 
-fn held(pods: &Informer<RawJson>) -> BTreeMap<String, String> {
+fn held(pods: &Informer<Raw>) -> BTreeMap<String, String> {
     let entries = pods.lister().list();
-    let text = |entry: &informer_tokio::Entry<RawJson>| {
+    let text = |entry: &informer_tokio::Entry<Raw>| {
         (
             entry.key().to_string(),
             entry.resource_version().to_string(),
@@ -62,7 +62,7 @@ async fn parts_make_one_cache() {
         (false, Initial::Stream, ShardBy::Uid),
     ] {
         let mock = server(knows);
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
             .initial(initial)
             .shards(parts(by, 4))
             .build();
@@ -98,7 +98,7 @@ async fn each_part_is_for_itself() {
     let mock = server(true);
     let shards: Vec<_> = parts(ShardBy::Uid, 3).collect();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .initial(Initial::List)
         .namespaces(["ns-0", "ns-1", "ns-2"])
         .shards(shards.iter().copied().chain(shards.iter().copied()))

@@ -5,11 +5,11 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
 
-use informer_core::Resource;
+use informer_core::{Decoder, Resource};
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::controller::{Controller, Next};
 use informer_tokio::factory::Factory;
-use informer_tokio::{Handlers, RawJson, boxed};
+use informer_tokio::{Handlers, Raw, boxed};
 use tokio::time::sleep;
 
 fn start(mock: &Mock<FakeServer, TokioClock>) -> Factory {
@@ -65,7 +65,7 @@ async fn everything_that_uses_a_shared_informer_keeps_it_running() {
                 Box::new(AbortOnDrop(task))
             }
             "handler" => {
-                let handler = Handlers::<RawJson>::new().on_add(move |_, _| {
+                let handler = Handlers::<Raw>::new().on_add(move |_, _| {
                     count.fetch_add(1, Relaxed);
                 });
                 assert!(handle.set(pods.add_handler(handler)).is_ok());
@@ -108,10 +108,10 @@ impl<T> Drop for AbortOnDrop<T> {
 async fn a_factory_replaces_an_informer_that_has_ended() {
     let mock = mock();
     let factory = start(&mock);
-    let request = || factory.with(Resource::new("", "v1", "pods"), informer_tokio::Raw);
+    let request = || factory.with::<Raw, _>(Resource::new("", "v1", "pods"), Decoder::<Raw>::new());
     let dead = request().get();
     let mut events = dead.subscribe();
-    let handle = dead.add_handler(Handlers::<RawJson>::new());
+    let handle = dead.add_handler(Handlers::<Raw>::new());
     factory.synced().await.unwrap();
     // One of its users stops it for all.
     dead.stop();

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
 use informer_core::{
-    End, Failure, Heap, Informer, Instant, Notification, Object, Output, Raw, ReflectorConfig,
-    RequestId, Resource,
-    decode::RawJson,
+    Decoder, End, Failure, Heap, Informer, Instant, Notification, Object, Output, Raw,
+    ReflectorConfig, RequestId, Resource,
     reflector::{Initial, Verb},
 };
 use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, ResponseId, json};
@@ -39,7 +38,7 @@ pub struct Ran {
 
 /// One life of a process.
 struct Life<J: Journal> {
-    informer: Informer<Resource<'static>, Raw, Heap, Recorder<J>>,
+    informer: Informer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
     told: State,
     /// A journal could not be written.
@@ -128,7 +127,7 @@ impl<J: Journal> Life<J> {
             ..ReflectorConfig::default()
         };
         let mut life = Self {
-            informer: Informer::new(pods, Raw, config, seed).with_journal(journal),
+            informer: Informer::new(pods, Decoder::new(), config, seed).with_journal(journal),
             open: None,
             told: State::new(),
             failed: false,
@@ -270,7 +269,7 @@ impl<J: Journal> Life<J> {
     }
 }
 
-type Pod = Object<RawJson, Box<str>>;
+type Pod = Object<Raw, Box<str>>;
 
 fn state(pod: &Pod) -> (String, u64) {
     let version = pod.resource_version().to_string();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_tokio::handler::EventHandler;
-use informer_tokio::{Entry, RawJson};
+use informer_tokio::{Entry, Raw};
 
 use super::Versions;
 
@@ -67,7 +67,7 @@ pub(super) fn compare(left: &str, a: &Versions, right: &str, b: &Versions) -> Ve
         .collect()
 }
 
-fn of(entry: &Entry<RawJson>) -> (String, String, String) {
+fn of(entry: &Entry<Raw>) -> (String, String, String) {
     (
         entry.key().as_str().to_owned(),
         entry.uid().to_string(),
@@ -75,8 +75,8 @@ fn of(entry: &Entry<RawJson>) -> (String, String, String) {
     )
 }
 
-impl EventHandler<RawJson> for History {
-    fn on_add(&mut self, entry: &Entry<RawJson>, _is_in_initial_list: bool) {
+impl EventHandler<Raw> for History {
+    fn on_add(&mut self, entry: &Entry<Raw>, _is_in_initial_list: bool) {
         let (key, uid, version) = of(entry);
         self.note(|book| {
             book.counts[0] += 1;
@@ -89,7 +89,7 @@ impl EventHandler<RawJson> for History {
         });
     }
 
-    fn on_update(&mut self, old: &Entry<RawJson>, new: &Entry<RawJson>) {
+    fn on_update(&mut self, old: &Entry<Raw>, new: &Entry<Raw>) {
         let (key, uid, version) = of(new);
         let (_, old_uid, old_version) = of(old);
         self.note(|book| {
@@ -106,7 +106,7 @@ impl EventHandler<RawJson> for History {
         });
     }
 
-    fn on_delete(&mut self, entry: &Entry<RawJson>, final_state_unknown: bool) {
+    fn on_delete(&mut self, entry: &Entry<Raw>, final_state_unknown: bool) {
         let (key, uid, _) = of(entry);
         self.note(|book| {
             book.counts[2] += 1;
@@ -131,7 +131,7 @@ impl EventHandler<RawJson> for History {
 
 /// The state of a cache: key to uid and version.
 #[must_use]
-pub(super) fn state_of(entries: &[Entry<RawJson>]) -> Versions {
+pub(super) fn state_of(entries: &[Entry<Raw>]) -> Versions {
     let entries = entries.iter().map(of);
     entries
         .map(|(key, uid, version)| (key, (uid, version)))

@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informer_core::{Decode, Raw, Transport};
+use informer_core::{Decoder, Transport};
 use informer_tokio::informer::Builder;
-use informer_tokio::{Informer, RawJson};
+use informer_tokio::{Informer, Raw};
 use tokio::task::JoinHandle;
 
 use super::history::{compare, state_of};
@@ -22,7 +22,7 @@ pub type Watcher<T> = Builder<Recorded<T>, Raw>;
 /// A running informer with a handler that keeps its history. It ends when it is dropped.
 pub struct Subject {
     /// Its handle.
-    pub informer: Informer<RawJson>,
+    pub informer: Informer<Raw>,
     /// What it asked.
     pub log: Log,
     /// What its handler was told.
@@ -41,20 +41,20 @@ impl Subject {
     where
         T: Transport<Body: Send> + Send + 'static,
         Recorded<T>: Transport,
-        informer_tokio::informer::Driver<Recorded<T>, Raw>: Run,
-        Raw: Decode<Value = RawJson>,
+        informer_tokio::informer::Driver<Recorded<T>, Decoder<Raw>>: Run,
     {
         let log = transport.log();
         let reports: Arc<Mutex<Vec<(&'static str, String)>>> = Arc::default();
         let heard = Arc::clone(&reports);
-        let builder =
-            Informer::builder(transport, table.resource().as_ref(), Raw).on_report(move |report| {
+        let builder = Informer::<Raw>::builder(transport, table.resource().as_ref()).on_report(
+            move |report| {
                 let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 // Enough for every test, and an end to it where something goes round in circles.
                 if heard.len() < 10_000 {
                     heard.push((report.class(), report.to_string()));
                 }
-            });
+            },
+        );
         let (informer, driver) = set(builder).build();
         let history = History::default();
         // The handler joins before anything happens.
@@ -172,7 +172,9 @@ pub trait Run {
     fn spawn(self) -> JoinHandle<()>;
 }
 
-impl Run for informer_tokio::informer::Driver<Recorded<informer_hyper::HyperTransport>, Raw> {
+impl Run
+    for informer_tokio::informer::Driver<Recorded<informer_hyper::HyperTransport>, Decoder<Raw>>
+{
     fn spawn(self) -> JoinHandle<()> {
         tokio::spawn(self.run())
     }

@@ -3,8 +3,8 @@
 use core::fmt::Write as _;
 
 use informer_core::{
-    End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject, Reflector, ReflectorConfig,
-    ResourceVersion, Uid,
+    Decoder, End, Frame, Heap, Instant, Meta, Output, OwnedResource, RawObject, Reflector,
+    ReflectorConfig, ResourceVersion, Uid,
     audit::{Audit, AuditEntry},
     reflector::ObjectFrame,
 };
@@ -68,7 +68,7 @@ pub fn list(
     let mut reflector: Reflector<_, Heap> =
         Reflector::new(resource.clone(), ReflectorConfig::default(), 1)
             .list_once()
-            .with_decoder(&Meta);
+            .with_decoder(&Decoder::<Meta>::new());
     let mut complete = false;
     while !reflector.is_stopped() {
         let (id, target, accept) = match reflector.poll_output(now) {

@@ -4,14 +4,14 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::{reflector::Initial, time::BackoffConfig};
+use informer_core::{Decoder, Form, reflector::Initial, time::BackoffConfig};
 use informer_hyper::HyperTransport;
 use informer_mock::{Body as _, FakeServer, Fault, Get, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};
 use informer_tokio::decode::Decode;
 use informer_tokio::informer::Driver;
 use informer_tokio::transport::Transport;
-use informer_tokio::{Informer, Json, Meta, Raw, Resource, Subscription};
+use informer_tokio::{Informer, Meta, Raw, Resource, Subscription};
 use serde::Deserialize;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
@@ -32,30 +32,25 @@ struct Spec {
 }
 
 /// The forms that objects are kept in.
-trait Form: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static {
+trait Tried:
+    Form<
+        Stored: Send + Sync + 'static,
+        Decoder: Decode<Value = <Self as Form>::Stored> + Default + Send + Sync + 'static,
+    >
+{
     const NAME: &'static str;
-    fn new() -> Self;
 }
 
-impl Form for Raw {
+impl Tried for Raw {
     const NAME: &'static str = "raw";
-    fn new() -> Self {
-        Self
-    }
 }
 
-impl Form for Meta {
+impl Tried for Meta {
     const NAME: &'static str = "metadata";
-    fn new() -> Self {
-        Self
-    }
 }
 
-impl Form for Json<Pod> {
+impl Tried for Pod {
     const NAME: &'static str = "typed";
-    fn new() -> Self {
-        Self::new()
-    }
 }
 
 /// Calls a function for each form.
@@ -63,7 +58,7 @@ macro_rules! each_form {
     ($function:ident($($argument:expr),*)) => {
         $function::<Raw>($($argument),*).await;
         $function::<Meta>($($argument),*).await;
-        $function::<Json<Pod>>($($argument),*).await;
+        $function::<Pod>($($argument),*).await;
     };
 }
 
@@ -83,21 +78,21 @@ fn server() -> Server {
 type Reports = Arc<Mutex<Vec<(&'static str, String)>>>;
 
 /// An informer, what it told, and what it reported.
-struct World<V> {
-    informer: Informer<V>,
-    events: Subscription<V>,
+struct World<F: Form> {
+    informer: Informer<F>,
+    events: Subscription<F>,
     reports: Reports,
     /// What is tested, for messages.
     what: String,
 }
 
-impl<V: Send + Sync + 'static> World<V> {
-    fn build<T: Transport, D: Form<Value = V>>(transport: T, what: &str) -> (Self, Driver<T, D>) {
+impl<F: Tried> World<F> {
+    fn build<T: Transport>(transport: T, what: &str) -> (Self, Driver<T, F::Decoder>) {
         let reports = Reports::default();
         let mut backoff = BackoffConfig::default();
         // Where time is real, there is nothing to be learnt from waiting.
         backoff.initial = Duration::from_millis(1);
-        let (informer, driver) = Informer::builder(transport, PODS, D::new())
+        let (informer, driver) = Informer::<F>::builder(transport, PODS)
             .initial(Initial::List)
             .seed(1)
             .backoff(backoff)
@@ -110,7 +105,7 @@ impl<V: Send + Sync + 'static> World<V> {
             })
             .build();
         let events = informer.subscribe();
-        let what = format!("{what}, {}", D::NAME);
+        let what = format!("{what}, {}", F::NAME);
         (
             Self {
                 informer,
@@ -122,8 +117,8 @@ impl<V: Send + Sync + 'static> World<V> {
         )
     }
 
-    fn start<D: Form<Value = V>>(mock: &Server, what: &str) -> Self {
-        let (world, driver) = Self::build::<_, D>(mock.transport(), what);
+    fn start(mock: &Server, what: &str) -> Self {
+        let (world, driver) = Self::build(mock.transport(), what);
         tokio::spawn(driver.run());
         world
     }
@@ -230,11 +225,11 @@ fn unwanted() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     ]
 }
 
-async fn in_a_list<F: Form>(class: &'static str, key: &'static str, bad: Vec<u8>) {
+async fn in_a_list<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let mock = server();
     let item = [b",", bad.as_slice()].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
-    let mut world = World::start::<F>(&mock, &format!("{class} in a list"));
+    let mut world = World::<F>::start(&mock, &format!("{class} in a list"));
     let told = world.told(4).await;
     assert_eq!(
         told,
@@ -263,14 +258,14 @@ async fn a_bad_object_in_a_list_is_one_report_and_no_more() {
     for (class, key, object) in unwanted() {
         each_form!(in_a_list(class, key, object.clone()));
     }
-    in_a_list::<Json<Pod>>("undecodable", "prod/bad", of_another_form("bad")).await;
+    in_a_list::<Pod>("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
-async fn in_a_watch<F: Form>(class: &'static str, key: &'static str, bad: Vec<u8>) {
+async fn in_a_watch<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let mock = server();
     let event = [b"{\"type\":\"ADDED\",\"object\":", bad.as_slice(), b"}\n"].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::start::<F>(&mock, &format!("{class} in a watch"));
+    let mut world = World::<F>::start(&mock, &format!("{class} in a watch"));
     world.told(4).await;
     settle().await;
     mock.with(|server| {
@@ -300,11 +295,11 @@ async fn a_bad_object_in_a_watch_is_one_report_and_no_more() {
     for (class, key, object) in unwanted() {
         each_form!(in_a_watch(class, key, object.clone()));
     }
-    in_a_watch::<Json<Pod>>("undecodable", "prod/bad", of_another_form("bad")).await;
+    in_a_watch::<Pod>("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
 /// A state that cannot be used leaves the one before it, and the key is stale until there is another.
-async fn of_an_object_that_is_there<F: Form>(class: &'static str, bad: Vec<u8>) {
+async fn of_an_object_that_is_there<F: Tried>(class: &'static str, bad: Vec<u8>) {
     let mock = server();
     let event = [
         b"{\"type\":\"MODIFIED\",\"object\":",
@@ -313,7 +308,7 @@ async fn of_an_object_that_is_there<F: Form>(class: &'static str, bad: Vec<u8>) 
     ]
     .concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::start::<F>(&mock, &format!("{class} of an object that is there"));
+    let mut world = World::<F>::start(&mock, &format!("{class} of an object that is there"));
     world.told(4).await;
     settle().await;
     mock.with(|server| {
@@ -338,15 +333,15 @@ async fn a_bad_state_leaves_the_older_one() {
     for (class, object) in unusable("a") {
         each_form!(of_an_object_that_is_there(class, object.clone()));
     }
-    of_an_object_that_is_there::<Json<Pod>>("undecodable", of_another_form("a")).await;
+    of_an_object_that_is_there::<Pod>("undecodable", of_another_form("a")).await;
 }
 
 /// What one form minds is nothing to another.
-async fn is_taken<F: Form>() {
+async fn is_taken<F: Tried>() {
     let mock = server();
     let item = [b",".to_vec(), of_another_form("x")].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
-    let mut world = World::start::<F>(&mock, "an object of another form");
+    let mut world = World::<F>::start(&mock, "an object of another form");
     let told = world.told(5).await;
     assert_eq!(
         told,
@@ -367,11 +362,11 @@ async fn who_does_not_look_does_not_mind() {
     is_taken::<Meta>().await;
 }
 
-async fn breaks_a_list<F: Form>(class: &'static str, fault: Fault) {
+async fn breaks_a_list<F: Tried>(class: &'static str, fault: Fault) {
     // The first list, and a relist.
     let mock = server();
     mock.with(|server| server.inject(fault.clone().on(Verb::List)));
-    let mut world = World::start::<F>(&mock, &format!("{class} breaks a list: {fault:?}"));
+    let mut world = World::<F>::start(&mock, &format!("{class} breaks a list: {fault:?}"));
     let told = world.told(4).await;
     assert_eq!(
         told,
@@ -420,10 +415,10 @@ async fn what_is_no_list_is_one_report_and_listed_again() {
     }
 }
 
-async fn breaks_a_watch<F: Form>(class: &'static str, fault: Fault) {
+async fn breaks_a_watch<F: Tried>(class: &'static str, fault: Fault) {
     let mock = server();
     mock.with(|server| server.inject(fault.clone().on(Verb::Watch)));
-    let mut world = World::start::<F>(&mock, &format!("{class} breaks a watch: {fault:?}"));
+    let mut world = World::<F>::start(&mock, &format!("{class} breaks a watch: {fault:?}"));
     world.told(4).await;
     mock.with(|server| {
         server.create("pods", pod("d")).expect("it is new");
@@ -472,14 +467,14 @@ async fn what_is_no_event_is_one_report_and_nothing_is_lost() {
 }
 
 /// A length that is a lie, over real HTTP: hyper sees to it, and the informer hears of it.
-async fn over_http<F: Form>(class: &'static str, length: u64) {
+async fn over_http<F: Tried>(class: &'static str, length: u64) {
     let mock = server();
     let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", serving.local_addr());
     tokio::spawn(serving.run());
     mock.with(|server| server.inject(Fault::nothing().content_length(length).on(Verb::List)));
     let transport = HyperTransport::builder(&url).build().expect("a URL");
-    let (mut world, driver) = World::build::<_, F>(transport, &format!("a length of {length}"));
+    let (mut world, driver) = World::<F>::build(transport, &format!("a length of {length}"));
     let driver = tokio::spawn(driver.run());
     let told = world.told(4).await;
     assert_eq!(
@@ -503,10 +498,10 @@ async fn a_content_length_that_is_a_lie_is_one_report() {
 }
 
 /// A world of which all that comes by list and watch is split in some way.
-async fn split<F: Form>(sizes: &[usize]) {
+async fn split<F: Tried>(sizes: &[usize]) {
     let mock = full_of_text();
     mock.with(|server| server.inject(Fault::nothing().split(sizes).always()));
-    let mut world = World::start::<F>(&mock, &format!("split at {sizes:?}"));
+    let mut world = World::<F>::start(&mock, &format!("split at {sizes:?}"));
     let mut told = world.told(3).await;
     settle().await;
     change(&mock);
@@ -569,8 +564,8 @@ async fn length(form: &str) -> usize {
         "/api/v1/pods?watch=true&resourceVersion=3",
     );
     let accept = match form {
-        Meta::NAME => Meta.accept(),
-        _ => Raw.accept(),
+        Meta::NAME => Decoder::<Meta>::new().accept(),
+        _ => Decoder::<Raw>::new().accept(),
     };
     let (_, mut body) = transport
         .send(Get::new(list).accept(accept.list))
@@ -587,7 +582,7 @@ async fn length(form: &str) -> usize {
     first.max(second)
 }
 
-async fn split_everywhere<F: Form>() {
+async fn split_everywhere<F: Tried>() {
     split::<F>(&[usize::MAX]).await;
     split::<F>(&[1]).await;
     split::<F>(&[2, 3, 5, 7]).await;

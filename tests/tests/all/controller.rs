@@ -12,9 +12,8 @@ use informer_core::{
 };
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};
-use informer_tokio::decode::View;
 use informer_tokio::informer::Initial;
-use informer_tokio::{Entry, Event, Handlers, Informer, Key, Raw, RawJson, Subscription};
+use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw, Subscription};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -34,8 +33,8 @@ fn pod(name: &str, round: u64) -> Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
 }
 
-fn start(mock: &Server) -> Informer<RawJson> {
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+fn start(mock: &Server) -> Informer<Raw> {
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .build();
     tokio::spawn(driver.run());
@@ -51,7 +50,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-async fn shown_next<V>(events: &mut Subscription<V>, count: usize) -> Vec<String> {
+async fn shown_next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..count {
         seen.push(shown(&next(events).await));
@@ -81,8 +80,8 @@ fn truth(mock: &Server) -> BTreeMap<String, String> {
     })
 }
 
-fn held<V>(pods: &Informer<V>) -> BTreeMap<String, String> {
-    let entry = |entry: &Entry<V>| {
+fn held<F: Form>(pods: &Informer<F>) -> BTreeMap<String, String> {
+    let entry = |entry: &Entry<F>| {
         (
             entry.key().to_string(),
             entry.resource_version().to_string(),
@@ -97,19 +96,19 @@ fn held<V>(pods: &Informer<V>) -> BTreeMap<String, String> {
 async fn c01_a_hammering_under_resync_ends_with_the_truth() {
     for seed in 0..8 {
         let mock = server(&[]);
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
             .seed(seed)
             .resync(secs(1))
             .build();
         let told: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
         let (add, update, delete) = (Arc::clone(&told), Arc::clone(&told), Arc::clone(&told));
-        let put = |told: &Mutex<BTreeMap<String, String>>, entry: &Entry<RawJson>| {
+        let put = |told: &Mutex<BTreeMap<String, String>>, entry: &Entry<Raw>| {
             let version = entry.resource_version().to_string();
             let mut told = told.lock().expect("no test panics with it");
             told.insert(entry.key().to_string(), version)
         };
         let handle = pods.add_handler(
-            Handlers::<RawJson>::new()
+            Handlers::<Raw>::new()
                 .on_add(move |new, _| assert_eq!(put(&add, new), None, "added twice"))
                 .on_update(move |old, new| {
                     let known = put(&update, new);
@@ -180,7 +179,7 @@ async fn c02_updates_lead_from_what_was_told_to_what_is() {
     }
     let mut deleted = 0;
     while deleted < names.len() {
-        let version = |entry: &Entry<RawJson>| entry.resource_version().to_string();
+        let version = |entry: &Entry<Raw>| entry.resource_version().to_string();
         match next(&mut events).await {
             Event::Added { entry, .. } => {
                 let key = entry.key().as_str();
@@ -211,7 +210,18 @@ async fn c02_updates_lead_from_what_was_told_to_what_is() {
 #[derive(Clone, Debug, PartialEq)]
 struct Marked(String);
 
-impl View for Marked {}
+impl Form for Marked {
+    type Stored = Self;
+    type Decoder = ();
+}
+
+/// The length of an object.
+struct Length(usize);
+
+impl Form for Length {
+    type Stored = Self;
+    type Decoder = ();
+}
 
 /// Decodes, counting; refuses what it made itself.
 fn marking(
@@ -234,7 +244,7 @@ async fn c04_what_was_decoded_is_all_that_is_seen() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a"]);
         let decode = marking(&Arc::default());
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, decode)
+        let (pods, driver) = Informer::<Marked>::builder_with(mock.transport(), PODS, decode)
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -276,10 +286,11 @@ async fn r30_c05_a_resync_decodes_nothing_again() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a", "b"]);
         let count = Arc::new(AtomicUsize::new(0));
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&count))
-            .initial(initial)
-            .resync(secs(1))
-            .build();
+        let (pods, driver) =
+            Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&count))
+                .initial(initial)
+                .resync(secs(1))
+                .build();
         let replays = Arc::new(AtomicUsize::new(0));
         pods.add_handler({
             let replays = Arc::clone(&replays);
@@ -331,15 +342,16 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
     ] {
         let mock = server(&names);
         let reports = Arc::new(AtomicUsize::new(0));
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&Arc::default()))
-            .on_report({
-                let reports = Arc::clone(&reports);
-                move |report| {
-                    assert_eq!(report.class(), "undecodable");
-                    reports.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-            .build();
+        let (pods, driver) =
+            Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
+                .on_report({
+                    let reports = Arc::clone(&reports);
+                    move |report| {
+                        assert_eq!(report.class(), "undecodable");
+                        reports.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+                .build();
         tokio::spawn(driver.run());
         let mut events = pods.subscribe();
         assert_eq!(shown_next(&mut events, told.len()).await, told);
@@ -352,7 +364,7 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
 async fn c08_what_was_missed_is_told_once() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a", "b"]);
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -419,15 +431,15 @@ async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
 #[tokio::test(start_paused = true)]
 async fn c10_the_version_is_known_whatever_is_kept() {
     let mock = server(&["a"]);
-    let length = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, length).build();
+    let length = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(Length(raw.json().len()));
+    let (pods, driver) = Informer::<Length>::builder_with(mock.transport(), PODS, length).build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let version = mock.update("pods", pod("a", 1)).unwrap();
     settle().await;
     assert_eq!(pods.resource_version(), version.to_string());
     assert_eq!(held(&pods), truth(&mock));
-    assert!(*pods.lister().get("prod", "a").unwrap().value() > 0);
+    assert!(pods.lister().get("prod", "a").unwrap().value().0 > 0);
 }
 
 /// A deletion that nobody saw has the key and the names of the object, and its last state.
@@ -438,7 +450,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
         .unwrap();
     let nodes = Resource::new("", "v1", "nodes").kind("Node");
     for (resource, namespace, name) in [(PODS, "prod", "a"), (nodes, "", "n1")] {
-        let (objects, driver) = Informer::builder(mock.transport(), resource, Raw).build();
+        let (objects, driver) = Informer::<Raw>::builder(mock.transport(), resource).build();
         tokio::spawn(driver.run());
         let mut events = objects.subscribe();
         assert_eq!(shown_next(&mut events, 2).await.len(), 2);
@@ -487,13 +499,13 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
 #[tokio::test(start_paused = true)]
 async fn x08_a_stop_discards_nothing() {
     let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     let driver = tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     pods.add_handler({
         let count = Arc::clone(&count);
-        Handlers::<RawJson>::new().on_add(move |_, _| {
+        Handlers::<Raw>::new().on_add(move |_, _| {
             count.fetch_add(1, Ordering::Relaxed);
         })
     });
@@ -510,9 +522,10 @@ async fn x08_a_stop_discards_nothing() {
 #[tokio::test(start_paused = true)]
 async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     let mock = server(&["marked", "a"]);
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, marking(&Arc::default()))
-        .initial(Initial::List)
-        .build();
+    let (pods, driver) =
+        Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
+            .initial(Initial::List)
+            .build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@3", "synced"]);
@@ -537,7 +550,7 @@ async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
         json!({ "lists": [{ "body": list }], "watches": [{ "frames": frames, "end": "hold" }] });
     let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
     let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
@@ -580,7 +593,7 @@ async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
         json!({ "lists": [{ "body": list }], "watches": [{ "frames": [], "end": "hold" }] });
     let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
     let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     // Before the first list is complete nothing is told, so that there is one add of it.
@@ -597,7 +610,7 @@ async fn x19_a_stop_does_not_wait_for_a_delay() {
     for fault in [Fault::overloaded(None).always(), Fault::stall().always()] {
         let mock = server(&[]);
         mock.with(|server| server.inject(fault));
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
             .initial(Initial::Stream)
             .build();
         let driver = tokio::spawn(driver.run());
@@ -616,7 +629,7 @@ async fn r05_r10_r02_a_stop_ends_what_is_open() {
         for wait in [0, 1, 10, 5_000] {
             let mock = server(&["a"]);
             mock.with(|server| server.config_mut().latency = Duration::from_millis(5));
-            let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+            let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
                 .initial(initial)
                 .build();
             let driver = tokio::spawn(driver.run());

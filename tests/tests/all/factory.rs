@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use informer_core::{Decoder, Form};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::factory::{Factory, FactoryDriver};
 use informer_tokio::health::State;
@@ -58,7 +59,7 @@ fn begun(mock: &Server) -> usize {
     log.lists().chain(log.streams()).count()
 }
 
-fn names<V>(informer: &Informer<V>) -> String {
+fn names<F: Form>(informer: &Informer<F>) -> String {
     let mut names: Vec<_> = informer
         .lister()
         .list()
@@ -336,15 +337,13 @@ async fn a_stop_delivers_what_is_pending_and_ends_all() {
     let pods = factory.informer::<Pod>();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&heard);
-    let slow = informer_tokio::handler::AsyncHandlers::<informer_tokio::Typed<Pod>>::new().on_add(
-        move |pod, _| {
-            let note = Arc::clone(&note);
-            async move {
-                sleep(secs(1)).await;
-                note.lock().unwrap().push(pod.name().to_owned());
-            }
-        },
-    );
+    let slow = informer_tokio::handler::AsyncHandlers::<Pod>::new().on_add(move |pod, _| {
+        let note = Arc::clone(&note);
+        async move {
+            sleep(secs(1)).await;
+            note.lock().unwrap().push(pod.name().to_owned());
+        }
+    });
     pods.add_async_handler(slow);
     factory.synced().await.unwrap();
     factory.shutdown().await;
@@ -397,7 +396,10 @@ async fn reports_have_the_name_of_their_informer() {
         .build();
     tokio::spawn(driver.run());
     let _nothing = factory
-        .with(Resource::new("example.com", "v1", "things"), Raw)
+        .with::<Raw, _>(
+            Resource::new("example.com", "v1", "things"),
+            Decoder::<Raw>::new(),
+        )
         .get();
     settle().await;
     let heard = heard.lock().unwrap();

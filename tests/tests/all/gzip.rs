@@ -49,7 +49,7 @@ async fn compressed_bodies_bring_what_plain_ones_do() {
         let mut backoff = informer_core::time::BackoffConfig::default();
         // Time is real here, and there is nothing to be learnt from waiting.
         backoff.initial = Duration::from_millis(1);
-        let (pods, driver) = Informer::builder(transport, PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(transport, PODS)
             .initial(initial)
             .backoff(backoff)
             .build();

@@ -6,13 +6,13 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::Resource;
+use informer_core::{Decoder, Resource};
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::handler::{
     AsyncEventHandler, AsyncHandlers, EventHandler, Filter, HandlerOptions,
 };
 use informer_tokio::informer::{Driver, wait_for_sync};
-use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson};
+use informer_tokio::{Entry, Handlers, Informer, Raw};
 use tokio::time::{Instant, sleep, timeout};
 
 type Server = Mock<FakeServer, TokioClock>;
@@ -32,16 +32,16 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
 fn informer(
     mock: &Server,
 ) -> (
-    Informer<RawJson>,
-    Driver<informer_mock::MockTransport<FakeServer, TokioClock>, Raw>,
+    Informer<Raw>,
+    Driver<informer_mock::MockTransport<FakeServer, TokioClock>, Decoder<Raw>>,
 ) {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
-    Informer::builder(mock.transport(), pods, Raw)
+    Informer::<Raw>::builder(mock.transport(), pods)
         .seed(1)
         .build()
 }
 
-fn start(mock: &Server) -> Informer<RawJson> {
+fn start(mock: &Server) -> Informer<Raw> {
     let (pods, driver) = informer(mock);
     tokio::spawn(driver.run());
     pods
@@ -55,7 +55,7 @@ async fn settle() {
     sleep(Duration::from_millis(10)).await;
 }
 
-fn is_on_n1(pod: &Entry<RawJson>) -> bool {
+fn is_on_n1(pod: &Entry<Raw>) -> bool {
     pod.text_at(&["spec", "nodeName"])
         .is_some_and(|node| node.eq_str("n1"))
 }
@@ -74,7 +74,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn note(&self, sign: &str, pod: &Entry<RawJson>) {
+    fn note(&self, sign: &str, pod: &Entry<Raw>) {
         self.heard
             .lock()
             .unwrap()
@@ -82,28 +82,28 @@ impl Recorder {
     }
 }
 
-impl EventHandler<RawJson> for Recorder {
-    fn on_add(&mut self, pod: &Entry<RawJson>, initial: bool) {
+impl EventHandler<Raw> for Recorder {
+    fn on_add(&mut self, pod: &Entry<Raw>, initial: bool) {
         self.note(if initial { "++" } else { "+" }, pod);
     }
-    fn on_update(&mut self, old: &Entry<RawJson>, pod: &Entry<RawJson>) {
+    fn on_update(&mut self, old: &Entry<Raw>, pod: &Entry<Raw>) {
         self.note(if old.is_same_state(pod) { "=" } else { "~" }, pod);
     }
-    fn on_delete(&mut self, pod: &Entry<RawJson>, _: bool) {
+    fn on_delete(&mut self, pod: &Entry<Raw>, _: bool) {
         self.note("-", pod);
     }
 }
 
-impl AsyncEventHandler<RawJson> for Recorder {
-    async fn on_add(&mut self, pod: &Entry<RawJson>, initial: bool) {
+impl AsyncEventHandler<Raw> for Recorder {
+    async fn on_add(&mut self, pod: &Entry<Raw>, initial: bool) {
         sleep(self.sleep).await;
         self.note(if initial { "++" } else { "+" }, pod);
     }
-    async fn on_update(&mut self, old: &Entry<RawJson>, pod: &Entry<RawJson>) {
+    async fn on_update(&mut self, old: &Entry<Raw>, pod: &Entry<Raw>) {
         sleep(self.sleep).await;
         self.note(if old.is_same_state(pod) { "=" } else { "~" }, pod);
     }
-    async fn on_delete(&mut self, pod: &Entry<RawJson>, _: bool) {
+    async fn on_delete(&mut self, pod: &Entry<Raw>, _: bool) {
         sleep(self.sleep).await;
         self.note("-", pod);
     }
@@ -160,7 +160,7 @@ async fn a_filter_made_of_closures_follows_a_predicate_that_changes() {
     let wanted = Arc::new(Mutex::new("a".to_owned()));
     let heard = Heard::default();
     let (add, delete, asked) = (Arc::clone(&heard), Arc::clone(&heard), Arc::clone(&wanted));
-    let handler = Handlers::<RawJson>::new()
+    let handler = Handlers::<Raw>::new()
         .on_add(move |pod, _| add.lock().unwrap().push(format!("+{}", pod.name())))
         .on_delete(move |pod, _| delete.lock().unwrap().push(format!("-{}", pod.name())))
         .filter(move |pod| *asked.lock().unwrap() == pod.name());
@@ -221,7 +221,7 @@ async fn a_panic_of_a_call_that_awaits_stays_in_it() {
     let pods = start(&mock);
     let heard = Heard::default();
     let note = Arc::clone(&heard);
-    let handler = AsyncHandlers::<RawJson>::new().on_add(move |pod, _| {
+    let handler = AsyncHandlers::<Raw>::new().on_add(move |pod, _| {
         let note = Arc::clone(&note);
         async move {
             sleep(secs(1)).await;
@@ -253,7 +253,7 @@ async fn what_a_stop_cuts_is_reported() {
     let pods = Resource::new("", "v1", "pods");
     let reports = Heard::default();
     let note = Arc::clone(&reports);
-    let (pods, driver) = Informer::builder(mock.transport(), pods, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), pods)
         .drain(secs(15))
         .on_report(move |report| note.lock().unwrap().push(report.to_string()))
         .build();
@@ -312,7 +312,7 @@ fn a_blocking_handler_holds_up_nobody() {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let heard = Heard::default();
         let note = Arc::clone(&heard);
-        let blocking = Handlers::<RawJson>::new().on_add(move |pod, _| {
+        let blocking = Handlers::<Raw>::new().on_add(move |pod, _| {
             // It waits for what comes after it: were it on this thread nothing would come.
             released.recv().unwrap();
             note.lock().unwrap().push(pod.name().to_owned());
@@ -371,8 +371,8 @@ impl Drop for Counted {
     }
 }
 
-impl EventHandler<RawJson> for Counted {
-    fn on_add(&mut self, pod: &Entry<RawJson>, _: bool) {
+impl EventHandler<Raw> for Counted {
+    fn on_add(&mut self, pod: &Entry<Raw>, _: bool) {
         let mut follower = self.0.0.lock().unwrap();
         follower.calls += 1;
         let version = pod.resource_version().to_string();
@@ -383,7 +383,7 @@ impl EventHandler<RawJson> for Counted {
         }
     }
 
-    fn on_update(&mut self, old: &Entry<RawJson>, pod: &Entry<RawJson>) {
+    fn on_update(&mut self, old: &Entry<Raw>, pod: &Entry<Raw>) {
         let mut follower = self.0.0.lock().unwrap();
         follower.calls += 1;
         let before = follower
@@ -396,7 +396,7 @@ impl EventHandler<RawJson> for Counted {
         }
     }
 
-    fn on_delete(&mut self, pod: &Entry<RawJson>, _: bool) {
+    fn on_delete(&mut self, pod: &Entry<Raw>, _: bool) {
         let mut follower = self.0.0.lock().unwrap();
         follower.calls += 1;
         if follower.known.remove(pod.name()).is_none() {
@@ -429,7 +429,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
     let task = tokio::spawn(driver.run());
     let alive = Arc::new(AtomicUsize::new(0));
     let mut present: Vec<(
-        informer_tokio::handler::HandlerHandle<RawJson>,
+        informer_tokio::handler::HandlerHandle<Raw>,
         Arc<Mutex<Follower>>,
     )> = Vec::new();
     let mut gone = Vec::new();
@@ -539,7 +539,7 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
     let written: Arc<Mutex<BTreeMap<String, Instant>>> = Arc::default();
     let late = Arc::new(Mutex::new(Vec::new()));
     let (read, note) = (Arc::clone(&written), Arc::clone(&late));
-    pods.add_handler(Handlers::<RawJson>::new().on_update(move |_, pod| {
+    pods.add_handler(Handlers::<Raw>::new().on_update(move |_, pod| {
         let at = read
             .lock()
             .unwrap()
@@ -554,7 +554,7 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
         let recorder = recorder.clone();
         let mut first = true;
         let (update, add, delete) = (recorder.clone(), recorder.clone(), recorder);
-        let handler = AsyncHandlers::<RawJson>::new()
+        let handler = AsyncHandlers::<Raw>::new()
             .on_add(move |pod, _| {
                 let wait = if core::mem::take(&mut first) {
                     secs(60)

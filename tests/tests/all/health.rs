@@ -15,7 +15,7 @@ use informer_tokio::handler::HandlerOptions;
 use informer_tokio::health::State;
 use informer_tokio::informer::{AuditConfig, Initial, StillUnsynced};
 use informer_tokio::page::Page;
-use informer_tokio::{Handlers, Informer, Json, Raw, RawJson};
+use informer_tokio::{Handlers, Informer, Raw};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::sleep;
@@ -34,8 +34,8 @@ fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
 }
 
-fn start<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<RawJson> {
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+fn start<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<Raw> {
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .build();
@@ -54,7 +54,7 @@ async fn the_state_and_since_when() {
         server.inject(Fault::delay(secs(5)).on(Verb::List));
         server.inject(Fault::delay(secs(5)).on(Verb::Watch));
     });
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .build();
@@ -162,7 +162,7 @@ struct Spec {
 #[tokio::test(start_paused = true)]
 async fn stale_objects_and_handlers_are_named() {
     let mock = server();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Json::<Strict>::new()).build();
+    let (pods, driver) = Informer::<Strict>::builder(mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let options = HandlerOptions::default().name("balancer");
     let handle = pods.add_handler_with(&options, Handlers::new().on_add(|_, _| ()));
@@ -226,7 +226,7 @@ fn without(verb: &str) -> Mock<ScriptedServer, TokioClock> {
 async fn a_missing_list_verb_is_named_before_the_deadline() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = without("list");
-        let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -274,7 +274,7 @@ async fn a_missing_watch_verb_is_named_by_health() {
 async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
     let mock = server();
     let widgets = Resource::new("example.com", "v1", "widgets");
-    let (widgets, driver) = Informer::builder(mock.transport(), widgets, Raw).build();
+    let (widgets, driver) = Informer::<Raw>::builder(mock.transport(), widgets).build();
     tokio::spawn(driver.run());
     let error = widgets
         .synced_within(secs(10))
@@ -399,7 +399,7 @@ async fn figures_go_to_the_metrics_facade() {
     let options = HandlerOptions::default().name("h");
     pods.add_handler_with(
         &options,
-        Handlers::<RawJson>::new().on_add(|pod, _| assert!(pod.name() != "b", "no b")),
+        Handlers::<Raw>::new().on_add(|pod, _| assert!(pod.name() != "b", "no b")),
     );
     pods.synced().await.unwrap();
     mock.create("pods", pod("c")).unwrap();
@@ -436,7 +436,7 @@ async fn audits_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
     let mock = server();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .namespaces(["prod", "test"])
@@ -558,18 +558,18 @@ async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
 }
 
 /// A page of three informers: one that is well, one without rights, one that nobody drives. Its names are markup.
-async fn page() -> (core::net::SocketAddr, Vec<Informer<RawJson>>) {
+async fn page() -> (core::net::SocketAddr, Vec<Informer<Raw>>) {
     let mock = server();
     let pods = start(&mock);
     pods.add_handler_with(
         &HandlerOptions::default().name("load \"balancer\""),
         Handlers::new().on_add(|_, _| ()),
     );
-    let (nodes, driver) = Informer::builder(without("list").transport(), PODS, Raw)
+    let (nodes, driver) = Informer::<Raw>::builder(without("list").transport(), PODS)
         .name("<b>no</b> rights")
         .build();
     tokio::spawn(driver.run());
-    let (idle, _never) = Informer::builder(mock.transport(), PODS, Raw)
+    let (idle, _never) = Informer::<Raw>::builder(mock.transport(), PODS)
         .name("idle")
         .build();
     core::mem::forget(_never);

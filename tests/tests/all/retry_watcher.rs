@@ -8,7 +8,7 @@ use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tests::{next, shown};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Raw, RawJson, Subscription};
+use informer_tokio::{Informer, Raw, Subscription};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -50,9 +50,9 @@ type Classes = Arc<Mutex<Vec<&'static str>>>;
 fn start<B: informer_mock::Backend + Send + 'static>(
     mock: &Mock<B, TokioClock>,
     initial: Initial,
-) -> (Informer<RawJson>, Classes) {
+) -> (Informer<Raw>, Classes) {
     let classes = Classes::default();
-    let (informer, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .initial(initial)
         .on_report({
@@ -69,7 +69,7 @@ fn start<B: informer_mock::Backend + Send + 'static>(
     (informer, classes)
 }
 
-async fn shown_next(events: &mut Subscription<RawJson>, count: usize) -> Vec<String> {
+async fn shown_next(events: &mut Subscription<Raw>, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..count {
         seen.push(shown(&next(events).await));
@@ -270,7 +270,7 @@ async fn w05_a_stop_with_unread_events_ends() {
     for name in ["a", "b", "c"] {
         mock.create("pods", pod(name)).unwrap();
     }
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw).build();
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     let driver = tokio::spawn(driver.run());
     let mut told = pods.subscribe();
     let unread = pods.subscribe();

@@ -10,7 +10,7 @@ use informer_core::{
 };
 use informer_mock::{FakeServer, Mock, TokioClock, json};
 use informer_tokio::informer::Driver;
-use informer_tokio::{Informer, Raw, RawJson};
+use informer_tokio::{Informer, Raw};
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
@@ -20,16 +20,16 @@ fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": format!("ns-{}", name.len() % 3) } })
 }
 
-fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<RawJson> {
+fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<Raw> {
     let (pods, driver): (_, Driver<_, _>) =
-        Informer::builder(mock.transport(), PODS.shard(shard), Raw)
+        Informer::<Raw>::builder(mock.transport(), PODS.shard(shard))
             .initial(initial)
             .build();
     tokio::spawn(driver.run());
     pods
 }
 
-fn keys(pods: &Informer<RawJson>) -> BTreeSet<String> {
+fn keys(pods: &Informer<Raw>) -> BTreeSet<String> {
     pods.lister()
         .list()
         .iter()

@@ -6,12 +6,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{RawObject, Resource, reflector::Initial};
+use informer_core::{Decoder, RawObject, Resource, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
-use informer_tokio::decode::View;
 use informer_tokio::handler::{EventHandler, HandlerHandle, HandlerOptions};
 use informer_tokio::informer::{Driver, StillUnsynced};
-use informer_tokio::{Entry, Handlers, Informer, Raw, RawJson};
+use informer_tokio::{Entry, Form, Handlers, Informer, Raw};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -19,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
 type Server = Mock<FakeServer, TokioClock>;
-type RawDriver = Driver<MockTransport<FakeServer, TokioClock>, Raw>;
+type RawDriver = Driver<MockTransport<FakeServer, TokioClock>, Decoder<Raw>>;
 
 fn server(names: &[&str]) -> Server {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
@@ -36,18 +35,18 @@ fn pod(name: &str, round: u32) -> Value {
     })
 }
 
-fn informer(mock: &Server) -> (Informer<RawJson>, RawDriver) {
-    Informer::builder(mock.transport(), PODS, Raw)
+fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
+    Informer::<Raw>::builder(mock.transport(), PODS)
         .seed(1)
         .build()
 }
 
-fn start(mock: &Server) -> (Informer<RawJson>, JoinHandle<()>) {
+fn start(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
     let (pods, driver) = informer(mock);
     (pods, tokio::spawn(driver.run()))
 }
 
-fn node(pod: &RawJson, value: &mut dyn FnMut(&str)) {
+fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
     let node = pod.at(&["spec", "nodeName"]);
     if let Some(node) = node.and_then(informer_core::json::as_str) {
         value(&node.to_string());
@@ -74,18 +73,18 @@ impl Recorder {
     }
 }
 
-impl<V: 'static> EventHandler<V> for Recorder {
-    fn on_add(&mut self, entry: &Entry<V>, is_in_initial_list: bool) {
+impl<F: Form> EventHandler<F> for Recorder {
+    fn on_add(&mut self, entry: &Entry<F>, is_in_initial_list: bool) {
         let sign = if is_in_initial_list { "++" } else { "+" };
         self.note(format!("{sign}{}", entry.name()));
     }
 
-    fn on_update(&mut self, old: &Entry<V>, new: &Entry<V>) {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         let sign = if old.is_same_state(new) { "=" } else { "~" };
         self.note(format!("{sign}{}", new.name()));
     }
 
-    fn on_delete(&mut self, entry: &Entry<V>, _: bool) {
+    fn on_delete(&mut self, entry: &Entry<F>, _: bool) {
         self.note(format!("-{}", entry.name()));
     }
 }
@@ -107,7 +106,7 @@ async fn soon<F: Future>(future: F) -> F::Output {
 #[tokio::test(start_paused = true)]
 async fn s01_an_index_has_what_is_there_and_what_comes() {
     let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .index_with("node", node)
         .build();
     tokio::spawn(driver.run());
@@ -162,7 +161,7 @@ async fn s03_each_handler_is_resynced_in_its_own_period_after_a_late_start() {
 
 async fn resync_periods(late: Duration) {
     let mock = server(&["a"]);
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .resync(secs(1))
         .build();
     let handlers = [Some(0), Some(2), Some(3), None].map(|period| {
@@ -203,7 +202,7 @@ async fn resync_periods(late: Duration) {
 #[tokio::test(start_paused = true)]
 async fn s04_a_period_does_not_depend_on_the_informers_own() {
     let mock = server(&["a"]);
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .resync(secs(12 * 3600))
         .build();
     let add = |period: u64| {
@@ -298,7 +297,7 @@ async fn s07_a_list_that_fails_is_reported_within_a_second() {
     mock.with(|server| server.inject(denied));
     let (sender, report) = tokio::sync::oneshot::channel();
     let sender = Mutex::new(Some(sender));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .on_report(move |report| {
             let sender = sender.lock().expect("no test panics with it").take();
             if let Some(sender) = sender {
@@ -341,7 +340,10 @@ async fn s08_indexes_may_join_while_the_driver_starts() {
 /// An object's name in capitals.
 struct Loud(String);
 
-impl View for Loud {}
+impl Form for Loud {
+    type Stored = Self;
+    type Decoder = ();
+}
 
 /// A decoder is the transform: everybody sees what it made.
 #[tokio::test(start_paused = true)]
@@ -350,7 +352,7 @@ async fn s09_everybody_sees_what_the_decoder_made() {
     let loud = |raw: &RawObject<'_>| {
         Ok::<_, core::convert::Infallible>(Loud(raw.name().to_string().to_uppercase()))
     };
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, loud)
+    let (pods, driver) = Informer::<Loud>::builder_with(mock.transport(), PODS, loud)
         .index("loud", |pod: &Loud| [pod.0.clone()])
         .build();
     let names = Arc::new(Mutex::new(Vec::new()));
@@ -474,18 +476,18 @@ async fn s14_handlers_that_come_and_go_in_a_crowd() {
             self.wrong.fetch_add(usize::from(!right), Ordering::Relaxed);
         }
     }
-    impl EventHandler<RawJson> for Checker {
-        fn on_add(&mut self, entry: &Entry<RawJson>, _: bool) {
+    impl EventHandler<Raw> for Checker {
+        fn on_add(&mut self, entry: &Entry<Raw>, _: bool) {
             let version = entry.resource_version().to_string();
             let known = self.known.insert(entry.key().to_string(), version);
             self.check(known.is_none());
         }
-        fn on_update(&mut self, old: &Entry<RawJson>, new: &Entry<RawJson>) {
+        fn on_update(&mut self, old: &Entry<Raw>, new: &Entry<Raw>) {
             let version = new.resource_version().to_string();
             let known = self.known.insert(new.key().to_string(), version);
             self.check(known == Some(old.resource_version().to_string()));
         }
-        fn on_delete(&mut self, entry: &Entry<RawJson>, _: bool) {
+        fn on_delete(&mut self, entry: &Entry<Raw>, _: bool) {
             let known = self.known.remove(entry.key().as_str());
             self.check(known.is_some());
         }
@@ -630,7 +632,7 @@ async fn s19_nothing_is_left_after_the_end() {
         let mock = server(&["a"]);
         let recorder = Recorder::default();
         let (pods, driver) = informer(&mock);
-        let mut handles: Vec<HandlerHandle<RawJson>> = Vec::new();
+        let mut handles: Vec<HandlerHandle<Raw>> = Vec::new();
         if before {
             handles.push(pods.add_handler(recorder.clone()));
         }
@@ -666,7 +668,7 @@ async fn s19_nothing_is_left_after_the_end() {
 async fn s20_panics_stay_in_their_handlers() {
     let mock = server(&["a", "b", "c", "d", "e"]);
     let panics = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .on_report({
             let panics = Arc::clone(&panics);
             move |report| {
@@ -689,7 +691,7 @@ async fn s20_panics_stay_in_their_handlers() {
         let options = HandlerOptions::default().name(name);
         pods.add_handler_with(
             &options,
-            Handlers::<RawJson>::new().on_add(|_, _| panic!("on purpose")),
+            Handlers::<Raw>::new().on_add(|_, _| panic!("on purpose")),
         )
     });
     tokio::spawn(driver.run());
@@ -711,11 +713,11 @@ async fn s20_panics_stay_in_their_handlers() {
 async fn s21_removal_does_not_wait_for_a_call_under_way() {
     let mock = server(&["a", "b", "c"]);
     let (pods, driver) = informer(&mock);
-    let own: Arc<Mutex<Option<HandlerHandle<RawJson>>>> = Arc::default();
+    let own: Arc<Mutex<Option<HandlerHandle<Raw>>>> = Arc::default();
     let calls = Arc::new(AtomicUsize::new(0));
     let handle = pods.add_handler({
         let (own, calls) = (Arc::clone(&own), Arc::clone(&calls));
-        Handlers::<RawJson>::new().on_add(move |_, _| {
+        Handlers::<Raw>::new().on_add(move |_, _| {
             if let Some(own) = own.lock().expect("no test panics with it").as_ref() {
                 own.remove();
             }
@@ -749,7 +751,7 @@ fn s22_the_end_of_a_removed_handler_is_waited_for() {
         let done = Arc::new(AtomicUsize::new(0));
         let handle = pods.add_handler({
             let done = Arc::clone(&done);
-            Handlers::<RawJson>::new().on_add(move |_, _| {
+            Handlers::<Raw>::new().on_add(move |_, _| {
                 let _ = entered.take().map(|entered| entered.send(()));
                 let _ = wait.recv();
                 done.store(1, Ordering::SeqCst);
@@ -835,7 +837,7 @@ async fn s23_waiting_for_several_tells_of_each() {
 async fn s24_reports_have_the_name_of_the_handler() {
     let mock = server(&["a", "b"]);
     let texts = Recorder::default();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .on_report({
             let texts = texts.clone();
             move |report| texts.note(report.to_string())
@@ -876,9 +878,9 @@ async fn s26_callbacks_may_be_left_out() {
     let (add, update, delete) = (note("+"), note("~"), note("-"));
     let handles = [
         pods.add_handler(Handlers::new()),
-        pods.add_handler(Handlers::<RawJson>::new().on_add(move |pod, _| add(pod.name()))),
-        pods.add_handler(Handlers::<RawJson>::new().on_update(move |_, pod| update(pod.name()))),
-        pods.add_handler(Handlers::<RawJson>::new().on_delete(move |pod, _| delete(pod.name()))),
+        pods.add_handler(Handlers::<Raw>::new().on_add(move |pod, _| add(pod.name()))),
+        pods.add_handler(Handlers::<Raw>::new().on_update(move |_, pod| update(pod.name()))),
+        pods.add_handler(Handlers::<Raw>::new().on_delete(move |pod, _| delete(pod.name()))),
     ];
     for handle in &handles {
         soon(handle.synced()).await.unwrap();
@@ -894,7 +896,7 @@ async fn s26_callbacks_may_be_left_out() {
 async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     for client_go in [false, true] {
         let mock = server(&["a"]);
-        let builder = Informer::builder(mock.transport(), PODS, Raw).initial(Initial::List);
+        let builder = Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List);
         let (pods, driver) = if client_go {
             builder.client_go()
         } else {
@@ -930,7 +932,7 @@ async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
 async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     let mock = server(&["a", "b", "c"]);
     let texts = Recorder::default();
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .on_report({
             let texts = texts.clone();
             move |report| texts.note(report.to_string())
@@ -961,7 +963,7 @@ async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
     let mock = server(&["a", "b", "c"]);
     let stuck = Fault::nothing().cut_after_events(2).silently();
     mock.with(|server| server.inject(stuck.on(Verb::List)));
-    let (pods, driver) = Informer::builder(mock.transport(), PODS, Raw)
+    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
         .initial(Initial::List)
         .build();
     tokio::spawn(driver.run());

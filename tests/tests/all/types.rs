@@ -159,7 +159,7 @@ async fn whole_objects_are_cut_down_to_metadata() {
         {"metadata":{"name":"old","namespace":"prod","uid":"u","resourceVersion":"2"},"spec":{"nodeName":"n1"}}]}"#;
     mock.with(|server| server.inject(Fault::status(200, whole)));
     let (pods, driver) =
-        Informer::builder(mock.transport(), Resource::parse("pods").unwrap(), Meta)
+        Informer::<Meta>::builder(mock.transport(), Resource::parse("pods").unwrap())
             .initial(Initial::List)
             .build();
     tokio::spawn(driver.run());
@@ -217,7 +217,7 @@ async fn a_transport_may_be_chosen_at_run_time() {
         } else {
             boxed!(mock.transport())
         };
-        let (pods, driver) = Informer::builder(transport, Resource::parse("pods").unwrap(), Raw)
+        let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods").unwrap())
             .namespaces(["prod", "other"])
             .build();
         tokio::spawn(driver.run());
@@ -236,7 +236,7 @@ async fn a_boxed_transport_keeps_the_classes_of_errors() {
     mock.with(|server| server.inject(Fault::refuse().always()));
     let transport = boxed!(mock.transport());
     let (pods, driver) =
-        Informer::builder(transport, Resource::parse("pods").unwrap(), Raw).build();
+        Informer::<Raw>::builder(transport, Resource::parse("pods").unwrap()).build();
     tokio::spawn(driver.run());
     let error = pods
         .synced_within(Duration::from_secs(20))

@@ -7,7 +7,7 @@ use http::Method;
 use informer_core::resource::{Shard, ShardBy};
 use informer_tests::real::{Cluster, Outcome, Protocol, Table, ensure, until};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Entry, Informer, Raw, RawJson};
+use informer_tokio::{Entry, Informer, Raw};
 
 use crate::Context;
 
@@ -17,9 +17,9 @@ fn parts(by: ShardBy, count: u32) -> Vec<Shard> {
         .collect()
 }
 
-fn held(informer: &Informer<RawJson>) -> BTreeMap<String, String> {
+fn held(informer: &Informer<Raw>) -> BTreeMap<String, String> {
     let entries = informer.lister().list();
-    let text = |entry: &Entry<RawJson>| {
+    let text = |entry: &Entry<Raw>| {
         (
             entry.key().to_string(),
             entry.resource_version().to_string(),
@@ -35,7 +35,7 @@ async fn truth(table: &Table) -> Outcome<BTreeMap<String, String>> {
 }
 
 /// What all replicas hold; fails where two hold the same.
-fn together(replicas: &[Informer<RawJson>]) -> Outcome<BTreeMap<String, String>> {
+fn together(replicas: &[Informer<Raw>]) -> Outcome<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for replica in replicas {
         for (key, version) in held(replica) {
@@ -52,10 +52,10 @@ fn start(
     protocol: Protocol,
     shard: Shard,
     initial: Initial,
-) -> Outcome<Informer<RawJson>> {
+) -> Outcome<Informer<Raw>> {
     let transport = cluster.transport(protocol, &informer_tests::real::Identity::Admin, None)?;
     let resource = table.resource().as_ref().shard(shard);
-    let (informer, driver) = Informer::builder(transport, resource, Raw)
+    let (informer, driver) = Informer::<Raw>::builder(transport, resource)
         .initial(initial)
         .build();
     tokio::spawn(driver.run());
@@ -103,7 +103,7 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
         .await?;
     let cluster = server.cluster().await?;
     cluster.serves(&table).await?;
-    let mut before: Vec<Informer<RawJson>> = Vec::new();
+    let mut before: Vec<Informer<Raw>> = Vec::new();
     for (round, count) in [1_u32, 2, 3, 5, 2].into_iter().enumerate() {
         let initial = if round % 2 == 0 {
             Initial::List
@@ -170,7 +170,7 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
         &informer_tests::real::Identity::Admin,
         None,
     )?;
-    let (whole, driver) = Informer::builder(transport, table.resource().as_ref(), Raw)
+    let (whole, driver) = Informer::<Raw>::builder(transport, table.resource().as_ref())
         .shards(parts(ShardBy::Uid, 4))
         .build();
     tokio::spawn(driver.run());

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId, reflector::Verb,
+    Decoder, End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId,
+    reflector::Verb,
 };
 
 /// A journal on a medium that is sometimes full.
@@ -49,7 +50,7 @@ impl Journal for Disk {
 
 /// An informer on a server with one Pod, which sends a bookmark each minute.
 struct World {
-    informer: Informer<Resource<'static>, Raw, Heap, Recorder<Disk>>,
+    informer: Informer<Resource<'static>, Decoder<Raw>, Heap, Recorder<Disk>>,
     now: Instant,
     version: u64,
     watch: Option<RequestId>,
@@ -62,10 +63,12 @@ impl World {
         let log = Log::new(Memory::default(), Vec::new());
         let pods = Resource::new("", "v1", "pods");
         let mut world = Self {
-            informer: Informer::new(pods, Raw, ReflectorConfig::list(), 1).with_journal(Disk {
-                log,
-                is_full: false,
-            }),
+            informer: Informer::new(pods, Decoder::new(), ReflectorConfig::list(), 1).with_journal(
+                Disk {
+                    log,
+                    is_full: false,
+                },
+            ),
             now: Instant::from_micros(0),
             version: 10,
             watch: None,
@@ -134,7 +137,7 @@ impl World {
         let identity = Identity::new(
             "here",
             &Resource::new("", "v1", "pods"),
-            crate::Decode::fingerprint(&Raw),
+            crate::Decode::fingerprint(&Decoder::<Raw>::new()),
         );
         Log::<_, Keys, _>::new(medium, Vec::new())
             .load(

@@ -33,7 +33,7 @@ async fn run(seed: u64) {
     noise.set(10);
 
     let pods = Resource::parse("pods").unwrap();
-    let (informer, driver) = Informer::builder(bench.device, pods, Raw)
+    let (informer, driver) = Informer::<Raw>::builder(bench.device, pods)
         .initial(Initial::List)
         .page_size(7)
         .build();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A controller whose keys wait seconds after a failure, with all reported failures.
-fn telling(sets: &Informer<RawJson>) -> (Controller, Arc<Mutex<Vec<String>>>) {
+fn telling(sets: &Informer<Raw>) -> (Controller, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let controller = Controller::new(sets)
         .limit(Exponential::new(secs(1), secs(60)))

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use informer_core::{Decode, Raw, RawObject, decode::RawJson};
+use informer_core::{Decode, Decoder, Raw, RawObject};
 
 use super::user::{Picky, User};
 
@@ -59,16 +59,16 @@ impl Gate {
 }
 
 impl Decode for Gated {
-    type Value = RawJson;
+    type Value = Raw;
     type Error = &'static str;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Raw, Self::Error> {
         self.gate
             .pass(self.is_costly && std::thread::current().id() != self.driver);
         self.picky.decode(raw)
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Raw, Self::Error> {
         let is_refused = self.picky.0.refuses_restore();
         let is_odd = raw
             .json()
@@ -77,12 +77,12 @@ impl Decode for Gated {
         if is_refused && is_odd {
             return Err("refused as planned");
         }
-        let Ok(restored) = Raw.restore(raw);
+        let Ok(restored) = Decoder::<Raw>::new().restore(raw);
         Ok(restored)
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
-        Raw.persist(raw, keep);
+        Decoder::<Raw>::new().persist(raw, keep);
     }
 
     fn is_costly(&self) -> bool {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_tokio::handler::{Filter, HandlerHandle, HandlerOptions};
-use informer_tokio::{Entry, Event, Informer, Lister, RawJson, Subscription};
+use informer_tokio::{Entry, Event, Informer, Lister, Raw, Subscription};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ pub(super) struct Listener {
     /// It is notified only of what [`keeps`].
     is_filtered: bool,
     is_resynced: bool,
-    handle: Result<HandlerHandle<RawJson>, JoinHandle<()>>,
+    handle: Result<HandlerHandle<Raw>, JoinHandle<()>>,
 }
 
 impl fmt::Debug for Listener {
@@ -35,13 +35,13 @@ impl fmt::Debug for Listener {
 }
 
 /// What filters keep.
-fn keeps(entry: &Entry<RawJson>) -> bool {
+fn keeps(entry: &Entry<Raw>) -> bool {
     entry.label("parity").as_deref() == Some("odd")
 }
 
 impl Listener {
     pub(super) fn join(
-        informer: &Informer<RawJson>,
+        informer: &Informer<Raw>,
         user: &Arc<User>,
         dice: &mut Entropy<'static>,
     ) -> Self {
@@ -98,7 +98,7 @@ impl Listener {
     }
 
     /// It knows what the cache shows.
-    pub(super) fn settled(&self, lister: &Lister<RawJson>) -> Verdict {
+    pub(super) fn settled(&self, lister: &Lister<Raw>) -> Verdict {
         let right = self.right(lister);
         let mut fold = lock(&self.fold);
         fold.replays = 0;
@@ -120,11 +120,7 @@ impl Listener {
     }
 
     /// It ends with its informer, and knows by then what the cache has.
-    pub(super) async fn ends(
-        self,
-        informer: &Informer<RawJson>,
-        lister: &Lister<RawJson>,
-    ) -> Verdict {
+    pub(super) async fn ends(self, informer: &Informer<Raw>, lister: &Lister<Raw>) -> Verdict {
         let right = self.right(lister);
         if let Err(reader) = self.handle {
             let read = timeout(PATIENCE, reader).await;
@@ -145,7 +141,7 @@ impl Listener {
         )
     }
 
-    fn right(&self, lister: &Lister<RawJson>) -> State {
+    fn right(&self, lister: &Lister<Raw>) -> State {
         let entries = lister.list();
         let entries = entries
             .iter()
@@ -161,7 +157,7 @@ impl Listener {
     }
 }
 
-async fn read(mut events: Subscription<RawJson>, mut recorder: Recorder) {
+async fn read(mut events: Subscription<Raw>, mut recorder: Recorder) {
     while let Some(event) = events.recv().await {
         recorder.dawdle().await;
         let mut fold = lock(&recorder.fold);

@@ -24,7 +24,7 @@ use informer_core::Resource;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::factory::Factory;
 use informer_tokio::handler::{HandlerHandle, HandlerOptions};
-use informer_tokio::{Event, Informer, Lister, RawJson, boxed};
+use informer_tokio::{Event, Informer, Lister, Raw, boxed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -214,15 +214,15 @@ fn holds(invariant: &'static str, holds: bool, what: &dyn Fn() -> String) -> Ver
 /// Where informers come from.
 enum Source {
     /// Built by itself, with every hook.
-    Own(Informer<RawJson>, Option<JoinHandle<()>>),
+    Own(Informer<Raw>, Option<JoinHandle<()>>),
     /// A factory's. Between two steps nobody has the informer itself, but a lister.
-    Shared(Factory, Lister<RawJson>),
+    Shared(Factory, Lister<Raw>),
 }
 
 /// A handler or the reader of a subscription.
 struct Joined {
     fold: Arc<Mutex<Fold>>,
-    handle: Result<HandlerHandle<RawJson>, JoinHandle<()>>,
+    handle: Result<HandlerHandle<Raw>, JoinHandle<()>>,
 }
 
 struct World {
@@ -277,7 +277,7 @@ impl World {
         self.trace.push(format!("{at:>9} ms  {what}"));
     }
 
-    fn informer(&self) -> Informer<RawJson> {
+    fn informer(&self) -> Informer<Raw> {
         match &self.source {
             Source::Own(informer, _) => informer.clone(),
             Source::Shared(factory, _) => shared(factory, &self.user),
@@ -560,10 +560,10 @@ impl World {
 }
 
 /// Builds an informer with every hook, and runs it.
-fn own(mock: &Server, user: &Arc<User>, seed: u64) -> (Informer<RawJson>, JoinHandle<()>) {
+fn own(mock: &Server, user: &Arc<User>, seed: u64) -> (Informer<Raw>, JoinHandle<()>) {
     let [report, version, index] = [(); 3].map(|()| Arc::clone(user));
     let transport = Shaky(mock.transport(), Arc::clone(user));
-    let (informer, driver) = Informer::builder(transport, PODS, Picky(Arc::clone(user)))
+    let (informer, driver) = Informer::builder_with(transport, PODS, Picky(Arc::clone(user)))
         .seed(seed)
         .drain(PATIENCE)
         .index_with("nothing", move |_, _| index.call("index"))
@@ -573,11 +573,11 @@ fn own(mock: &Server, user: &Arc<User>, seed: u64) -> (Informer<RawJson>, JoinHa
     (informer, tokio::spawn(driver.run()))
 }
 
-fn shared(factory: &Factory, user: &Arc<User>) -> Informer<RawJson> {
-    factory.with(PODS, Picky(Arc::clone(user))).get()
+fn shared(factory: &Factory, user: &Arc<User>) -> Informer<Raw> {
+    factory.with::<Raw, _>(PODS, Picky(Arc::clone(user))).get()
 }
 
-fn shown(lister: &Lister<RawJson>) -> State {
+fn shown(lister: &Lister<Raw>) -> State {
     let entries = lister.list();
     let entries = entries.iter();
     entries
@@ -591,7 +591,7 @@ fn shown(lister: &Lister<RawJson>) -> State {
 }
 
 /// Reads a subscription to its end. Whoever is notified that all is synced sees the version.
-async fn read(informer: Informer<RawJson>, options: HandlerOptions, fold: Arc<Mutex<Fold>>) {
+async fn read(informer: Informer<Raw>, options: HandlerOptions, fold: Arc<Mutex<Fold>>) {
     let mut events = informer.subscribe_with(&options);
     while let Some(event) = events.recv().await {
         let mut fold = lock(&fold);

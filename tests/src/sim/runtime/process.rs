@@ -9,7 +9,7 @@ use std::sync::Arc;
 use informer_core::{audit::AuditConfig, object::ExpectedState, reflector::Initial};
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::journal::Journal;
-use informer_tokio::{Entry, Informer, Lister, RawJson};
+use informer_tokio::{Entry, Informer, Lister, Raw};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -68,7 +68,7 @@ enum Damage {
 
 /// A process.
 struct Life {
-    informer: Informer<RawJson>,
+    informer: Informer<Raw>,
     driver: JoinHandle<()>,
     listeners: Vec<Listener>,
     reader: Option<Arc<AtomicBool>>,
@@ -738,7 +738,7 @@ async fn settle() {
 }
 
 /// The value of an object in the indexes.
-fn parity(object: &RawJson, emit: &mut dyn FnMut(&str)) {
+fn parity(object: &Raw, emit: &mut dyn FnMut(&str)) {
     let contains = |text: &[u8]| object.bytes().windows(text.len()).any(|part| part == text);
     emit(if contains(br#""parity":"odd""#) {
         "odd"
@@ -748,7 +748,7 @@ fn parity(object: &RawJson, emit: &mut dyn FnMut(&str)) {
 }
 
 /// An index finds what has its value, and nothing else.
-fn indexed(lister: &Lister<RawJson>, index: &str) -> Verdict {
+fn indexed(lister: &Lister<Raw>, index: &str) -> Verdict {
     for value in ["odd", "even"] {
         let found = lister.by_index(index, value);
         let mut found: Vec<String> = found
@@ -756,7 +756,7 @@ fn indexed(lister: &Lister<RawJson>, index: &str) -> Verdict {
             .iter()
             .map(|entry| entry.key().to_string())
             .collect();
-        let is_right = |entry: &&Entry<RawJson>| {
+        let is_right = |entry: &&Entry<Raw>| {
             let mut is = false;
             parity(entry, &mut |other| is = other == value);
             is
@@ -777,7 +777,7 @@ fn indexed(lister: &Lister<RawJson>, index: &str) -> Verdict {
 fn begin(kit: Kit, mock: &Server, user: &Arc<User>, folder: &TempDir, seed: u64) -> Life {
     let hook = Arc::clone(user);
     let decoder = Gated::new(user, kit.threads, seed);
-    let mut builder = Informer::builder(mock.transport(), PODS, decoder)
+    let mut builder = Informer::<Raw>::builder_with(mock.transport(), PODS, decoder)
         .seed(seed)
         .drain(PATIENCE)
         .initial(if kit.streams {
@@ -819,7 +819,7 @@ fn begin(kit: Kit, mock: &Server, user: &Arc<User>, folder: &TempDir, seed: u64)
 }
 
 /// Reads the cache on another thread, over and over, until the flag is set.
-fn read(lister: Lister<RawJson>) -> Arc<AtomicBool> {
+fn read(lister: Lister<Raw>) -> Arc<AtomicBool> {
     let ends = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ends);
     std::thread::spawn(move || {

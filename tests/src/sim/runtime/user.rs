@@ -8,8 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{
-    Decode, Head, Raw, RawObject, Report, Transport, decode::RawJson, report::Problem,
-    transport::Get,
+    Decode, Decoder, Head, Raw, RawObject, Report, Transport, report::Problem, transport::Get,
 };
 use informer_tokio::Entry;
 use informer_tokio::handler::{AsyncEventHandler, EventHandler};
@@ -120,10 +119,10 @@ pub(super) enum Mark {
 pub(super) struct Picky(pub(super) Arc<User>);
 
 impl Decode for Picky {
-    type Value = RawJson;
+    type Value = Raw;
     type Error = &'static str;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<RawJson, Self::Error> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Raw, Self::Error> {
         let marked = |mark: Mark| {
             let mark = format!("{mark:?}");
             raw.json()
@@ -137,7 +136,7 @@ impl Decode for Picky {
             self.0.failed("decoder");
             return Err("refused as planned");
         }
-        let Ok(decoded) = Raw.decode(raw);
+        let Ok(decoded) = Decoder::<Raw>::new().decode(raw);
         Ok(decoded)
     }
 }
@@ -170,7 +169,7 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    pub(super) fn put(&mut self, entry: &Entry<RawJson>, is_new: bool) {
+    pub(super) fn put(&mut self, entry: &Entry<Raw>, is_new: bool) {
         let (key, version) = (
             entry.key().to_string(),
             entry.resource_version().to_string(),
@@ -183,7 +182,7 @@ impl Fold {
         }
     }
 
-    pub(super) fn delete(&mut self, entry: &Entry<RawJson>) {
+    pub(super) fn delete(&mut self, entry: &Entry<Raw>) {
         let key = entry.key().to_string();
         if self.state.remove(&key).is_none() {
             self.fail(&format!("{key} is deleted, and was not known"));
@@ -224,16 +223,16 @@ impl Recorder {
     }
 }
 
-impl EventHandler<RawJson> for Recorder {
-    fn on_add(&mut self, entry: &Entry<RawJson>, _: bool) {
+impl EventHandler<Raw> for Recorder {
+    fn on_add(&mut self, entry: &Entry<Raw>, _: bool) {
         self.note(|fold| fold.put(entry, true));
     }
 
-    fn on_update(&mut self, _: &Entry<RawJson>, new: &Entry<RawJson>) {
+    fn on_update(&mut self, _: &Entry<Raw>, new: &Entry<Raw>) {
         self.note(|fold| fold.put(new, false));
     }
 
-    fn on_delete(&mut self, entry: &Entry<RawJson>, _: bool) {
+    fn on_delete(&mut self, entry: &Entry<Raw>, _: bool) {
         self.note(|fold| fold.delete(entry));
     }
 
@@ -245,18 +244,18 @@ impl EventHandler<RawJson> for Recorder {
 /// The same, for a handler that awaits.
 pub(super) struct Awaiting(pub(super) Recorder);
 
-impl AsyncEventHandler<RawJson> for Awaiting {
-    async fn on_add(&mut self, entry: &Entry<RawJson>, initial: bool) {
+impl AsyncEventHandler<Raw> for Awaiting {
+    async fn on_add(&mut self, entry: &Entry<Raw>, initial: bool) {
         self.0.dawdle().await;
         self.0.on_add(entry, initial);
     }
 
-    async fn on_update(&mut self, old: &Entry<RawJson>, new: &Entry<RawJson>) {
+    async fn on_update(&mut self, old: &Entry<Raw>, new: &Entry<Raw>) {
         self.0.dawdle().await;
         self.0.on_update(old, new);
     }
 
-    async fn on_delete(&mut self, entry: &Entry<RawJson>, unknown: bool) {
+    async fn on_delete(&mut self, entry: &Entry<Raw>, unknown: bool) {
         self.0.dawdle().await;
         self.0.on_delete(entry, unknown);
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use informer_tokio::handler::EventHandler;
 use informer_tokio::queue::WorkQueue;
-use informer_tokio::{Entry, Informer, Lister, RawJson};
+use informer_tokio::{Entry, Informer, Lister, Raw};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -23,7 +23,7 @@ pub(super) struct Workers {
 
 #[derive(Default)]
 struct Desk {
-    lister: Option<Lister<RawJson>>,
+    lister: Option<Lister<Raw>>,
     /// How many workers wait for a key.
     idle: usize,
     busy: BTreeSet<String>,
@@ -58,7 +58,7 @@ impl Workers {
     }
 
     /// Fills the queue from another informer from now on.
-    pub(super) fn follow(&self, informer: &Informer<RawJson>) {
+    pub(super) fn follow(&self, informer: &Informer<Raw>) {
         lock(&self.desk).lister = Some(informer.lister());
         // It leaves with its informer.
         drop(informer.add_handler(Feeder(self.queue.clone())));
@@ -81,7 +81,7 @@ impl Workers {
     }
 
     /// Each object was reconciled in its newest state.
-    pub(super) fn settled(&self, lister: &Lister<RawJson>) -> Verdict {
+    pub(super) fn settled(&self, lister: &Lister<Raw>) -> Verdict {
         let desk = lock(&self.desk);
         let entries = lister.list();
         let missed = entries.iter().find(|entry| {
@@ -136,16 +136,16 @@ async fn work(queue: WorkQueue<String>, desk: Arc<Mutex<Desk>>, mut dice: Entrop
     }
 }
 
-impl EventHandler<RawJson> for Feeder {
-    fn on_add(&mut self, entry: &Entry<RawJson>, _: bool) {
+impl EventHandler<Raw> for Feeder {
+    fn on_add(&mut self, entry: &Entry<Raw>, _: bool) {
         self.0.add(entry.key().to_string());
     }
 
-    fn on_update(&mut self, _: &Entry<RawJson>, new: &Entry<RawJson>) {
+    fn on_update(&mut self, _: &Entry<Raw>, new: &Entry<Raw>) {
         self.0.add(new.key().to_string());
     }
 
-    fn on_delete(&mut self, entry: &Entry<RawJson>, _: bool) {
+    fn on_delete(&mut self, entry: &Entry<Raw>, _: bool) {
         self.0.add(entry.key().to_string());
     }
 }

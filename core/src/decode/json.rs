@@ -3,20 +3,19 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::marker::PhantomData;
 use core::ops::Deref;
 
 use serde::de::DeserializeOwned;
 
-use super::{Decode, RawObject, View};
+use super::{Decode, Decoder, Form, RawObject};
 use crate::json::Prune;
 use crate::json::de::read;
 
-/// A decoder that parses each object into a `T` by serde_json: a type of k8s-openapi, or a struct with only the needed
-/// fields.
+/// An object parsed into a `T` by serde_json, with its labels: a type of k8s-openapi, or a struct with only the needed
+/// fields. It dereferences to the `T`.
 ///
 /// ```
-/// use informer_core::{Decode, Json, RawObject};
+/// use informer_core::{Decode, Decoder, Json, RawObject};
 /// use serde::Deserialize;
 ///
 /// #[derive(Deserialize)]
@@ -26,27 +25,17 @@ use crate::json::de::read;
 /// struct Spec { node_name: String }
 ///
 /// let json = br#"{"metadata":{"name":"web","labels":{"a":"b"}},"spec":{"nodeName":"n1"}}"#;
-/// let pod = Json::<Pod>::new().decode(&RawObject::parse(json))?;
+/// let pod: Json<Pod> = Decoder::<Json<Pod>>::new().decode(&RawObject::parse(json))?;
 /// assert_eq!(pod.spec.node_name, "n1");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[derive(Clone, PartialEq, Eq)]
 pub struct Json<T> {
-    keep_labels: bool,
-    prune: Prune,
-    of: PhantomData<fn() -> T>,
+    object: T,
+    labels: Option<Box<[u8]>>,
 }
 
-impl<T> Json<T> {
-    /// Creates a decoder that stores the labels next to the object, for selectors.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            keep_labels: true,
-            prune: Prune::NOTHING,
-            of: PhantomData,
-        }
-    }
-
+impl<T> Decoder<Json<T>> {
     /// Disables storing labels. This saves memory, but the cache can no longer select by labels.
     #[must_use]
     pub const fn without_labels(self) -> Self {
@@ -60,10 +49,10 @@ impl<T> Json<T> {
     /// allocated.
     ///
     /// ```
-    /// use informer_core::{Decode, Json, RawObject, json::Prune};
+    /// use informer_core::{Decode, Decoder, Json, RawObject, json::Prune};
     ///
     /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
-    /// let decoder = Json::<serde_json::Value>::new().prune(Prune::NOISE);
+    /// let decoder = Decoder::<Json<serde_json::Value>>::new().prune(Prune::NOISE);
     /// let pod = decoder.decode(&RawObject::parse(json))?;
     /// assert_eq!(pod["metadata"], serde_json::json!({"name": "web"}));
     /// # Ok::<(), serde_json::Error>(())
@@ -74,37 +63,15 @@ impl<T> Json<T> {
     }
 }
 
-impl<T> Default for Json<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T> Clone for Json<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Json<T> {}
-
-impl<T> fmt::Debug for Json<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Json")
-            .field("keep_labels", &self.keep_labels)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T: DeserializeOwned> Decode for Json<T> {
-    type Value = Typed<T>;
+impl<T: DeserializeOwned> Decode for Decoder<Json<T>> {
+    type Value = Json<T>;
     type Error = serde_json::Error;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<Typed<T>, serde_json::Error> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Json<T>, serde_json::Error> {
         self.decode_without(self.prune, raw)
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<Typed<T>, serde_json::Error> {
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Json<T>, serde_json::Error> {
         self.decode_without(Prune::NOTHING, raw)
     }
 
@@ -125,12 +92,12 @@ impl<T: DeserializeOwned> Decode for Json<T> {
     }
 }
 
-impl<T: DeserializeOwned> Json<T> {
+impl<T: DeserializeOwned> Decoder<Json<T>> {
     fn decode_without(
         &self,
         prune: Prune,
         raw: &RawObject<'_>,
-    ) -> Result<Typed<T>, serde_json::Error> {
+    ) -> Result<Json<T>, serde_json::Error> {
         let object = match read(raw.json(), prune) {
             Ok(object) => object,
             // serde_json has the better error message, and supports types that need more than a value.
@@ -151,18 +118,19 @@ impl<T: DeserializeOwned> Json<T> {
         } else {
             None
         };
-        Ok(Typed { object, labels })
+        Ok(Json { object, labels })
     }
 }
 
-/// A typed object, with its labels if the decoder stores them. It dereferences to the object.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Typed<T> {
-    object: T,
-    labels: Option<Box<[u8]>>,
+impl<T> Json<T> {
+    /// Returns the typed object.
+    #[must_use]
+    pub const fn get(&self) -> &T {
+        &self.object
+    }
 }
 
-impl<T> Deref for Typed<T> {
+impl<T> Deref for Json<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -170,13 +138,26 @@ impl<T> Deref for Typed<T> {
     }
 }
 
-impl<T> View for Typed<T> {
-    fn labels_json(&self) -> Option<&[u8]> {
-        self.labels.as_deref()
+impl<T: DeserializeOwned + 'static> Form for Json<T> {
+    type Stored = Self;
+    type Decoder = Decoder<Self>;
+
+    fn labels_json(stored: &Self) -> Option<&[u8]> {
+        stored.labels.as_deref()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Typed<T> {
+/// A type stands for its [`Json`] form.
+impl<T: DeserializeOwned + 'static> Form for T {
+    type Stored = Json<T>;
+    type Decoder = Decoder<Json<T>>;
+
+    fn labels_json(stored: &Json<T>) -> Option<&[u8]> {
+        stored.labels.as_deref()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Json<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.object.fmt(f)
     }

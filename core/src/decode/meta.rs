@@ -5,36 +5,37 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 use core::fmt;
 
-use super::{Accept, Decode, RawObject, View};
+use super::{Accept, Decode, Decoder, Form, RawObject};
 use crate::json::{JsonStr, Members, as_str, value_at};
 
-/// A decoder that stores the metadata of each object without managedFields, and requests only metadata from the server.
+/// The metadata of an object: the JSON of `metadata`, without managedFields.
 ///
-/// Old and aggregated API servers may send complete objects nevertheless; the decoder then discards the rest.
+/// Its decoder requests only metadata from the server. Old and aggregated API servers may send complete objects
+/// nevertheless; the decoder then discards the rest.
 ///
 /// ```
-/// use informer_core::{Decode, Meta, RawObject};
+/// use informer_core::{Decode, Decoder, Meta, RawObject};
 ///
 /// let json = br#"{"metadata":{"name":"web","managedFields":[{}],"labels":{"app":"web"}},"spec":{}}"#;
-/// let kept = Meta.decode(&RawObject::parse(json)).unwrap();
+/// let kept = Decoder::<Meta>::new().decode(&RawObject::parse(json)).unwrap();
 /// assert_eq!(kept.json(), br#"{"name":"web","labels":{"app":"web"}}"#);
 /// assert_eq!(kept.label("app").map(|v| v.to_string()).as_deref(), Some("web"));
 /// ```
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Meta;
+#[derive(Clone, PartialEq, Eq)]
+pub struct Meta(Box<[u8]>);
 
-impl Decode for Meta {
-    type Value = Metadata;
+impl Decode for Decoder<Meta> {
+    type Value = Meta;
     type Error = Infallible;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<Metadata, Infallible> {
-        Ok(Metadata(without_managed_fields(
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Meta, Infallible> {
+        Ok(Meta(without_managed_fields(
             raw.metadata().unwrap_or(b"{}"),
         )))
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<Metadata, Infallible> {
-        Ok(Metadata(raw.metadata().unwrap_or(b"{}").into()))
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Meta, Infallible> {
+        Ok(Meta(raw.metadata().unwrap_or(b"{}").into()))
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
@@ -58,11 +59,7 @@ impl Decode for Meta {
     }
 }
 
-/// The metadata of an object: the JSON of `metadata`, without managedFields.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Metadata(Box<[u8]>);
-
-impl Metadata {
+impl Meta {
     /// Returns the JSON of the metadata.
     #[must_use]
     pub const fn json(&self) -> &[u8] {
@@ -82,13 +79,16 @@ impl Metadata {
     }
 }
 
-impl View for Metadata {
-    fn labels_json(&self) -> Option<&[u8]> {
-        self.at(&["labels"])
+impl Form for Meta {
+    type Stored = Self;
+    type Decoder = Decoder<Self>;
+
+    fn labels_json(stored: &Self) -> Option<&[u8]> {
+        stored.at(&["labels"])
     }
 }
 
-impl fmt::Debug for Metadata {
+impl fmt::Debug for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
     }

@@ -1,0 +1,111 @@
+//! Forms: in which shape a cache stores objects.
+
+#[cfg(feature = "alloc")]
+use core::fmt;
+#[cfg(feature = "alloc")]
+use core::marker::PhantomData;
+
+#[cfg(feature = "alloc")]
+use crate::json::Prune;
+
+/// A form in which objects are stored: `Json<T>`, `Raw`, `Meta`, or a type of the user's.
+///
+/// It is the parameter of informers, listers, entries and handlers. A type that serde can deserialize stands for its
+/// `Json` form, so that one writes `Informer<Pod>`. Selectors and index functions read the stored object through its
+/// form. A type of the user's, which a custom [`Decode`](super::Decode) makes, is its own form:
+///
+/// ```
+/// use informer_core::decode::Form;
+///
+/// struct Replicas(u32);
+/// impl Form for Replicas {
+///     type Stored = Self;
+///     type Decoder = ();
+/// }
+/// ```
+pub trait Form: 'static {
+    /// The stored object: the form itself, or `Json<T>` for a type that serde can deserialize.
+    type Stored;
+    /// The decoder that is used unless another one is named; `()` where one has to be named.
+    type Decoder;
+
+    /// Returns the JSON of the object's labels, where they are stored.
+    #[must_use]
+    fn labels_json(stored: &Self::Stored) -> Option<&[u8]> {
+        let _ = stored;
+        None
+    }
+
+    /// Returns the JSON of the object, where it is stored as it came.
+    #[must_use]
+    fn json(stored: &Self::Stored) -> Option<&[u8]> {
+        let _ = stored;
+        None
+    }
+
+    /// Calls `read` with the JSON of the object's labels, where they are stored, unpacked if need be.
+    fn with_labels(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
+        Self::labels_json(stored).into_iter().for_each(read);
+    }
+
+    /// Calls `read` with the JSON of the object, where it is stored, unpacked if need be.
+    fn with_json(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
+        Self::json(stored).into_iter().for_each(read);
+    }
+}
+
+/// Decodes objects into one of the forms `Raw`, `Meta` and `Json<T>`.
+///
+/// ```
+/// use informer_core::{Decode, Decoder, Raw, RawObject};
+///
+/// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
+/// let pod = Decoder::<Raw>::new().decode(&RawObject::parse(json)).unwrap();
+/// assert_eq!(pod.at(&["spec", "nodeName"]), Some(&br#""n1""#[..]));
+/// ```
+#[cfg(feature = "alloc")]
+pub struct Decoder<F> {
+    pub(super) keep_labels: bool,
+    pub(super) prune: Prune,
+    pub(super) form: PhantomData<fn() -> F>,
+}
+
+#[cfg(feature = "alloc")]
+impl<F> Decoder<F> {
+    /// Makes a decoder that stores all that the form has.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            keep_labels: true,
+            prune: Prune::NOTHING,
+            form: PhantomData,
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<F> Default for Decoder<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<F> Clone for Decoder<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<F> Copy for Decoder<F> {}
+
+#[cfg(feature = "alloc")]
+impl<F> fmt::Debug for Decoder<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("keep_labels", &self.keep_labels)
+            .field("prune", &self.prune)
+            .finish_non_exhaustive()
+    }
+}
