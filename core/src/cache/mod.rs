@@ -271,8 +271,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Creates an empty cache with `sources` sources, but at least one. Source ids count from 0. The seed is used for
     /// hashes.
     ///
-    /// [`Cache::apply`] rejects other source ids without effect. Fixed-size storage has room for eight sources; a cache
-    /// with more is incomplete and never synced.
+    /// [`Cache::apply`] rejects other source ids without effect. Fixed-size storage has room for eight sources unless it
+    /// says otherwise; a cache with more is incomplete and never synced.
     #[must_use]
     pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
         let mut few = S::Few::default();
@@ -552,7 +552,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
         self.passes = self.passes.wrapping_add(1);
         let kind = WalkKind::Resync { pass: self.passes };
-        // This can fail only if more than six sources sweep at once. Their lists then notify of every object anyway.
+        // This can fail only if nearly all sources that there is room for sweep at once. Their lists then notify of
+        // every object anyway.
         let _ = self.walks.push(Walk::new(0, kind));
         self.passes
     }

@@ -951,7 +951,7 @@ where
                 listing.remove(&source);
             }
             // Fixed storage drops resyncs that do not fit.
-            3 if pods.walks.as_slice().len() < 4 => {
+            3 if pods.walks.as_slice().len() + 5 <= pods.walks.bound() => {
                 let number = pods.resync();
                 model
                     .due
@@ -1030,6 +1030,7 @@ fn random_runs_in_fixed_storage() {
             CacheConfig::client_go()
         };
         random_run::<Inline<8, 16, 64>>(seed, config, 1 + (seed % 3) as u16);
+        random_run::<Inline<8, 16, 64, 8, 2>>(seed, config, 1);
     }
 }
 

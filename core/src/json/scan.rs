@@ -604,7 +604,8 @@ enum TextEnd {
 }
 
 /// Reads the text of a string from `input[i]` on.
-#[inline(always)]
+// Small processors have no flash for a copy at each place.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
 fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
     let how = loop {
         i = plain_end(input, i, wide);
@@ -630,7 +631,7 @@ fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
 
 /// Returns the position of the first quote, backslash or control character from `input[i]` on, and records bytes
 /// outside of ASCII.
-#[inline(always)]
+#[cfg_attr(target_pointer_width = "64", inline(always))]
 pub(crate) fn plain_end(input: &[u8], mut i: usize, wide: &mut bool) -> usize {
     while let Some(block) = input.get(i..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
         let plain = plain_in_block(block, wide);

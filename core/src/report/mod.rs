@@ -292,14 +292,13 @@ struct Escaped<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some((at, unsafe_char)) = rest.char_indices().find(|(_, c)| leaves_line(*c)) {
-            let (before, from) = rest.split_at(at);
-            self.0.write_str(before)?;
-            write!(self.0, "{}", unsafe_char.escape_default())?;
-            rest = from.get(unsafe_char.len_utf8()..).unwrap_or_default();
-        }
-        self.0.write_str(rest)
+        text.chars().try_for_each(|c| {
+            if leaves_line(c) {
+                write!(self.0, "{}", c.escape_default())
+            } else {
+                self.0.write_char(c)
+            }
+        })
     }
 }
 

@@ -540,24 +540,18 @@ struct PercentEncoder<'w>(&'w mut dyn fmt::Write);
 
 impl fmt::Write for PercentEncoder<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some(reserved) = rest.find(|c| !is_unreserved(c)) {
-            let (plain, tail) = rest.split_at(reserved);
-            self.0.write_str(plain)?;
-            let mut chars = tail.chars();
-            if let Some(c) = chars.next() {
-                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    write!(self.0, "%{byte:02X}")?;
-                }
+        text.bytes().try_for_each(|byte| {
+            if is_unreserved(byte) {
+                self.0.write_char(byte.into())
+            } else {
+                write!(self.0, "%{byte:02X}")
             }
-            rest = chars.as_str();
-        }
-        self.0.write_str(rest)
+        })
     }
 }
 
-const fn is_unreserved(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~')
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 const fn non_empty(text: &str) -> Option<&str> {

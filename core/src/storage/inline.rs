@@ -16,6 +16,9 @@ use crate::wire::FrameBuffer;
 /// an object, so a small `Q` saves memory if changes are applied after every frame; 2 is enough. While all of them are
 /// in use, nothing is read.
 ///
+/// `W` is the most sources of a cache, the most indexes, that by namespace included, and the most sweeps and resyncs in
+/// progress; the default is 8. A device with one source needs 2 if it applies changes after every frame.
+///
 /// ```
 /// use informer_core::{Inline, cache::DeltaFifo};
 ///
@@ -25,10 +28,16 @@ use crate::wire::FrameBuffer;
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]
-pub enum Inline<const N: usize, const K: usize, const F: usize, const Q: usize = N> {}
+pub enum Inline<
+    const N: usize,
+    const K: usize,
+    const F: usize,
+    const Q: usize = N,
+    const W: usize = 8,
+> {}
 
-impl<const N: usize, const K: usize, const F: usize, const Q: usize> Storage
-    for Inline<N, K, F, Q>
+impl<const N: usize, const K: usize, const F: usize, const Q: usize, const W: usize> Storage
+    for Inline<N, K, F, Q, W>
 {
     type Text = InlineText<K>;
     type Slots<V> = InlineSlots<V, N>;
@@ -39,7 +48,7 @@ impl<const N: usize, const K: usize, const F: usize, const Q: usize> Storage
     type Line = InlineFrame<LINE>;
     type Postings = Scan;
     type IndexFn<T> = fn(&T, &mut dyn FnMut(&str));
-    type Few<V> = InlineFew<V>;
+    type Few<V> = InlineFew<V, W>;
 }
 
 /// The most bytes of a request, a continue token or the body of an error.
@@ -248,17 +257,17 @@ impl<const F: usize> FrameBuffer for InlineFrame<F> {
     }
 }
 
-/// At most eight values.
+/// At most `W` values.
 #[derive(Debug)]
-pub struct InlineFew<V>(heapless::Vec<V, 8>);
+pub struct InlineFew<V, const W: usize>(heapless::Vec<V, W>);
 
-impl<V> Default for InlineFew<V> {
+impl<V, const W: usize> Default for InlineFew<V, W> {
     fn default() -> Self {
         Self(heapless::Vec::new())
     }
 }
 
-impl<V> Few<V> for InlineFew<V> {
+impl<V, const W: usize> Few<V> for InlineFew<V, W> {
     fn push(&mut self, value: V) -> Result<(), V> {
         self.0.push(value)
     }

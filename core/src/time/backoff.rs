@@ -94,13 +94,28 @@ fn rng_part(rng: &mut Rng, whole: Duration) -> Duration {
 /// The shortest delay. Without it, a server that rejects immediately would get requests in a hot loop.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Returns zero if the factor is not positive, and the longest duration if the product is not a duration.
+/// Returns zero if the factor is not positive, and the longest duration if there are too many microseconds.
+///
+/// It uses integers, since on a processor without floating point the routines for this would take 4 kB of flash.
 fn scale(duration: Duration, factor: f64) -> Duration {
-    if factor > 0.0 {
-        Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
-    } else {
-        Duration::ZERO
+    const MANTISSA: u32 = 52;
+    const INFINITE: u64 = 0x7ff << MANTISSA;
+
+    let bits = factor.to_bits();
+    // Negative numbers and NaN have greater bits.
+    if bits == 0 || bits > INFINITE {
+        return Duration::ZERO;
     }
+    let mantissa = bits & ((1 << MANTISSA) - 1) | 1 << MANTISSA;
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let product = u128::from(micros) * u128::from(mantissa);
+    // A factor is its mantissa times two to the power of its exponent less 1075; from there on it is too large.
+    let Some(shift) = 1075_u64.checked_sub(bits >> MANTISSA) else {
+        return Duration::MAX;
+    };
+    let shift = u32::try_from(shift).unwrap_or(u32::MAX);
+    let scaled = u64::try_from(product.checked_shr(shift).unwrap_or(0));
+    scaled.map_or(Duration::MAX, Duration::from_micros)
 }
 
 #[cfg(test)]
@@ -144,6 +159,20 @@ mod tests {
             backoff.step(at(122), &mut rng, Duration::ZERO),
             Duration::from_millis(800)
         );
+    }
+
+    #[test]
+    fn durations_scale_as_floating_point_does() {
+        for factor in [0.001, 0.1, 0.5, 1.0, 1.5, 2.0, 3.7, 1e3] {
+            for micros in [1, 999, 800_000, 30_000_000, 86_400_000_000] {
+                let duration = Duration::from_micros(micros);
+                let difference = duration.mul_f64(factor).abs_diff(scale(duration, factor));
+                assert!(
+                    difference <= Duration::from_micros(1),
+                    "{duration:?} * {factor}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ use static_cell::StaticCell;
 
 /// At most 32 objects, with keys of 64 bytes and objects of 2 KiB as received; changes are applied one at a time. It
 /// never grows.
-type Memory = Inline<32, 64, 2048, 2>;
+type Memory = Inline<32, 64, 2048, 2, 2>;
 type Text = <Memory as Storage>::Text;
 
 /// The stored part of a ConfigMap: `data.value`, of at most 24 bytes.
