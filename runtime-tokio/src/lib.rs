@@ -44,7 +44,7 @@
 //! ```
 //!
 //! # Features
-//! `zstd` is on by default. Features are additive.
+//! None is on by default. Features are additive.
 //! - `k8s-openapi`: all types of k8s-openapi implement [`Kind`].
 //! - `kube`: all types derived with `kube::CustomResource` and all types of k8s-openapi implement [`Kind`].
 //! - `metrics`: metrics for the `metrics` facade.
