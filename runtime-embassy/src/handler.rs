@@ -26,7 +26,7 @@ use informer_core::{Report, cache::ObjectNotification};
 /// [`Lister`]: crate::Lister
 pub trait Handler<V, X> {
     /// Handles a change of an object, or that the cache is synced.
-    fn notify(&mut self, told: ObjectNotification<'_, V, X>);
+    fn notify(&mut self, notification: ObjectNotification<'_, V, X>);
 
     /// Handles a report, such as a failed request or an object that does not fit into the cache.
     fn report(&mut self, report: Report<'_>) {
@@ -35,15 +35,15 @@ pub trait Handler<V, X> {
 }
 
 impl<V, X, F: FnMut(ObjectNotification<'_, V, X>)> Handler<V, X> for F {
-    fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
-        self(told);
+    fn notify(&mut self, notification: ObjectNotification<'_, V, X>) {
+        self(notification);
     }
 }
 
 /// A closure for events, and one for reports.
 impl<V, X, F: FnMut(ObjectNotification<'_, V, X>), G: FnMut(Report<'_>)> Handler<V, X> for (F, G) {
-    fn notify(&mut self, told: ObjectNotification<'_, V, X>) {
-        self.0(told);
+    fn notify(&mut self, notification: ObjectNotification<'_, V, X>) {
+        self.0(notification);
     }
 
     fn report(&mut self, report: Report<'_>) {

@@ -149,7 +149,7 @@ where
         };
         async move {
             // The restored objects are delivered before the first request.
-            sink.tell();
+            sink.notify_handler();
             drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
         }
     }
@@ -176,13 +176,13 @@ where
     S::Text: PartialEq,
 {
     /// Delivers the pending notifications.
-    fn tell(&mut self) {
+    fn notify_handler(&mut self) {
         // The cache is never borrowed across an await, nor while this is called.
         let Ok(mut cache) = self.resources.cache.try_borrow_mut() else {
             return;
         };
-        while let Some(told) = cache.pop() {
-            self.handler.notify(told);
+        while let Some(notification) = cache.pop() {
+            self.handler.notify(notification);
         }
     }
 }
@@ -211,11 +211,11 @@ where
             );
         }
         // Notifying after each frame delivers every state, and the queue needs room for one delta only.
-        self.tell();
+        self.notify_handler();
     }
 
     fn flush(&mut self, now: Instant, version: &ResourceVersion<S::Text>) {
-        self.tell();
+        self.notify_handler();
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             let reached = Step::Reached(version.clone());
             // The source exists, so this cannot fail.
@@ -269,7 +269,7 @@ where
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             cache.resync();
         }
-        self.tell();
+        self.notify_handler();
         self.resources.changed();
     }
 }

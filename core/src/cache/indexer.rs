@@ -338,7 +338,7 @@ pub(crate) struct Held<T> {
     /// The latest state was unusable, and this is an older one.
     pub(crate) stale: bool,
     /// Handlers were notified of the object.
-    pub(crate) told: bool,
+    pub(crate) notified: bool,
     /// The relist in which the object last changed. The end of that relist does not replay it.
     pub(crate) changed: u32,
 }
@@ -349,7 +349,7 @@ impl<T> Held<T> {
             object,
             source: 0,
             stale: false,
-            told: false,
+            notified: false,
             changed: 0,
         }
     }

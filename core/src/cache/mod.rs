@@ -33,10 +33,10 @@ use crate::storage::{
 pub struct CacheConfig {
     /// Whether an object that a list or a watch sends again at the same version is notified as a replay. client-go does
     /// so while resync is off.
-    pub tell_unchanged: bool,
+    pub notify_unchanged: bool,
     /// Whether an object that was recreated with another uid is notified as a deletion and an addition. client-go
     /// notifies of an update.
-    pub tell_recreated: bool,
+    pub notify_recreated: bool,
     /// Whether the pending deltas of a key are merged to at most a deletion and a later delta. Fixed-size storage
     /// always merges, since it has no room for more.
     pub merged: bool,
@@ -45,8 +45,8 @@ pub struct CacheConfig {
 impl Default for CacheConfig {
     fn default() -> Self {
         Self {
-            tell_unchanged: false,
-            tell_recreated: true,
+            notify_unchanged: false,
+            notify_recreated: true,
             merged: false,
         }
     }
@@ -57,8 +57,8 @@ impl CacheConfig {
     #[must_use]
     pub const fn client_go() -> Self {
         Self {
-            tell_unchanged: true,
-            tell_recreated: false,
+            notify_unchanged: true,
+            notify_recreated: false,
             merged: false,
         }
     }
@@ -119,7 +119,7 @@ pub struct Cache<T, S: Storage> {
     /// The parts of the last notification that are no longer in the table.
     stash: Stash<T, S>,
     /// The second notification of a deletion and an addition.
-    follows: Option<Tell>,
+    follows: Option<Notice>,
     discarded: Discarded<T>,
 }
 
@@ -204,7 +204,7 @@ struct Source<X> {
     /// A list was complete; its notifications may be pending.
     completed: bool,
     /// The notifications of a complete list were sent.
-    told: bool,
+    notified: bool,
     /// The state was restored, and the server has not confirmed its version yet.
     restored: bool,
     /// The strongest reason for a rejection since the list began.
@@ -234,7 +234,7 @@ impl<X> Default for Source<X> {
             relist: 0,
             in_list: false,
             completed: false,
-            told: false,
+            notified: false,
             restored: false,
             refused: Lack::Nothing,
             missing: Lack::Nothing,
@@ -252,7 +252,7 @@ struct Stash<T, S: Storage> {
 
 /// A notification before its contents are borrowed.
 #[derive(Clone, Copy)]
-enum Tell {
+enum Notice {
     Added { id: SlotId, initial: bool },
     Updated { id: SlotId },
     Replayed { id: SlotId, pass: Option<u32> },
@@ -262,7 +262,7 @@ enum Tell {
 
 /// The result of one delta, or of one object of a walk.
 enum Turn {
-    Tell(Tell),
+    Notify(Notice),
     Again,
     Nothing,
 }
@@ -570,18 +570,18 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if let Some(object) = self.stash.object.take() {
             self.discarded.put(object);
         }
-        let tell = match self.follows.take() {
-            Some(tell) => tell,
+        let notice = match self.follows.take() {
+            Some(notice) => notice,
             None => loop {
                 *budget = budget.checked_sub(1)?;
                 match self.turn() {
-                    Turn::Tell(tell) => break tell,
+                    Turn::Notify(notice) => break notice,
                     Turn::Again => {}
                     Turn::Nothing => return None,
                 }
             },
         };
-        self.lend(tell)
+        self.lend(notice)
     }
 
     /// Returns whether all input has been applied and notified.
@@ -599,7 +599,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Returns whether [`Notification::Synced`] was sent. A handler that joins later must then start with it, since it
     /// is not sent again. It stays true if the cache becomes incomplete later, unlike [`Cache::is_synced`].
     #[must_use]
-    pub const fn has_told_synced(&self) -> bool {
+    pub const fn has_sent_synced(&self) -> bool {
         self.synced
     }
 
@@ -607,7 +607,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     #[must_use]
     pub fn is_source_synced(&self, source: u16) -> bool {
         self.source(source).is_some_and(|source| {
-            source.told && !source.restored && source.missing == Lack::Nothing
+            source.notified && !source.restored && source.missing == Lack::Nothing
         })
     }
 
@@ -661,15 +661,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Returns the objects that were notified, with their keys: the initial state for a handler that joins now.
-    pub fn told(&self) -> impl Iterator<Item = (&S::Text, &T)> {
+    pub fn notified(&self) -> impl Iterator<Item = (&S::Text, &T)> {
         // After the deletion of a recreated object, its addition has not been notified yet.
         let follows = match self.follows {
-            Some(Tell::Added { id, .. }) => Some(id),
+            Some(Notice::Added { id, .. }) => Some(id),
             _ => None,
         };
         self.store
             .objects(&self.table)
-            .filter(move |(id, _, held)| held.told && Some(*id) != follows)
+            .filter(move |(id, _, held)| held.notified && Some(*id) != follows)
             .map(|(_, key, held)| (key, &held.object))
     }
 
@@ -894,7 +894,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if self.confirmed && !self.is_sweeping() {
             self.confirmed = false;
             let synced = self.tell_synced();
-            if matches!(synced, Turn::Tell(_)) {
+            if matches!(synced, Turn::Notify(_)) {
                 return synced;
             }
         }
@@ -939,7 +939,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let Some(slot) = self.table.get_mut(id) else {
             return Turn::Again;
         };
-        let was_told = slot.object.as_ref().is_some_and(|held| held.told);
+        let was_notified = slot.object.as_ref().is_some_and(|held| held.notified);
         if let Some(held) = &mut slot.object
             && held.object.same_version(&object)
             && !held.object.is_another(&object)
@@ -947,9 +947,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             self.stale += usize::from(stale);
             self.stale -= usize::from(held.stale);
             held.stale = stale;
-            held.told |= shows;
+            held.notified |= shows;
             // The state is unchanged. In a list, the sweep notifies of replays.
-            let replays = self.config.tell_unchanged && was_told && !listed;
+            let replays = self.config.notify_unchanged && was_notified && !listed;
             if replays {
                 held.changed = changed;
             }
@@ -957,10 +957,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 self.store.hand_over(&mut self.table, id, source, values);
             }
             self.discarded.put(object);
-            return if !was_told && shows {
-                Turn::Tell(Tell::Added { id, initial: false })
+            return if !was_notified && shows {
+                Turn::Notify(Notice::Added { id, initial: false })
             } else if replays {
-                Turn::Tell(Tell::Replayed { id, pass: None })
+                Turn::Notify(Notice::Replayed { id, pass: None })
             } else {
                 Turn::Again
             };
@@ -970,7 +970,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             object,
             source,
             stale,
-            told: was_told || shows,
+            notified: was_notified || shows,
             changed,
         };
         let old = self.store.put(&mut self.table, id, held, values);
@@ -980,12 +980,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.stale += usize::from(stale);
         self.stale -= usize::from(old.as_ref().is_some_and(|old| old.stale));
         match old {
-            Some(old) if was_told => return self.tell_change(id, old.object),
+            Some(old) if was_notified => return self.tell_change(id, old.object),
             Some(old) => self.discarded.put(old.object),
             None => {}
         }
         if shows {
-            Turn::Tell(Tell::Added { id, initial: false })
+            Turn::Notify(Notice::Added { id, initial: false })
         } else {
             Turn::Again
         }
@@ -999,12 +999,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             .and_then(|slot| slot.object.as_ref())
             .is_some_and(|held| held.object.is_another(&old));
         self.stash(old);
-        if recreated && self.config.tell_recreated {
+        if recreated && self.config.notify_recreated {
             self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
-            self.follows = Some(Tell::Added { id, initial: false });
-            return Turn::Tell(Tell::Deleted { unknown: true });
+            self.follows = Some(Notice::Added { id, initial: false });
+            return Turn::Notify(Notice::Deleted { unknown: true });
         }
-        Turn::Tell(Tell::Updated { id })
+        Turn::Notify(Notice::Updated { id })
     }
 
     /// Removes an object; `last` is its last state, if the deletion contained it.
@@ -1020,7 +1020,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let is_another = last
             .as_ref()
             .is_some_and(|last| last.is_another(&held.object));
-        let keeps = is_another && self.config.tell_recreated;
+        let keeps = is_another && self.config.notify_recreated;
         let unknown = unknown || keeps;
         let shown = match last {
             Some(last) if keeps => {
@@ -1035,8 +1035,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         self.stash(shown);
         self.stash.key = self.table.get(id).map(|slot| slot.key.clone());
-        if held.told {
-            Turn::Tell(Tell::Deleted { unknown })
+        if held.notified {
+            Turn::Notify(Notice::Deleted { unknown })
         } else {
             Turn::Again
         }
@@ -1059,13 +1059,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    fn lend(&self, tell: Tell) -> Option<Notification<'_, T, S::Text>> {
+    fn lend(&self, notice: Notice) -> Option<Notification<'_, T, S::Text>> {
         let at = |id| {
             let slot = self.table.get(id)?;
             Some((&slot.key, &slot.object.as_ref()?.object))
         };
-        Some(match tell {
-            Tell::Added { id, initial } => {
+        Some(match notice {
+            Notice::Added { id, initial } => {
                 let (key, object) = at(id)?;
                 Notification::Added {
                     key,
@@ -1073,7 +1073,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                     is_in_initial_list: initial,
                 }
             }
-            Tell::Updated { id } => {
+            Notice::Updated { id } => {
                 let (key, object) = at(id)?;
                 Notification::Updated {
                     key,
@@ -1081,16 +1081,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                     object,
                 }
             }
-            Tell::Replayed { id, pass } => {
+            Notice::Replayed { id, pass } => {
                 let (key, object) = at(id)?;
                 Notification::Replayed { key, object, pass }
             }
-            Tell::Deleted { unknown } => Notification::Deleted {
+            Notice::Deleted { unknown } => Notification::Deleted {
                 key: self.stash.key.as_ref()?,
                 object: self.stash.object.as_ref()?,
                 final_state_unknown: unknown,
             },
-            Tell::Synced => Notification::Synced,
+            Notice::Synced => Notification::Synced,
         })
     }
 

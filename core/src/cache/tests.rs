@@ -106,20 +106,20 @@ where
     }
 
     /// Pops all notifications.
-    fn told(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+    fn notified(&mut self) -> Vec<String> {
+        let mut notified = Vec::new();
         while let Some(notification) = self.0.pop() {
-            told.push(shown(&notification));
+            notified.push(shown(&notification));
         }
         assert!(self.is_idle());
-        told
+        notified
     }
 
-    /// Like [`Self::told`], sorted, since a sweep visits slots in their order.
-    fn told_sorted(&mut self) -> Vec<String> {
-        let mut told = self.told();
-        told.sort();
-        told
+    /// Like [`Self::notified`], sorted, since a sweep visits slots in their order.
+    fn notified_sorted(&mut self) -> Vec<String> {
+        let mut notified = self.notified();
+        notified.sort();
+        notified
     }
 
     fn held(&self) -> Vec<String> {
@@ -181,18 +181,18 @@ fn i16_before_the_first_sync_objects_are_there_but_not_told() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     assert_eq!(pods.held(), ["a@1"]);
     assert_eq!(
-        pods.0.told().count(),
+        pods.0.notified().count(),
         0,
         "a handler that joins now does not see it"
     );
     assert!(!pods.is_synced());
     assert!(!pods.version(0).unwrap().is_known());
     pods.done(0, 5);
-    assert_eq!(pods.told(), ["add* a@1", "synced"]);
-    assert_eq!(pods.0.told().count(), 1);
+    assert_eq!(pods.notified(), ["add* a@1", "synced"]);
+    assert_eq!(pods.0.notified().count(), 1);
     assert!(pods.is_synced());
     assert_eq!(pods.version(0).unwrap().to_string(), "5");
 }
@@ -201,7 +201,7 @@ fn i16_before_the_first_sync_objects_are_there_but_not_told() {
 fn an_empty_list_syncs() {
     let mut pods = default_pods();
     pods.list(0, 5, &[]);
-    assert_eq!(pods.told(), ["synced"]);
+    assert_eq!(pods.notified(), ["synced"]);
     assert!(pods.is_synced() && pods.is_empty());
 }
 
@@ -211,12 +211,12 @@ fn a_first_list_begun_again_tells_nothing_of_the_first_attempt() {
     pods.begin(0);
     pods.listed(0, "a", 1);
     pods.listed(0, "b", 1);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     pods.begin(0);
     pods.listed(0, "b", 2);
     pods.listed(0, "c", 2);
     pods.done(0, 5);
-    assert_eq!(pods.told_sorted(), ["add* b@2", "add* c@2", "synced"]);
+    assert_eq!(pods.notified_sorted(), ["add* b@2", "add* c@2", "synced"]);
     assert_eq!(pods.held(), ["b@2", "c@2"]);
 }
 
@@ -227,9 +227,9 @@ fn what_comes_right_after_the_first_list_is_told_once() {
     pods.list(0, 5, &[("a", 1)]);
     pods.added(0, "b", 6);
     pods.modified(0, "a", 7);
-    assert_eq!(pods.told(), ["add* a@7", "add b@6", "synced"]);
+    assert_eq!(pods.notified(), ["add* a@7", "add b@6", "synced"]);
     pods.modified(0, "b", 8);
-    assert_eq!(pods.told(), ["update b@6->8"]);
+    assert_eq!(pods.notified(), ["update b@6->8"]);
 
     // The same if they arrive during the sweep.
     let mut pods = default_pods();
@@ -238,25 +238,25 @@ fn what_comes_right_after_the_first_list_is_told_once() {
     pods.added(0, "c", 6);
     pods.modified(0, "a", 7);
     pods.modified(0, "b", 8);
-    let told = pods.told();
-    assert_eq!(told, ["update a@1->7", "add* b@8", "add c@6", "synced"]);
+    let notified = pods.notified();
+    assert_eq!(notified, ["update a@1->7", "add* b@8", "add c@6", "synced"]);
 }
 
 #[test]
 fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 2), ("c", 3)]);
-    pods.told();
+    pods.notified();
     pods.begin(0);
     pods.listed(0, "b", 6);
-    assert_eq!(pods.told(), ["update b@2->6"]);
+    assert_eq!(pods.notified(), ["update b@2->6"]);
     pods.listed(0, "d", 7);
-    assert_eq!(pods.told(), ["add d@7"]);
+    assert_eq!(pods.notified(), ["add d@7"]);
     pods.listed(0, "c", 3);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     assert_eq!(pods.version(0).unwrap().to_string(), "5");
     pods.done(0, 9);
-    assert_eq!(pods.told(), ["delete? a@1"]);
+    assert_eq!(pods.notified(), ["delete? a@1"]);
     assert_eq!(pods.version(0).unwrap().to_string(), "9");
 }
 
@@ -265,14 +265,14 @@ fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
 fn a_relist_begun_again_tells_what_it_brought_and_lost() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
-    pods.told();
+    pods.notified();
     pods.begin(0);
     pods.listed(0, "x", 6);
-    assert_eq!(pods.told(), ["add x@6"]);
+    assert_eq!(pods.notified(), ["add x@6"]);
     pods.begin(0);
     pods.listed(0, "a", 1);
     pods.done(0, 9);
-    assert_eq!(pods.told(), ["delete? x@6"]);
+    assert_eq!(pods.notified(), ["delete? x@6"]);
 }
 
 /// client-go replays objects that a list shows unchanged, once per completed list.
@@ -281,33 +281,33 @@ fn unchanged_objects_are_told_where_that_is_wanted_once_per_list() {
     for pop_between in [false, true] {
         let mut pods = pods(CacheConfig::client_go(), 1);
         pods.list(0, 5, &[("a", 1), ("b", 1)]);
-        assert_eq!(pods.told(), ["add* a@1", "add* b@1", "synced"]);
+        assert_eq!(pods.notified(), ["add* a@1", "add* b@1", "synced"]);
         for _ in 0..2 {
             pods.begin(0);
             pods.listed(0, "a", 1);
             if pop_between {
-                assert_eq!(pods.told(), [""; 0]);
+                assert_eq!(pods.notified(), [""; 0]);
             }
             // A list that is begun again is the same list.
             pods.begin(0);
             pods.listed(0, "a", 1);
             pods.listed(0, "b", 1);
             pods.done(0, 6);
-            assert_eq!(pods.told(), ["replay a@1", "replay b@1"]);
+            assert_eq!(pods.notified(), ["replay a@1", "replay b@1"]);
         }
         // Objects that changed in the list are not replayed at its end.
         pods.list(0, 7, &[("a", 7), ("b", 1)]);
-        assert_eq!(pods.told(), ["update a@1->7", "replay b@1"]);
+        assert_eq!(pods.notified(), ["update a@1->7", "replay b@1"]);
         // Objects that a watch sends again are replayed.
         pods.modified(0, "b", 1);
-        assert_eq!(pods.told(), ["replay b@1"]);
+        assert_eq!(pods.notified(), ["replay b@1"]);
     }
     let mut quiet = default_pods();
     quiet.list(0, 5, &[("a", 1)]);
-    quiet.told();
+    quiet.notified();
     quiet.list(0, 6, &[("a", 1)]);
     quiet.modified(0, "a", 1);
-    assert_eq!(quiet.told(), [""; 0]);
+    assert_eq!(quiet.notified(), [""; 0]);
 }
 
 #[test]
@@ -322,57 +322,57 @@ fn another_uid_is_a_deletion_and_an_addition() {
         for change in [Change::Listed, Change::Added, Change::Modified] {
             let mut pods = pods(config, 1);
             pods.list(0, 5, &[("a", 1)]);
-            pods.told();
+            pods.notified();
             let again = item("another", 6);
             pods.upsert(0, change, "a", again, Vec::new()).unwrap();
-            assert_eq!(pods.told(), expected);
+            assert_eq!(pods.notified(), expected);
             assert_eq!(pods.held(), ["a@6"]);
         }
         // The same at an equal version.
         let mut pods = pods(config, 1);
         pods.list(0, 5, &[("a", 1)]);
-        pods.told();
+        pods.notified();
         pods.upsert(0, Change::Modified, "a", item("another", 1), Vec::new())
             .unwrap();
-        assert_eq!(pods.told().len(), expected.len());
+        assert_eq!(pods.notified().len(), expected.len());
     }
     // A recreated object that was not notified yet is notified as one addition.
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
-    pods.told();
+    pods.notified();
     pods.upsert(0, Change::Listed, "a", item("another", 2), Vec::new())
         .unwrap();
     pods.done(0, 3);
-    assert_eq!(pods.told(), ["add* a@2", "synced"]);
+    assert_eq!(pods.notified(), ["add* a@2", "synced"]);
 }
 
 #[test]
 fn a_deletion_has_the_events_object() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 2)]);
-    pods.told();
+    pods.notified();
     pods.deleted(0, "a", 9);
     pods.delete(0, "b", None);
     pods.deleted(0, "never", 9);
-    assert_eq!(pods.told(), ["delete a@9", "delete? b@2"]);
+    assert_eq!(pods.notified(), ["delete a@9", "delete? b@2"]);
     assert!(pods.is_empty());
     // A second deletion has no effect.
     pods.deleted(0, "a", 10);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
 }
 
 #[test]
 fn a_sweep_does_not_touch_what_another_source_brought() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 5, &[("x/a", 1), ("x/b", 1)]);
-    assert_eq!(pods.told(), ["add* x/a@1", "add* x/b@1"]);
+    assert_eq!(pods.notified(), ["add* x/a@1", "add* x/b@1"]);
     assert!(!pods.is_synced());
     pods.list(1, 6, &[("y/a", 1)]);
-    assert_eq!(pods.told(), ["add* y/a@1", "synced"]);
+    assert_eq!(pods.notified(), ["add* y/a@1", "synced"]);
     assert!(pods.is_synced());
     pods.list(0, 7, &[]);
-    assert_eq!(pods.told(), ["delete? x/a@1", "delete? x/b@1"]);
+    assert_eq!(pods.notified(), ["delete? x/a@1", "delete? x/b@1"]);
     assert_eq!(pods.held(), ["y/a@1"]);
     assert_eq!(pods.version(0).unwrap().to_string(), "7");
     assert_eq!(pods.version(1).unwrap().to_string(), "6");
@@ -384,21 +384,21 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
         let mut pods = pods(CacheConfig::default(), 2);
         pods.list(0, 5, &[("a", 1)]);
         pods.list(1, 5, &[]);
-        pods.told();
+        pods.notified();
         pods.added(1, "a", 6);
         if pop_between {
-            assert_eq!(pods.told(), ["update a@1->6"]);
+            assert_eq!(pods.notified(), ["update a@1->6"]);
         }
         pods.deleted(0, "a", 7);
         if !pop_between {
-            assert_eq!(pods.told(), ["update a@1->6"]);
+            assert_eq!(pods.notified(), ["update a@1->6"]);
         }
-        assert_eq!(pods.told(), [""; 0]);
+        assert_eq!(pods.notified(), [""; 0]);
         // A list of its old source does not delete it either.
         pods.list(0, 8, &[]);
-        assert_eq!(pods.told(), [""; 0]);
+        assert_eq!(pods.notified(), [""; 0]);
         pods.deleted(1, "a", 9);
-        assert_eq!(pods.told(), ["delete a@9"]);
+        assert_eq!(pods.notified(), ["delete a@9"]);
     }
 }
 
@@ -407,18 +407,18 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
 fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
-    assert_eq!(pods.told(), ["add* a@1", "add* b@1"]);
+    assert_eq!(pods.notified(), ["add* a@1", "add* b@1"]);
     pods.begin(1);
     pods.listed(1, "a", 6);
     pods.listed(1, "b", 1);
-    assert_eq!(pods.told(), ["update a@1->6"]);
-    assert_eq!(pods.0.told().count(), 2);
+    assert_eq!(pods.notified(), ["update a@1->6"]);
+    assert_eq!(pods.0.notified().count(), 2);
     // The first attempt of that list is discarded, and `a` with it.
     pods.begin(1);
     pods.listed(1, "b", 1);
     pods.listed(1, "c", 7);
     pods.done(1, 8);
-    assert_eq!(pods.told(), ["delete? a@6", "add* c@7", "synced"]);
+    assert_eq!(pods.notified(), ["delete? a@6", "add* c@7", "synced"]);
 
     // Conversely, an object that was not notified is notified when it moves to a source with a complete list.
     let mut pods = self::pods(CacheConfig::default(), 2);
@@ -426,50 +426,50 @@ fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
     pods.begin(0);
     pods.listed(0, "a", 1);
     pods.listed(0, "b", 1);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     pods.added(1, "a", 6);
     pods.added(1, "b", 1);
-    assert_eq!(pods.told(), ["add a@6", "add b@1"]);
+    assert_eq!(pods.notified(), ["add a@6", "add b@1"]);
     pods.done(0, 7);
-    assert_eq!(pods.told(), ["synced"]);
+    assert_eq!(pods.notified(), ["synced"]);
 }
 
 #[test]
 fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
-    pods.told();
+    pods.notified();
     pods.begin(0);
     pods.keep(0, "a");
     pods.keep(0, "never");
     pods.done(0, 6);
-    assert_eq!(pods.told(), ["delete? b@1"]);
+    assert_eq!(pods.notified(), ["delete? b@1"]);
     assert_eq!(
         (pods.held(), pods.stale()),
         (["a@1".into()].into(), ["a".into()].into())
     );
     // The same version in a usable form removes the mark without a notification.
     pods.modified(0, "a", 1);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     assert_eq!(pods.stale(), [""; 0]);
     // A pending delta is older than the unusable state.
     pods.modified(0, "a", 7);
     pods.keep(0, "a");
-    assert_eq!(pods.told(), ["update a@1->7"]);
+    assert_eq!(pods.notified(), ["update a@1->7"]);
     assert_eq!(pods.stale(), ["a"]);
     // A later delta is newer than the unusable state.
     pods.keep(0, "a");
     pods.modified(0, "a", 8);
-    assert_eq!(pods.told(), ["update a@7->8"]);
+    assert_eq!(pods.notified(), ["update a@7->8"]);
     assert_eq!(pods.stale(), [""; 0]);
     // An unusable state alone does not create an object.
     pods.added(0, "n", 9);
     pods.keep(0, "n");
-    assert_eq!(pods.told(), ["add n@9"]);
+    assert_eq!(pods.notified(), ["add n@9"]);
     assert_eq!(pods.stale(), ["n"]);
     pods.deleted(0, "n", 10);
     pods.keep(0, "n");
-    assert_eq!(pods.told(), ["delete n@10"]);
+    assert_eq!(pods.notified(), ["delete n@10"]);
     assert_eq!(pods.stale(), [""; 0]);
 }
 
@@ -479,21 +479,21 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     pods.begin(0);
     pods.listed(0, "a", 1);
     assert_eq!(pods.resync(), 1);
-    assert_eq!(pods.told(), [""; 0], "there was no notification yet");
+    assert_eq!(pods.notified(), [""; 0], "there was no notification yet");
     pods.listed(0, "b", 1);
     pods.done(0, 5);
-    pods.told();
+    pods.notified();
     assert_eq!(pods.resync(), 2);
-    assert_eq!(pods.told(), ["replay2 a@1", "replay2 b@1"]);
+    assert_eq!(pods.notified(), ["replay2 a@1", "replay2 b@1"]);
     assert_eq!(pods.resync(), 3);
-    assert_eq!(pods.told(), ["replay3 a@1", "replay3 b@1"]);
+    assert_eq!(pods.notified(), ["replay3 a@1", "replay3 b@1"]);
     // Changes are applied first, and the changed objects are replayed in their new state.
     pods.resync();
     pods.modified(0, "a", 6);
     pods.deleted(0, "b", 7);
     pods.added(0, "c", 8);
     assert_eq!(
-        pods.told(),
+        pods.notified(),
         [
             "update a@1->6",
             "delete b@7",
@@ -508,7 +508,7 @@ fn a_resync_replays_all_that_was_told_with_its_number() {
     pods.modified(0, "a", 9);
     pods.modified(0, "c", 10);
     assert_eq!(
-        pods.told(),
+        pods.notified(),
         ["update a@6->9", "update c@8->10", "replay5 c@10"]
     );
 }
@@ -519,7 +519,7 @@ fn a_resync_replays_objects_that_move_once() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 1, &[("a", 1), ("b", 1)]);
     pods.list(1, 1, &[("c", 1), ("d", 1)]);
-    pods.told();
+    pods.notified();
     pods.resync();
     assert_eq!(pods.pop().map(|n| shown(&n)).unwrap(), "replay1 a@1");
     // To a list that the resync has not visited, and to the current one; changed and unchanged.
@@ -527,7 +527,7 @@ fn a_resync_replays_objects_that_move_once() {
     pods.modified(0, "c", 2);
     pods.modified(0, "d", 1);
     assert_eq!(
-        pods.told(),
+        pods.notified(),
         [
             "update a@1->2",
             "update c@1->2",
@@ -549,14 +549,14 @@ fn i07_the_version_is_that_of_what_is_shown() {
     assert_eq!(version(&pods), "");
     pods.pop();
     assert_eq!(version(&pods), "");
-    pods.told();
+    pods.notified();
     assert_eq!(version(&pods), "6");
     pods.advance(0, ResourceVersion::new("7"));
     assert_eq!(version(&pods), "7", "a bookmark");
     pods.modified(0, "a", 8);
     pods.advance(0, ResourceVersion::new("8"));
     assert_eq!(version(&pods), "7");
-    pods.told();
+    pods.notified();
     assert_eq!(version(&pods), "8");
 }
 
@@ -568,17 +568,17 @@ fn a_budget_is_a_number_of_steps() {
         pods.listed(0, &format!("p{i}"), i + 1);
     }
     pods.done(0, 200);
-    let mut told = 0;
+    let mut notified = 0;
     let mut rounds = 0;
     while !pods.is_idle() {
         let mut budget = 7;
         while pods.pop_within(&mut budget).is_some() {
-            told += 1;
+            notified += 1;
         }
         rounds += 1;
         assert!(budget == 0 || pods.is_idle());
     }
-    assert_eq!(told, 101);
+    assert_eq!(notified, 101);
     assert!(rounds >= 201 / 7);
 }
 
@@ -589,10 +589,10 @@ fn merged_deltas_tell_less_and_the_same_end() {
         merged: true,
         ..CacheConfig::default()
     };
-    let told = |config| {
+    let notified = |config| {
         let mut pods = pods(config, 1);
         pods.list(0, 5, &[("a", 1), ("d", 1)]);
-        pods.told();
+        pods.notified();
         pods.modified(0, "a", 6);
         pods.modified(0, "a", 7);
         pods.added(0, "b", 8);
@@ -603,12 +603,12 @@ fn merged_deltas_tell_less_and_the_same_end() {
         pods.deleted(0, "d", 13);
         pods.added(0, "d", 14);
         pods.modified(0, "d", 15);
-        let told = pods.told();
+        let notified = pods.notified();
         assert_eq!(pods.held(), ["a@7", "c@11", "d@15"]);
-        told
+        notified
     };
     assert_eq!(
-        told(CacheConfig::default()),
+        notified(CacheConfig::default()),
         [
             "update a@1->6",
             "update a@6->7",
@@ -623,7 +623,7 @@ fn merged_deltas_tell_less_and_the_same_end() {
         ]
     );
     assert_eq!(
-        told(merged),
+        notified(merged),
         ["update a@1->7", "add c@11", "delete d@13", "add d@15"]
     );
 }
@@ -639,10 +639,10 @@ fn a_merged_deletion_without_an_object_has_the_newest_state() {
         1,
     );
     pods.list(0, 5, &[("a", 1)]);
-    pods.told();
+    pods.notified();
     pods.modified(0, "a", 6);
     pods.delete(0, "a", None);
-    assert_eq!(pods.told(), ["delete? a@6"]);
+    assert_eq!(pods.notified(), ["delete? a@6"]);
 }
 
 type Small = Inline<3, 8, 64>;
@@ -660,23 +660,26 @@ fn what_has_no_room_is_refused_until_there_is_room() {
     }
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
     pods.done(0, 5);
-    assert_eq!(pods.told(), ["add* a@1", "add* b@1", "add* c@1", "synced"]);
+    assert_eq!(
+        pods.notified(),
+        ["add* a@1", "add* b@1", "add* c@1", "synced"]
+    );
     assert!(pods.is_incomplete() && !pods.is_synced());
     assert!(!pods.take_wants_relist(0), "there is no room yet");
     // Reading continues, and a deletion makes room: one relist.
     assert!(pods.wants_read());
     pods.deleted(0, "a", 6);
-    assert_eq!(pods.told(), ["delete a@6"]);
+    assert_eq!(pods.notified(), ["delete a@6"]);
     assert!(pods.is_incomplete());
     assert!(pods.take_wants_relist(0));
     assert!(!pods.take_wants_relist(0), "once");
     pods.list(0, 7, &[("b", 1), ("c", 1), ("d", 1)]);
-    assert_eq!(pods.told(), ["add d@1"]);
+    assert_eq!(pods.notified(), ["add d@1"]);
     assert!(!pods.is_incomplete() && pods.is_synced());
     // There is no further relist.
     assert!(!pods.take_wants_relist(0));
     pods.deleted(0, "b", 8);
-    pods.told();
+    pods.notified();
     assert!(!pods.take_wants_relist(0));
 }
 
@@ -685,7 +688,7 @@ fn what_has_no_room_is_refused_until_there_is_room() {
 fn room_that_a_sweep_makes_is_room() {
     let mut pods = small();
     pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
-    pods.told();
+    pods.notified();
     pods.begin(0);
     pods.listed(0, "a", 1);
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
@@ -693,7 +696,7 @@ fn room_that_a_sweep_makes_is_room() {
     assert!(!pods.take_wants_relist(0));
     pods.done(0, 6);
     assert!(!pods.take_wants_relist(0), "the sweep has not run yet");
-    assert_eq!(pods.told(), ["delete? b@1", "delete? c@1"]);
+    assert_eq!(pods.notified(), ["delete? b@1", "delete? c@1"]);
     assert!(pods.is_incomplete());
     assert!(pods.take_wants_relist(0));
     // This sweep runs while objects are still missing, but none are afterwards.
@@ -701,7 +704,10 @@ fn room_that_a_sweep_makes_is_room() {
     pods.listed(0, "d", 1);
     pods.listed(0, "e", 1);
     pods.done(0, 7);
-    assert_eq!(pods.told_sorted(), ["add d@1", "add e@1", "delete? a@1"]);
+    assert_eq!(
+        pods.notified_sorted(),
+        ["add d@1", "add e@1", "delete? a@1"]
+    );
     assert!(!pods.is_incomplete());
     assert!(!pods.take_wants_relist(0), "it was complete");
 }
@@ -715,12 +721,12 @@ fn room_that_is_made_during_a_stream_is_room() {
         pods.listed(0, key, 1);
     }
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
-    pods.told();
+    pods.notified();
     pods.deleted(0, "a", 2);
-    pods.told();
+    pods.notified();
     assert!(!pods.take_wants_relist(0), "a list is under way");
     pods.done(0, 5);
-    pods.told();
+    pods.notified();
     assert!(pods.is_incomplete());
     assert!(pods.take_wants_relist(0));
 }
@@ -734,13 +740,13 @@ fn a_key_that_is_too_long_does_not_ask_for_lists() {
     let long = "a-long-name";
     assert_eq!(pods.put(0, Change::Listed, long, 1), Err(KeyError::TooLong));
     pods.done(0, 5);
-    pods.told();
+    pods.notified();
     assert!(pods.is_incomplete() && !pods.is_synced());
     pods.deleted(0, "a", 6);
-    pods.told();
+    pods.notified();
     assert!(!pods.take_wants_relist(0));
     pods.list(0, 7, &[]);
-    pods.told();
+    pods.notified();
     assert!(!pods.is_incomplete());
 }
 
@@ -750,7 +756,7 @@ fn a_full_cache_takes_updates_and_holds_the_reader_back() {
     let mut pods = small();
     pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
     assert!(!pods.wants_read());
-    pods.told();
+    pods.notified();
     assert!(pods.wants_read());
     pods.modified(0, "a", 6);
     pods.modified(0, "a", 7);
@@ -759,7 +765,7 @@ fn a_full_cache_takes_updates_and_holds_the_reader_back() {
     pods.deleted(0, "c", 9);
     assert!(!pods.wants_read());
     assert_eq!(
-        pods.told(),
+        pods.notified(),
         ["update a@1->7", "update b@1->8", "delete c@9"]
     );
 }
@@ -772,14 +778,14 @@ fn a_list_is_not_lost_among_resyncs() {
         pods.resync();
     }
     pods.list(0, 5, &[("a", 1)]);
-    assert_eq!(pods.told(), ["add* a@1", "synced"]);
+    assert_eq!(pods.notified(), ["add* a@1", "synced"]);
     for _ in 0..20 {
         pods.resync();
     }
     pods.list(0, 6, &[]);
     pods.list(0, 7, &[("b", 7)]);
-    let told = pods.told();
-    assert!(told.contains(&"add b@7".into()) && told.contains(&"delete? a@1".into()));
+    let notified = pods.notified();
+    assert!(notified.contains(&"add b@7".into()) && notified.contains(&"delete? a@1".into()));
     assert_eq!(pods.held(), ["b@7"]);
     assert_eq!(pods.version(0).unwrap().to_string(), "7");
 }
@@ -791,12 +797,12 @@ fn a_resync_without_room_joins_the_one_under_way() {
     for source in 0..7 {
         let objects = [("a", 1), ("b", 1)];
         pods.list(source, 1, if source == 0 { &objects } else { &[] });
-        pods.told();
+        pods.notified();
     }
     assert_eq!(pods.resync(), 1);
     pods.pop();
     assert_eq!(pods.resync(), 1);
-    assert_eq!(pods.told(), ["replay1 a@1", "replay1 b@1"]);
+    assert_eq!(pods.notified(), ["replay1 a@1", "replay1 b@1"]);
     assert_eq!(pods.resync(), 2);
 }
 
@@ -866,7 +872,7 @@ impl Model {
             Notification::Updated { key, old, object } => {
                 let was = self.known.insert(key.as_ref().to_string(), state(object));
                 assert_eq!(was, Some(state(old)), "{text}");
-                if config.tell_recreated {
+                if config.notify_recreated {
                     assert_eq!(old.uid().to_string(), object.uid().to_string(), "{text}");
                 }
             }
@@ -874,7 +880,7 @@ impl Model {
                 let key = key.as_ref();
                 assert_eq!(self.known.get(key), Some(&state(object)), "{text}");
                 match pass {
-                    None => assert!(config.tell_unchanged, "{text}"),
+                    None => assert!(config.notify_unchanged, "{text}"),
                     Some(pass) => {
                         // An object that was added after the resync began may be replayed too.
                         self.due.get_mut(pass).unwrap().remove(key);
@@ -906,9 +912,13 @@ impl Model {
         assert_eq!(pods.held(), truth);
         assert!(self.due.values().all(BTreeSet::is_empty), "{:?}", self.due);
         let known: Vec<_> = self.known.keys().cloned().collect();
-        let mut told: Vec<_> = pods.0.told().map(|(k, _)| k.as_ref().to_string()).collect();
-        told.sort();
-        assert_eq!(told, known);
+        let mut notified: Vec<_> = pods
+            .0
+            .notified()
+            .map(|(k, _)| k.as_ref().to_string())
+            .collect();
+        notified.sort();
+        assert_eq!(notified, known);
         for (key, (version, uid)) in &self.known {
             let object = pods.get(key).unwrap();
             assert_eq!(&object.resource_version().to_string(), version);
@@ -917,7 +927,7 @@ impl Model {
         // All objects of a source with a complete list were notified.
         for (key, fact) in &self.truth {
             if self.complete.contains(&fact.source) {
-                assert!(self.known.contains_key(key), "{key} was never told");
+                assert!(self.known.contains_key(key), "{key} was never notified");
             }
         }
         let all = self.complete.len() == usize::from(sources);
@@ -1008,11 +1018,11 @@ where
 #[test]
 fn random_runs_on_the_heap() {
     for seed in 0..crate::rounds(400) {
-        for (tell_unchanged, tell_recreated) in [(false, true), (true, false)] {
+        for (notify_unchanged, notify_recreated) in [(false, true), (true, false)] {
             for merged in [false, true] {
                 let config = CacheConfig {
-                    tell_unchanged,
-                    tell_recreated,
+                    notify_unchanged,
+                    notify_recreated,
                     merged,
                 };
                 random_run::<Heap>(seed, config, 1 + (seed % 3) as u16);
@@ -1045,7 +1055,7 @@ fn a_version_that_was_reached_does_not_go_back() {
     }
     assert!(pods.is_idle());
     pods.advance(0, ResourceVersion::new("6"));
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     assert_eq!(pods.version(0).unwrap().to_string(), "6");
 }
 
@@ -1054,15 +1064,15 @@ fn a_version_that_was_reached_does_not_go_back() {
 fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
-    assert_eq!(pods.told(), ["add* a@1", "synced"]);
+    assert_eq!(pods.notified(), ["add* a@1", "synced"]);
     pods.0.delete(0, "a", Some(item("another", 7)));
-    assert_eq!(pods.told(), ["delete? a@1"]);
+    assert_eq!(pods.notified(), ["delete? a@1"]);
 
     let mut pods = self::pods(CacheConfig::client_go(), 1);
     pods.list(0, 5, &[("a", 1)]);
-    pods.told();
+    pods.notified();
     pods.0.delete(0, "a", Some(item("another", 7)));
-    assert_eq!(pods.told(), ["delete a@7"]);
+    assert_eq!(pods.notified(), ["delete a@7"]);
 }
 
 /// A handler that joins between the deletion and the addition of a recreated object gets the object once.
@@ -1070,15 +1080,15 @@ fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
 fn between_a_deletion_and_an_addition_the_new_object_is_not_told_yet() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
-    pods.told();
+    pods.notified();
     let values = Values::<Heap>::default();
     pods.0
         .upsert(0, Change::Listed, "a", item("another", 7), values)
         .unwrap();
     assert!(matches!(pods.0.pop(), Some(Notification::Deleted { .. })));
-    assert_eq!(pods.0.told().count(), 0);
+    assert_eq!(pods.0.notified().count(), 0);
     assert!(matches!(pods.0.pop(), Some(Notification::Added { .. })));
-    assert_eq!(pods.0.told().count(), 1);
+    assert_eq!(pods.0.notified().count(), 1);
 }
 
 /// An index that is added between queueing and popping includes the objects in the queue.
@@ -1095,14 +1105,14 @@ fn an_index_covers_objects_that_were_queued_before_it() {
         by_version: S::IndexFn<Item<S::Text>>,
     ) {
         pods.list(0, 5, &[("a", 1), ("b", 1), ("c", 1)]);
-        pods.told();
+        pods.notified();
         pods.modified(0, "a", 6);
         pods.modified(0, "a", 7);
         pods.deleted(0, "b", 8);
         pods.added(0, "b", 9);
         pods.add_index("version", by_version).unwrap();
         assert_eq!(keys(&pods, "1"), ["a", "b", "c"]);
-        pods.told();
+        pods.notified();
         for (version, expected) in [("1", &["c"][..]), ("6", &[]), ("7", &["a"]), ("9", &["b"])] {
             assert_eq!(keys(&pods, version), expected, "at {version}");
         }
@@ -1126,7 +1136,7 @@ fn an_index_covers_objects_that_were_queued_before_it() {
 fn what_an_unknown_source_brings_is_rejected() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
-    pods.told();
+    pods.notified();
     pods.begin(1);
     assert_eq!(
         pods.put(1, Change::Listed, "b", 1),
@@ -1135,7 +1145,7 @@ fn what_an_unknown_source_brings_is_rejected() {
     pods.keep(1, "a");
     pods.0.delete(1, "a", None);
     pods.done(1, 6);
-    assert_eq!(pods.told(), [""; 0]);
+    assert_eq!(pods.notified(), [""; 0]);
     assert_eq!(
         (pods.held(), pods.stale_len()),
         (Vec::from(["a@1".to_string()]), 0)
@@ -1146,7 +1156,7 @@ fn what_an_unknown_source_brings_is_rejected() {
     for source in 0..8 {
         pods.list(source, 5, &[]);
     }
-    pods.told();
+    pods.notified();
     assert_eq!(
         pods.put(8, Change::Listed, "a", 1),
         Err(KeyError::UnknownSource)
@@ -1160,7 +1170,7 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
     for restored in [false, true] {
         let mut pods = default_pods();
         pods.list(0, 4, &[("a", 1)]);
-        pods.told();
+        pods.notified();
         pods.modified(0, "a", 5);
         pods.advance(0, ResourceVersion::new("5"));
         pods.begin(0);
@@ -1170,13 +1180,13 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
         } else {
             pods.done(0, 7);
         }
-        pods.told();
+        pods.notified();
         assert_eq!(pods.version(0).unwrap().to_string(), "7");
         // A version after the list is newer.
         pods.list(0, 8, &[("a", 6)]);
         pods.modified(0, "a", 9);
         pods.advance(0, ResourceVersion::new("9"));
-        pods.told();
+        pods.notified();
         assert_eq!(pods.version(0).unwrap().to_string(), "9");
     }
 }
@@ -1188,44 +1198,47 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
         pods.begin(0);
         pods.listed(0, "a", 1);
         pods.end_list(0, End::Restored(ResourceVersion::new("4")));
-        assert_eq!(pods.told(), ["add* a@1"]);
+        assert_eq!(pods.notified(), ["add* a@1"]);
         pods.0
             .apply(0, Step::object(change, "a", item("u-a", 5)), &mut ())
             .unwrap();
-        let [synced, changed] = &pods.told()[..] else {
+        let [synced, changed] = &pods.notified()[..] else {
             panic!("two notifications")
         };
         assert_eq!(synced, "synced");
         assert_ne!(changed, "synced");
-        assert_eq!(pods.told(), [""; 0]);
+        assert_eq!(pods.notified(), [""; 0]);
     }
 }
 
-/// The objects that only the list has are told before.
+/// The objects that only the list has are notified before.
 #[test]
 fn a_change_does_not_confirm_a_list_that_is_being_told() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
     pods.end_list(0, End::Restored(ResourceVersion::new("4")));
-    pods.told();
+    pods.notified();
     pods.list(0, 6, &[]);
     let step = Step::object(Change::Added, "b", item("u-b", 7));
     pods.0.apply(0, step, &mut ()).unwrap();
-    assert_eq!(pods.told(), ["add b@7", "delete? a@1", "synced"]);
+    assert_eq!(pods.notified(), ["add b@7", "delete? a@1", "synced"]);
 }
 
 #[test]
 fn resyncs_that_have_not_begun_are_one_pass() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
-    pods.told();
+    pods.notified();
     let passes: BTreeSet<u32> = (0..1000).map(|_| pods.resync()).collect();
     assert_eq!(passes, BTreeSet::from([1]));
     // A running pass is not joined: it has replayed some objects already.
     pods.pop();
     assert_eq!((pods.resync(), pods.resync()), (2, 2));
-    assert_eq!(pods.told(), ["replay1 b@1", "replay2 a@1", "replay2 b@1"]);
+    assert_eq!(
+        pods.notified(),
+        ["replay1 b@1", "replay2 a@1", "replay2 b@1"]
+    );
 }
 
 /// Pops everything; returns the number of steps.
@@ -1273,11 +1286,11 @@ fn walks_forget_how_large_the_cache_once_was() {
         pods.listed(0, &object.to_string(), 1);
     }
     pods.done(0, 1);
-    pods.told();
+    pods.notified();
     for object in (0..1000).filter(|object| *object != 700) {
         pods.deleted(0, &object.to_string(), 2);
     }
-    pods.told();
+    pods.notified();
     pods.resync();
     assert_eq!(
         steps(&mut pods),
@@ -1350,9 +1363,9 @@ fn nothing_is_dropped_before_it_is_taken() {
                         ..ListenerConfig::default()
                     };
                     let initial = pods
-                        .told()
+                        .notified()
                         .map(|(key, object)| (key.clone(), object.clone()));
-                    ids.push(listeners.join(config, initial, pods.has_told_synced()));
+                    ids.push(listeners.join(config, initial, pods.has_sent_synced()));
                 }
                 7 if ids.len() > 2 => {
                     listeners.leave(ids.remove(rng.below(3) as usize));
@@ -1458,7 +1471,7 @@ fn an_index_is_built_while_objects_change() {
         if !done {
             continue;
         }
-        pods.told();
+        pods.notified();
         for value in ["even", "odd"] {
             let found: BTreeSet<&str> = pods
                 .by_index("parity", value)

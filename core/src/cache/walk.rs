@@ -4,7 +4,7 @@
 //! changes that arrive during a walk are applied first. A runtime can release its lock between any two objects. A sweep
 //! visits only the objects of its source.
 
-use super::{Cache, Cached, Lack, Payload, Storage, Tell, Turn};
+use super::{Cache, Cached, Lack, Notice, Payload, Storage, Turn};
 use crate::object::ResourceVersion;
 use crate::storage::{Few, Last, SlotId};
 
@@ -72,11 +72,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
                 self.store.take_moved();
             }
             // The first sweep of a source also notifies of objects that were added after its list.
-            let told = sources
+            let notified = sources
                 .get(usize::from(walk.source))
-                .is_none_or(|source| source.told);
+                .is_none_or(|source| source.notified);
             self.store
-                .begin_walk(walk.source, !told && !walk.is_resync());
+                .begin_walk(walk.source, !notified && !walk.is_resync());
         }
         let mut next = self.store.walk_on(&self.table);
         while next.is_none() {
@@ -116,8 +116,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             return Turn::Again;
         };
         let was_replayed = core::mem::replace(&mut slot.mark, self.mark) == self.mark;
-        if !was_replayed && slot.object.as_ref().is_some_and(|held| held.told) {
-            return Turn::Tell(Tell::Replayed {
+        if !was_replayed && slot.object.as_ref().is_some_and(|held| held.notified) {
+            return Turn::Notify(Notice::Replayed {
                 id,
                 pass: Some(pass),
             });
@@ -134,7 +134,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         };
         // A newer list may have begun since then and contained the object.
         if epoch.wrapping_sub(slot.epoch).cast_signed() > 0 {
-            if held.told {
+            if held.notified {
                 self.enqueue_deletion(id, Payload::Tombstone(Last::Stored));
             } else {
                 // A list that was begun again contained the object at first, but not in the end.
@@ -152,15 +152,15 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         if !notifies {
             return Turn::Again;
         }
-        if !held.told {
-            held.told = true;
-            return Turn::Tell(Tell::Added {
+        if !held.notified {
+            held.notified = true;
+            return Turn::Notify(Notice::Added {
                 id,
                 initial: !slot.late,
             });
         }
-        if self.config.tell_unchanged && held.changed != relist {
-            return Turn::Tell(Tell::Replayed { id, pass: None });
+        if self.config.notify_unchanged && held.changed != relist {
+            return Turn::Notify(Notice::Replayed { id, pass: None });
         }
         Turn::Again
     }
@@ -172,7 +172,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
             End::Forgotten => return Turn::Again,
         };
         if let Some(source) = self.source_mut(source) {
-            source.told = true;
+            source.notified = true;
             source.restored &= restored;
             source.version = version;
             source.missing = source.refused;
@@ -185,10 +185,10 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Notifies of `Synced` once the cache is synced.
     pub(super) fn tell_synced(&mut self) -> Turn {
-        let told = |source: &super::Source<S::Text>| source.told && !source.restored;
-        if !self.synced && self.sources.as_slice().iter().all(told) {
+        let notified = |source: &super::Source<S::Text>| source.notified && !source.restored;
+        if !self.synced && self.sources.as_slice().iter().all(notified) {
             self.synced = true;
-            return Turn::Tell(Tell::Synced);
+            return Turn::Notify(Notice::Synced);
         }
         Turn::Again
     }
@@ -196,7 +196,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// Returns whether handlers are notified of an object of this source immediately. Before the first complete list,
     /// its sweep notifies of the object instead.
     pub(super) fn shows(&self, source: u16) -> bool {
-        self.source(source).is_some_and(|source| source.told)
+        self.source(source).is_some_and(|source| source.notified)
     }
 
     /// Returns whether a resync is pending that has not begun.

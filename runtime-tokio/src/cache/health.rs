@@ -44,7 +44,7 @@ impl<V> Inner<V> {
                 now,
             )
         });
-        let listeners = inner.told().listeners();
+        let listeners = inner.delivery().listeners();
         let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
             name: listener.name.clone(),
             synced: listener.is_synced(),

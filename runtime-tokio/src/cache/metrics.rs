@@ -32,7 +32,7 @@ struct Gauges {
     stale: metrics::Gauge,
     synced: metrics::Gauge,
     incomplete: metrics::Gauge,
-    told: metrics::Counter,
+    deltas: metrics::Counter,
 }
 
 #[cfg(feature = "metrics")]
@@ -99,7 +99,7 @@ impl Figures {
             stale: metrics::gauge!("informer_stale_objects", "informer" => informer.clone()),
             incomplete: metrics::gauge!("informer_incomplete", "informer" => informer.clone()),
             synced: metrics::gauge!("informer_synced", "informer" => informer.clone()),
-            told: metrics::counter!("informer_deltas_total", "informer" => informer.clone()),
+            deltas: metrics::counter!("informer_deltas_total", "informer" => informer.clone()),
         });
     }
 
@@ -107,7 +107,7 @@ impl Figures {
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(crate) fn applied(&self, deltas: usize, levels: Levels) {
         if let Some(gauges) = self.gauges.get() {
-            gauges.told.increment(deltas as u64);
+            gauges.deltas.increment(deltas as u64);
             gauges.objects.set(levels.objects as f64);
             gauges.bytes.set(levels.bytes as f64);
             gauges.stale.set(levels.stale as f64);

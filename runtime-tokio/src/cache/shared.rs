@@ -36,7 +36,7 @@ pub(crate) struct Inner<V> {
     pub(crate) resource: OwnedResource,
     cache: RwLock<Cache<Object<V>, Store>>,
     /// Locked after the cache, never before it.
-    told: Mutex<Told<V>>,
+    delivery: Mutex<Delivery<V>>,
     /// Changed only under the cache's write lock.
     indexes: RwLock<Arc<Indexes<V>>>,
     pub(crate) status: watch::Sender<Status>,
@@ -81,7 +81,7 @@ pub(crate) const ON_VERSION: &str = "`on_version`";
 const ON_REPORT: &str = "`on_report`";
 const TRACING: &str = "the tracing subscriber";
 
-pub(crate) struct Told<V> {
+pub(crate) struct Delivery<V> {
     pub(crate) listeners: Listeners<Key, Object<V>>,
     waiting: BTreeMap<ListenerId, Waiting>,
     ended: bool,
@@ -118,7 +118,7 @@ impl<V> Inner<V> {
             name,
             resource,
             cache: RwLock::new(cache),
-            told: Mutex::new(Told {
+            delivery: Mutex::new(Delivery {
                 listeners,
                 waiting: BTreeMap::new(),
                 ended: false,
@@ -155,8 +155,8 @@ impl<V> Inner<V> {
         self.cache.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told<V>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn delivery(&self) -> MutexGuard<'_, Delivery<V>> {
+        self.delivery.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn indexes(&self) -> Arc<Indexes<V>> {
@@ -174,24 +174,24 @@ impl<V> Inner<V> {
     /// released: that runs user code, which may read this cache.
     pub(crate) fn locked<R>(
         &self,
-        work: impl FnOnce(&mut Cache<Object<V>, Store>, &mut Told<V>) -> R,
+        work: impl FnOnce(&mut Cache<Object<V>, Store>, &mut Delivery<V>) -> R,
     ) -> R {
         let mut cache = self.cache_mut();
-        let mut told = self.told();
-        let result = work(&mut cache, &mut told);
-        let discarded = (cache.take_discarded(), told.listeners.take_discarded());
-        drop(told);
+        let mut delivery = self.delivery();
+        let result = work(&mut cache, &mut delivery);
+        let discarded = (cache.take_discarded(), delivery.listeners.take_discarded());
+        drop(delivery);
         drop(cache);
         drop(discarded);
         result
     }
 
     /// Calls `work` with the log only, and drops what it no longer needs after the lock is released.
-    fn with_told<R>(&self, work: impl FnOnce(&mut Told<V>) -> R) -> R {
-        let mut told = self.told();
-        let result = work(&mut told);
-        let discarded = told.listeners.take_discarded();
-        drop(told);
+    fn with_delivery<R>(&self, work: impl FnOnce(&mut Delivery<V>) -> R) -> R {
+        let mut delivery = self.delivery();
+        let result = work(&mut delivery);
+        let discarded = delivery.listeners.take_discarded();
+        drop(delivery);
         drop(discarded);
         result
     }
@@ -241,22 +241,22 @@ impl<V> Inner<V> {
     pub(crate) fn join(&self, config: ListenerConfig, listener: Arc<ListenerState>) -> ListenerId {
         // With the cache locked, nothing is appended to the log between the snapshot and the listener's position.
         let cache = self.cache();
-        let mut told = self.told();
+        let mut delivery = self.delivery();
         let initial = cache
-            .told()
+            .notified()
             .map(|(key, object)| (key.clone(), object.clone()));
-        let id = told
+        let id = delivery
             .listeners
-            .join(config, initial, cache.has_told_synced());
+            .join(config, initial, cache.has_sent_synced());
         let waiting = Waiting {
             listener,
             waker: None,
             behind_since: Some(Instant::now()),
         };
-        told.waiting.insert(id, waiting);
-        told.resyncs_changed = true;
-        let driver = told.driver.take();
-        drop(told);
+        delivery.waiting.insert(id, waiting);
+        delivery.resyncs_changed = true;
+        let driver = delivery.driver.take();
+        drop(delivery);
         drop(cache);
         driver.into_iter().for_each(Waker::wake);
         id
@@ -264,8 +264,8 @@ impl<V> Inner<V> {
 
     /// Removes a listener. Returns the number of its pending notifications.
     pub(crate) fn leave(&self, id: ListenerId) -> usize {
-        let (waiting, pending) =
-            self.with_told(|told| (told.waiting.remove(&id), told.listeners.leave(id)));
+        let (waiting, pending) = self
+            .with_delivery(|delivery| (delivery.waiting.remove(&id), delivery.listeners.leave(id)));
         if let Some(waiting) = waiting {
             waiting.listener.leave();
             waiting.waker.into_iter().for_each(Waker::wake);
@@ -275,7 +275,7 @@ impl<V> Inner<V> {
 
     /// Returns how far a listener is behind.
     pub(crate) fn lag(&self, id: ListenerId) -> Lag {
-        self.told().lag(id, Instant::now())
+        self.delivery().lag(id, Instant::now())
     }
 
     /// Waits for events for a listener and moves some of them into `out`. `Ready(false)` means that there will be no
@@ -287,15 +287,15 @@ impl<V> Inner<V> {
         out: &mut Vec<Event<Key, Object<V>>>,
     ) -> Poll<bool> {
         let mut waker = Some(cx.waker().clone());
-        self.with_told(|told| {
-            told.listeners.take(id, TAKE, out);
+        self.with_delivery(|delivery| {
+            delivery.listeners.take(id, TAKE, out);
             if !out.is_empty() {
                 return Poll::Ready(true);
             }
-            if told.ended || !told.listeners.contains(id) {
+            if delivery.ended || !delivery.listeners.contains(id) {
                 return Poll::Ready(false);
             }
-            if let Some(waiting) = told.waiting.get_mut(&id) {
+            if let Some(waiting) = delivery.waiting.get_mut(&id) {
                 waiting.behind_since = None;
                 // The previous waker is dropped outside of the lock: it may hold a task, and that may hold objects.
                 core::mem::swap(&mut waiting.waker, &mut waker);
@@ -306,10 +306,10 @@ impl<V> Inner<V> {
 
     /// Wakes all listeners, and coalesces the pending notifications of slow ones.
     pub(crate) fn wake(&self) {
-        let wakers: Vec<Waker> = self.with_told(|told| {
-            told.listeners.coalesce();
+        let wakers: Vec<Waker> = self.with_delivery(|delivery| {
+            delivery.listeners.coalesce();
             let now = Instant::now();
-            let waiting = told.waiting.values_mut();
+            let waiting = delivery.waiting.values_mut();
             waiting
                 .filter_map(|waiting| {
                     let waker = waiting.waker.take()?;
@@ -323,12 +323,12 @@ impl<V> Inner<V> {
 
     /// Wakes the driver when its deadline may have changed.
     pub(crate) fn poll_resyncs_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut told = self.told();
-        if core::mem::take(&mut told.resyncs_changed) {
+        let mut delivery = self.delivery();
+        if core::mem::take(&mut delivery.resyncs_changed) {
             return Poll::Ready(());
         }
-        let replaced = told.driver.replace(cx.waker().clone());
-        drop(told);
+        let replaced = delivery.driver.replace(cx.waker().clone());
+        drop(delivery);
         drop(replaced);
         Poll::Pending
     }
@@ -341,7 +341,7 @@ impl<V> Inner<V> {
 
     /// Records that no further events will arrive. Listeners end after their pending notifications.
     pub(crate) fn close(&self) {
-        self.told().ended = true;
+        self.delivery().ended = true;
         self.status.send_modify(|status| status.closed = true);
         self.wake();
     }
@@ -448,7 +448,7 @@ impl<V> Inner<V> {
     }
 }
 
-impl<V> Told<V> {
+impl<V> Delivery<V> {
     fn lag(&self, id: ListenerId, now: Instant) -> Lag {
         let Some(waiting) = self.waiting.get(&id) else {
             return Lag::default();

@@ -315,7 +315,7 @@ where
                     expected: &write.expected,
                     waited,
                 };
-                tell(&name, on_failure.as_ref(), work.key(), &failure);
+                log_failure(&name, on_failure.as_ref(), work.key(), &failure);
             }
         }));
     }
@@ -327,7 +327,7 @@ where
     }
 
     fn failed(&self, key: &Key, failure: &Failure<'_>) {
-        tell(&self.name, self.on_failure.as_ref(), key, failure);
+        log_failure(&self.name, self.on_failure.as_ref(), key, failure);
     }
 
     /// Waits for the running tasks, and cuts them when the time is over.
@@ -348,7 +348,7 @@ where
     }
 }
 
-fn tell(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure<'_>) {
+fn log_failure(name: &str, on_failure: Option<&OnFailure>, key: &Key, failure: &Failure<'_>) {
     let line = OneLine(key);
     tracing::warn!(controller = name, key = %line, "{}", OneLine(failure));
     let Some(hear) = on_failure else {

@@ -329,7 +329,7 @@ where
                 break cache;
             }
         };
-        let mut told = inner.told();
+        let mut delivery = inner.delivery();
         let mut start = 0;
         let mut refused = Vec::new();
         let Batch {
@@ -373,7 +373,7 @@ where
             // Deltas are applied one at a time as they come, so the lock is never held for long.
             let mut budget = STEPS;
             while let Some(notification) = cache.pop_within(&mut budget) {
-                told.listeners.append(&notification);
+                delivery.listeners.append(&notification);
             }
         }
         if let Some(version) = version {
@@ -382,8 +382,8 @@ where
             let _ = cache.apply(self.source, reached, recorder);
         }
         // Dropping an object can run user code, which may read this cache.
-        let discarded = (cache.take_discarded(), told.listeners.take_discarded());
-        drop(told);
+        let discarded = (cache.take_discarded(), delivery.listeners.take_discarded());
+        drop(delivery);
         drop(cache);
         drop(discarded);
         for (key, why) in refused {
@@ -399,11 +399,11 @@ where
     /// Works for as long as the lock may be held. Returns whether everything is done.
     fn turn(&self) -> bool {
         let began = std::time::Instant::now();
-        self.inner.locked(|cache, told| {
+        self.inner.locked(|cache, delivery| {
             for _ in 0..MOST_STEPS / STEPS {
                 let mut budget = STEPS;
                 while let Some(notification) = cache.pop_within(&mut budget) {
-                    told.listeners.append(&notification);
+                    delivery.listeners.append(&notification);
                 }
                 if budget > 0 {
                     return true;
@@ -533,17 +533,17 @@ where
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let (due, deadline) = self.inner.locked(|cache, told| {
-            let due = told
+        let (due, deadline) = self.inner.locked(|cache, delivery| {
+            let due = delivery
                 .listeners
                 .next_resync(now)
                 .is_some_and(|due| now >= due);
             if due {
                 // The listeners must know the pass before its first notification.
                 let pass = cache.resync();
-                told.listeners.begin_pass(now, pass);
+                delivery.listeners.begin_pass(now, pass);
             }
-            (due, told.listeners.next_resync(now))
+            (due, delivery.listeners.next_resync(now))
         });
         self.deadline = deadline;
         if due {

@@ -204,7 +204,7 @@ impl<C: LeaseClient, M: MembersClient> ReplicaWork<C, M> {
             () = shared.tell_in_time(&wakes) => {}
         }
         lock(&shared.members).handle_lease(timer.now(), None);
-        shared.tell();
+        shared.announce();
     }
 }
 
@@ -260,7 +260,7 @@ impl Shared {
     async fn tell_in_time(&self, wakes: &tokio::sync::Notify) {
         let mut timer = self.timer;
         loop {
-            self.tell();
+            self.announce();
             let next: Option<Instant> = lock(&self.members).next_change(timer.now());
             match next {
                 None => wakes.notified().await,
@@ -272,7 +272,7 @@ impl Shared {
         }
     }
 
-    fn tell(&self) {
+    fn announce(&self) {
         let now = self.timer.now();
         let view = {
             let members = lock(&self.members);

@@ -55,8 +55,8 @@ impl HandlerOptions {
     /// Sets whether to notify of objects that a relist returned unchanged, as client-go does. They are omitted by
     /// default.
     #[must_use]
-    pub const fn unchanged(mut self, tell: bool) -> Self {
-        self.unchanged = tell;
+    pub const fn unchanged(mut self, notify: bool) -> Self {
+        self.unchanged = notify;
         self
     }
 

@@ -414,7 +414,7 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             CacheConfig::default()
         };
         // The options of each handler decide whether it is notified.
-        config.tell_unchanged = true;
+        config.notify_unchanged = true;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
         let sources = sources(&self.resource, &self.namespaces, &self.shards);

@@ -105,7 +105,7 @@ impl Page {
 
     fn health(&self) -> Vec<Health> {
         let mut all: Vec<Health> = self.sources.iter().flat_map(|source| source()).collect();
-        tell_apart(&mut all, |health| &mut health.name);
+        distinguish(&mut all, |health| &mut health.name);
         all
     }
 
@@ -114,7 +114,7 @@ impl Page {
         let mut all: Vec<_> = all
             .map(|controller| (controller.name().to_owned(), controller.metrics()))
             .collect();
-        tell_apart(&mut all, |(name, _)| name);
+        distinguish(&mut all, |(name, _)| name);
         all
     }
 
@@ -169,7 +169,7 @@ impl Page {
 }
 
 /// Makes the names distinct, since each metric needs its own.
-fn tell_apart<T>(all: &mut [T], name_of: fn(&mut T) -> &mut String) {
+fn distinguish<T>(all: &mut [T], name_of: fn(&mut T) -> &mut String) {
     let mut taken: Vec<String> = Vec::new();
     for one in all {
         let name = name_of(one);

@@ -175,7 +175,7 @@ pub trait Engine {
     /// Tells whether the first state is complete.
     fn is_synced(&self) -> bool;
     /// Tells whether it was told that the first state is complete.
-    fn has_told_synced(&self) -> bool;
+    fn has_sent_synced(&self) -> bool;
     /// Tells whether something was refused for want of room.
     fn is_incomplete(&self) -> bool;
     /// Returns the version that the cache shows.
@@ -190,7 +190,7 @@ pub trait Engine {
     /// Returns what the cache has.
     fn snapshot(&self) -> Snapshot;
     /// Returns the objects that were told, with which a handler that joins now begins.
-    fn told(&self) -> Vec<(u8, State)>;
+    fn notified(&self) -> Vec<(u8, State)>;
     /// Returns which keys are in an index, as bits.
     fn indexed(&self, index: &str, value: &str) -> u32;
     /// Returns which of [`LABELS`] the index by label has, as bits.
@@ -407,8 +407,8 @@ impl<S: SimStorage, J: Recording> Engine for One<S, J> {
         self.0.cache().is_synced()
     }
 
-    fn has_told_synced(&self) -> bool {
-        self.0.cache().has_told_synced()
+    fn has_sent_synced(&self) -> bool {
+        self.0.cache().has_sent_synced()
     }
 
     fn is_incomplete(&self) -> bool {
@@ -427,7 +427,7 @@ impl<S: SimStorage, J: Recording> Engine for One<S, J> {
         snapshot(self.0.cache())
     }
 
-    fn told(&self) -> Vec<(u8, State)> {
+    fn notified(&self) -> Vec<(u8, State)> {
         told(self.0.cache())
     }
 
@@ -590,8 +590,8 @@ impl<S: SimStorage> Engine for Parts<S> {
         self.cache.is_synced()
     }
 
-    fn has_told_synced(&self) -> bool {
-        self.cache.has_told_synced()
+    fn has_sent_synced(&self) -> bool {
+        self.cache.has_sent_synced()
     }
 
     fn is_incomplete(&self) -> bool {
@@ -615,7 +615,7 @@ impl<S: SimStorage> Engine for Parts<S> {
         snapshot(&self.cache)
     }
 
-    fn told(&self) -> Vec<(u8, State)> {
+    fn notified(&self) -> Vec<(u8, State)> {
         told(&self.cache)
     }
 
@@ -806,7 +806,7 @@ fn snapshot<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Snapshot {
         }
     };
     cache
-        .told()
+        .notified()
         .for_each(|(key, _)| mark(key, |cached| cached.told = true));
     cache
         .stale_keys()
@@ -833,7 +833,7 @@ fn labels<S: SimStorage>(cache: &Cache<Held<S>, S>) -> u32 {
 
 fn told<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Vec<(u8, State)> {
     cache
-        .told()
+        .notified()
         .map(|(key, object)| (slot(key.as_ref()), state(object)))
         .collect()
 }

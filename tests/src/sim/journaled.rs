@@ -248,8 +248,8 @@ impl Engine for Journaled {
     fn is_synced(&self) -> bool {
         self.one.is_synced()
     }
-    fn has_told_synced(&self) -> bool {
-        self.one.has_told_synced()
+    fn has_sent_synced(&self) -> bool {
+        self.one.has_sent_synced()
     }
     fn is_incomplete(&self) -> bool {
         self.one.is_incomplete()
@@ -263,8 +263,8 @@ impl Engine for Journaled {
     fn snapshot(&self) -> Snapshot {
         self.one.snapshot()
     }
-    fn told(&self) -> Vec<(u8, State)> {
-        self.one.told()
+    fn notified(&self) -> Vec<(u8, State)> {
+        self.one.notified()
     }
     fn indexed(&self, index: &str, value: &str) -> u32 {
         self.one.indexed(index, value)

@@ -1057,15 +1057,15 @@ impl Model {
         !self.sees_store || self.store.contains_key(key)
     }
 
-    fn enqueue(&mut self, key: &str, told: Told) {
+    fn enqueue(&mut self, key: &str, notified: Told) {
         let stored = self.is_stored(key);
         let list = self.items.entry(key.to_string()).or_default();
         if list.is_empty() {
             self.queue.push_back(key.to_string());
         }
         let gathered = match self.mode {
-            Mode::All => Self::gather(core::mem::take(list), told),
-            Mode::Merged => Self::merge(core::mem::take(list), told, stored),
+            Mode::All => Self::gather(core::mem::take(list), notified),
+            Mode::Merged => Self::merge(core::mem::take(list), notified, stored),
         };
         *list = gathered;
         if list.is_empty() {
@@ -1075,8 +1075,8 @@ impl Model {
         }
     }
 
-    fn gather(mut list: Vec<Told>, told: Told) -> Vec<Told> {
-        list.push(told);
+    fn gather(mut list: Vec<Told>, notified: Told) -> Vec<Told> {
+        list.push(notified);
         if let [.., older, newer] = list.as_slice()
             && older.kind == DeltaKind::Deleted
             && newer.kind == DeltaKind::Deleted
@@ -1091,30 +1091,30 @@ impl Model {
     }
 
     /// A merged list is a deletion, a change, or a deletion and a change.
-    fn merge(list: Vec<Told>, told: Told, stored: bool) -> Vec<Told> {
+    fn merge(list: Vec<Told>, notified: Told, stored: bool) -> Vec<Told> {
         let (deletions, changes): (Vec<Told>, Vec<Told>) = list
             .into_iter()
-            .partition(|told| told.kind == DeltaKind::Deleted);
+            .partition(|notified| notified.kind == DeltaKind::Deleted);
         let (deletion, change) = (deletions.into_iter().next(), changes.into_iter().next());
-        let (deletion, change) = match (deletion, change, told.kind == DeltaKind::Deleted) {
+        let (deletion, change) = match (deletion, change, notified.kind == DeltaKind::Deleted) {
             (deletion, Some(change), false) if change.kind == DeltaKind::Added => {
                 let kind = DeltaKind::Added;
-                (deletion, Some(Told { kind, ..told }))
+                (deletion, Some(Told { kind, ..notified }))
             }
-            (deletion, _, false) => (deletion, Some(told)),
+            (deletion, _, false) => (deletion, Some(notified)),
             (Some(deletion), Some(_), true) => (Some(deletion), None),
             (Some(older), None, true) if !older.tombstone => (Some(older), None),
-            (_, None, true) => (Some(told), None),
-            (None, Some(_), true) => (Some(told).filter(|_| stored), None),
+            (_, None, true) => (Some(notified), None),
+            (None, Some(_), true) => (Some(notified).filter(|_| stored), None),
         };
         deletion.into_iter().chain(change).collect()
     }
 
-    fn delete(&mut self, key: &str, told: Told) {
+    fn delete(&mut self, key: &str, notified: Told) {
         self.populated = true;
         let known = self.sees_store && self.store.contains_key(key);
         if known || self.items.contains_key(key) {
-            self.enqueue(key, told);
+            self.enqueue(key, notified);
         }
     }
 
@@ -1170,9 +1170,9 @@ impl Model {
         let initial = !self.has_synced();
         self.initial.remove(&key);
         let list = self.items.remove(&key)?;
-        for told in &list {
-            match &told.object {
-                Some(object) if told.kind != DeltaKind::Deleted => {
+        for notified in &list {
+            match &notified.object {
+                Some(object) if notified.kind != DeltaKind::Deleted => {
                     self.store.insert(key.clone(), object.clone());
                 }
                 _ => drop(self.store.remove(&key)),
@@ -1290,9 +1290,9 @@ impl<S: Storage> Real<S> {
     }
 
     /// Returns the pending deltas of a key, with the objects that they refer to.
-    fn told(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
+    fn notified(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
         let mut stored = self.store.get(key).cloned();
-        let tell = |delta: &Delta<Obj>| {
+        let notice = |delta: &Delta<Obj>| {
             let object = delta.object(stored.as_ref()).cloned();
             stored = object.clone().filter(|_| delta.kind != DeltaKind::Deleted);
             Told {
@@ -1301,15 +1301,15 @@ impl<S: Storage> Real<S> {
                 tombstone: delta.is_tombstone(),
             }
         };
-        deltas.iter().map(tell).collect()
+        deltas.iter().map(notice).collect()
     }
 
     fn pop(&mut self) -> Option<(String, Vec<Told>, bool)> {
         let popped = self.fifo.pop().ok()?;
         let key = popped.deltas.key().as_ref().to_string();
-        let told = self.told(&key, popped.deltas.as_slice());
+        let notified = self.notified(&key, popped.deltas.as_slice());
         self.store.apply(popped.deltas).unwrap();
-        Some((key, told, popped.is_in_initial_list))
+        Some((key, notified, popped.is_in_initial_list))
     }
 
     fn queued(&self) -> Vec<String> {
@@ -1404,7 +1404,7 @@ fn agrees_with_the_model<S: Storage>(mode: Mode, sees_store: bool, seed: u64) {
         assert_eq!(real.fifo.is_empty(), queued.is_empty(), "{at}");
         assert_eq!(real.fifo.has_synced(), model.has_synced(), "{at}");
         for key in &queued {
-            let waiting = real.told(key, real.fifo.pending(key));
+            let waiting = real.notified(key, real.fifo.pending(key));
             assert_eq!(waiting, model.items[key], "{at}: {key}");
         }
         assert_eq!(real.stored(), model.store, "{at}");
