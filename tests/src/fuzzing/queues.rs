@@ -6,305 +6,489 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use informer_core::{
     Heap, Inline, Storage,
     cache::{DeltaFifo, Indexer, KnownObjects},
-    object::Keyed,
-    storage::{DeltaKind, Payload, Tombstone},
+    object::{KeyError, Keyed},
+    storage::{Delta, DeltaKind, Tombstone},
 };
 
-const KEYS: [&str; 6] = ["a/x", "a/y", "b/x", "b/y", "c", "d"];
+use crate::sim::entropy::Entropy;
 
 /// Room for all keys at once.
 type Small = Inline<8, 16, 64>;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Pod {
-    key: u8,
-    n: u32,
-}
-
-impl Keyed for Pod {
-    fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
-        out.write_str(KEYS[usize::from(self.key)])
-    }
-}
-
-/// Carries out operations on a queue and its store, on the model, and on fixed storage.
+/// Carries out operations on queues and their stores, on the model, and on fixed storage.
 ///
 /// # Panics
 /// Where these do not agree.
 pub fn queues(data: &[u8]) {
-    let mut all = Both::<Heap>::new(DeltaFifo::new());
-    let mut merged = Both::<Heap>::new(DeltaFifo::merged());
-    let mut small = Both::<Small>::new(DeltaFifo::merged());
-    let mut model = Model::default();
-    let mut truth: BTreeMap<u8, u32> = BTreeMap::new();
-    for (n, op) in data.chunks(2).enumerate().take(400) {
-        let n = u32::try_from(n).unwrap_or(0);
-        let &[what, argument] = op else { break };
-        let pod = Pod {
-            key: argument % 6,
-            n,
+    let entropy = &mut Entropy::Bytes(data);
+    run(entropy.below(4), entropy, 400);
+}
+
+/// Each number is another storage or mode.
+fn run(number: u32, entropy: &mut Entropy<'_>, steps: u32) {
+    match number {
+        0 => agrees_with_the_model::<Heap>(DeltaFifo::new(), false, entropy, steps),
+        1 => agrees_with_the_model::<Heap>(DeltaFifo::merged(), true, entropy, steps),
+        2 => agrees_with_the_model::<Small>(DeltaFifo::merged(), true, entropy, steps),
+        _ => heap_and_inline_agree(entropy, steps),
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Obj {
+    key: String,
+    rv: u32,
+}
+
+impl Keyed for Obj {
+    fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
+        if self.key.is_empty() {
+            return Err(fmt::Error);
+        }
+        out.write_str(&self.key)
+    }
+}
+
+fn obj(key: &str, rv: u32) -> Obj {
+    let key = key.to_owned();
+    Obj { key, rv }
+}
+
+/// What a delta was when it was queued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Told {
+    kind: DeltaKind,
+    object: Option<Obj>,
+    tombstone: bool,
+}
+
+impl Told {
+    fn new(kind: DeltaKind, object: &Obj) -> Self {
+        Self {
+            kind,
+            object: Some(object.clone()),
+            tombstone: false,
+        }
+    }
+
+    fn tombstone(object: Option<Obj>) -> Self {
+        Self {
+            kind: DeltaKind::Deleted,
+            object,
+            tombstone: true,
+        }
+    }
+}
+
+/// The queue as client-go writes it down, with a copy of every object, and the consumer's store.
+struct Model {
+    is_merged: bool,
+    emit_replaced: bool,
+    /// Whether the queue sees the store.
+    sees_store: bool,
+    items: BTreeMap<String, Vec<Told>>,
+    queue: VecDeque<String>,
+    populated: bool,
+    /// The keys of the initial population that were not popped yet.
+    initial: BTreeSet<String>,
+    store: BTreeMap<String, Obj>,
+}
+
+impl Model {
+    fn has_synced(&self) -> bool {
+        self.populated && self.initial.is_empty()
+    }
+
+    fn is_stored(&self, key: &str) -> bool {
+        !self.sees_store || self.store.contains_key(key)
+    }
+
+    fn enqueue(&mut self, key: &str, told: Told) {
+        let stored = self.is_stored(key);
+        let list = self.items.entry(key.to_string()).or_default();
+        if list.is_empty() {
+            self.queue.push_back(key.to_string());
+        }
+        let gathered = if self.is_merged {
+            Self::merge(core::mem::take(list), told, stored)
+        } else {
+            Self::gather(core::mem::take(list), told)
         };
-        match what % 8 {
-            0 | 1 => {
-                let is_add = what.is_multiple_of(8);
-                let kind = if is_add {
-                    DeltaKind::Added
-                } else {
-                    DeltaKind::Updated
-                };
-                model.enqueue(pod.key, kind, Some(n));
-                all.put(pod, is_add);
-                merged.put(pod, is_add);
-                small.put(pod, is_add);
-                truth.insert(pod.key, n);
-            }
-            2 | 3 => {
-                let by_key = what % 8 == 3;
-                model.delete(pod.key, (!by_key).then_some(n));
-                all.delete(pod, by_key);
-                merged.delete(pod, by_key);
-                small.delete(pod, by_key);
-                truth.remove(&pod.key);
-            }
-            4 => {
-                let items: Vec<Pod> = (0..6)
-                    .filter(|key| argument >> key & 1 == 1)
-                    .map(|key| Pod { key, n })
-                    .collect();
-                let before = all.order();
-                model.replace(&items);
-                all.replace(&items, &before);
-                merged.replace(&items, &VecDeque::new());
-                small.replace(&items, &VecDeque::new());
-                model.queue = all.order();
-                truth = items.iter().map(|pod| (pod.key, pod.n)).collect();
-            }
-            5 => {
-                model.resync();
-                all.resync();
-                merged.resync();
-                small.resync();
-                model.queue = all.order();
-            }
-            _ => {
-                all.pop_as(&mut model);
-                merged.pop();
-                small.pop();
+        *list = gathered;
+        if list.is_empty() {
+            self.items.remove(key);
+            self.queue.retain(|queued| queued != key);
+            self.initial.remove(key);
+        }
+    }
+
+    fn gather(mut list: Vec<Told>, told: Told) -> Vec<Told> {
+        list.push(told);
+        if let [.., older, newer] = list.as_slice()
+            && older.kind == DeltaKind::Deleted
+            && newer.kind == DeltaKind::Deleted
+        {
+            let newer = list.pop().expect("two deltas");
+            if list.last().expect("two deltas").tombstone {
+                list.pop();
+                list.push(newer);
             }
         }
-        all.agrees_with(&model);
+        list
     }
-    while all.pop_as(&mut model) {}
-    while merged.pop() {}
-    while small.pop() {}
-    assert_eq!(all.stored(), truth, "every delta kept");
-    assert_eq!(merged.stored(), truth, "deltas merged");
-    assert_eq!(small.stored(), truth, "deltas merged, in fixed storage");
+
+    /// A list is a deletion, a change, or the one and the other.
+    fn merge(list: Vec<Told>, told: Told, stored: bool) -> Vec<Told> {
+        let (deletions, changes): (Vec<Told>, Vec<Told>) = list
+            .into_iter()
+            .partition(|told| told.kind == DeltaKind::Deleted);
+        let (deletion, change) = (deletions.into_iter().next(), changes.into_iter().next());
+        let (deletion, change) = match (deletion, change, told.kind == DeltaKind::Deleted) {
+            (deletion, Some(change), false) if change.kind == DeltaKind::Added => {
+                let kind = DeltaKind::Added;
+                (deletion, Some(Told { kind, ..told }))
+            }
+            (deletion, _, false) => (deletion, Some(told)),
+            (Some(deletion), Some(_), true) => (Some(deletion), None),
+            (Some(older), None, true) if !older.tombstone => (Some(older), None),
+            (_, None, true) => (Some(told), None),
+            (None, Some(_), true) => (Some(told).filter(|_| stored), None),
+        };
+        deletion.into_iter().chain(change).collect()
+    }
+
+    fn delete(&mut self, key: &str, told: Told) {
+        self.populated = true;
+        let known = self.sees_store && self.store.contains_key(key);
+        if known || self.items.contains_key(key) {
+            self.enqueue(key, told);
+        }
+    }
+
+    /// Returns the keys that it queued in no particular order.
+    fn replace(&mut self, items: &[Obj]) -> BTreeSet<String> {
+        let kind = if self.emit_replaced {
+            DeltaKind::Replaced
+        } else {
+            DeltaKind::Sync
+        };
+        for item in items {
+            if item.key.is_empty() {
+                return BTreeSet::new();
+            }
+            self.enqueue(&item.key, Told::new(kind, item));
+        }
+        let listed: BTreeSet<&str> = items.iter().map(|item| item.key.as_str()).collect();
+        let queued: Vec<String> = self.items.keys().cloned().collect();
+        for key in queued.iter().filter(|key| !listed.contains(key.as_str())) {
+            let last = self.items[key].last().expect("a delta").object.clone();
+            self.enqueue(key, Told::tombstone(last));
+        }
+        let mut unordered = BTreeSet::new();
+        if self.sees_store {
+            for (key, object) in self.store.clone() {
+                if !listed.contains(key.as_str()) && !self.items.contains_key(&key) {
+                    self.enqueue(&key, Told::tombstone(Some(object)));
+                    unordered.insert(key);
+                }
+            }
+        }
+        if !self.populated {
+            self.populated = true;
+            self.initial = self.items.keys().cloned().collect();
+        }
+        unordered
+    }
+
+    /// Returns the keys that it queued in no particular order.
+    fn resync(&mut self) -> BTreeSet<String> {
+        let mut unordered = BTreeSet::new();
+        for (key, object) in self.store.clone() {
+            if !self.items.contains_key(&key) {
+                self.enqueue(&key, Told::new(DeltaKind::Sync, &object));
+                unordered.insert(key);
+            }
+        }
+        unordered
+    }
+
+    fn pop(&mut self) -> Option<(String, Vec<Told>, bool)> {
+        let key = self.queue.pop_front()?;
+        let initial = !self.has_synced();
+        self.initial.remove(&key);
+        let list = self.items.remove(&key)?;
+        for told in &list {
+            match &told.object {
+                Some(object) if told.kind != DeltaKind::Deleted => {
+                    self.store.insert(key.clone(), object.clone());
+                }
+                _ => drop(self.store.remove(&key)),
+            }
+        }
+        Some((key, list, initial))
+    }
+
+    /// Takes over the order of what was queued last in no particular one.
+    fn adopt(&mut self, unordered: &BTreeSet<String>, order: &[String]) {
+        let head = self.queue.len() - unordered.len();
+        let (same, tail) = order.split_at(head);
+        assert!(self.queue.iter().take(head).eq(same));
+        assert_eq!(tail.iter().cloned().collect::<BTreeSet<_>>(), *unordered);
+        self.queue = order.iter().cloned().collect();
+    }
 }
 
-/// A queue and the store of its consumer.
-struct Both<S: Storage> {
-    fifo: DeltaFifo<Pod, S>,
-    store: Indexer<Pod, S>,
+/// One of few objects, now and then one without a key.
+fn object(entropy: &mut Entropy<'_>) -> Obj {
+    let keys = ["a", "b", "ns/a", "ns/b", "ns/c", "other/a", "other/d"];
+    match entropy.below(40) {
+        0 => obj("", 0),
+        n => obj(keys[n as usize % keys.len()], entropy.below(1_000_000)),
+    }
 }
 
-impl<S: Storage> Both<S> {
-    fn new(fifo: DeltaFifo<Pod, S>) -> Self {
+/// What can be done to a queue and its consumer.
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Obj),
+    Update(Obj),
+    Delete(Obj),
+    Gone(Obj, bool),
+    Replace(Vec<Obj>),
+    Resync,
+    Pop,
+    Drain,
+}
+
+impl Op {
+    fn any(entropy: &mut Entropy<'_>) -> Self {
+        match entropy.below(40) {
+            0..=8 => Self::Add(object(entropy)),
+            9..=15 => Self::Update(object(entropy)),
+            16..=22 => Self::Delete(object(entropy)),
+            23..=26 => Self::Gone(object(entropy), entropy.below(3) > 0),
+            27..=29 => Self::Replace((0..entropy.below(8)).map(|_| object(entropy)).collect()),
+            30..=31 => Self::Resync,
+            32..=37 => Self::Pop,
+            _ => Self::Drain,
+        }
+    }
+}
+
+/// A queue, and its consumer's store.
+struct Real<S: Storage> {
+    fifo: DeltaFifo<Obj, S>,
+    store: Indexer<Obj, S>,
+    sees_store: bool,
+}
+
+/// A key, its deltas, and whether they belong to the initial list.
+type Pops = Vec<(String, Vec<Told>, bool)>;
+
+impl<S: Storage> Real<S> {
+    fn new(mut fifo: DeltaFifo<Obj, S>, emit_replaced: bool, sees_store: bool) -> Self {
+        fifo.set_emit_replaced(emit_replaced);
         Self {
             fifo,
             store: Indexer::new(),
+            sees_store,
         }
     }
 
-    fn put(&mut self, pod: Pod, is_add: bool) {
-        let queued = if is_add {
-            self.fifo.add(pod)
-        } else {
-            self.fifo.update(pod)
+    fn run(&mut self, op: Op) -> (Result<(), KeyError>, Pops) {
+        let known = self.sees_store.then_some(&self.store as &dyn KnownObjects);
+        let mut pops = Vec::new();
+        let done = match op {
+            Op::Add(object) => self.fifo.add(object),
+            Op::Update(object) => self.fifo.update(object),
+            Op::Delete(object) => self.fifo.delete(object, known),
+            Op::Gone(object, has_last) => {
+                let key = object.key.clone();
+                let last = has_last.then_some(object);
+                self.fifo
+                    .delete_tombstone(Tombstone { key: &key, last }, known)
+            }
+            Op::Replace(objects) => self.fifo.replace(objects, known),
+            Op::Resync => known.map_or(Ok(()), |known| self.fifo.resync(known)),
+            Op::Pop => {
+                pops.extend(self.pop());
+                Ok(())
+            }
+            Op::Drain => {
+                while let Some(popped) = self.pop() {
+                    pops.push(popped);
+                }
+                Ok(())
+            }
         };
-        assert_eq!(queued, Ok(()));
+        (done, pops)
     }
 
-    fn delete(&mut self, pod: Pod, by_key: bool) {
-        let known: Option<&dyn KnownObjects> = Some(&self.store);
-        let queued = if by_key {
-            let key = KEYS[usize::from(pod.key)];
-            self.fifo
-                .delete_tombstone(Tombstone { key, last: None }, known)
-        } else {
-            self.fifo.delete(pod, known)
+    /// Tells what waits for a key, with the objects that the deltas name.
+    fn told(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
+        let mut stored = self.store.get(key).cloned();
+        let tell = |delta: &Delta<Obj>| {
+            let object = delta.object(stored.as_ref()).cloned();
+            stored = object.clone().filter(|_| delta.kind != DeltaKind::Deleted);
+            Told {
+                kind: delta.kind,
+                object,
+                tombstone: delta.is_tombstone(),
+            }
         };
-        assert_eq!(queued, Ok(()));
+        deltas.iter().map(tell).collect()
     }
 
-    fn replace(&mut self, items: &[Pod], before: &VecDeque<u8>) {
-        assert_eq!(
-            self.fifo.replace(items.iter().copied(), Some(&self.store)),
-            Ok(())
-        );
-        let order = self.order();
-        assert!(
-            order.iter().zip(before).all(|(own, before)| own == before),
-            "what was queued stays in its place"
-        );
+    fn pop(&mut self) -> Option<(String, Vec<Told>, bool)> {
+        let popped = self.fifo.pop().ok()?;
+        let key = popped.deltas.key().as_ref().to_string();
+        let told = self.told(&key, popped.deltas.as_slice());
+        self.store.apply(popped.deltas).expect("there is room");
+        Some((key, told, popped.is_in_initial_list))
     }
 
-    fn resync(&mut self) {
-        assert_eq!(self.fifo.resync(&self.store), Ok(()));
+    fn queued(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.fifo.for_each_queued(|key| keys.push(key.to_string()));
+        keys
     }
 
-    fn pop(&mut self) -> bool {
-        let Ok(popped) = self.fifo.pop() else {
-            return false;
-        };
-        assert_eq!(self.store.apply(popped.deltas), Ok(()));
-        true
-    }
-
-    fn order(&self) -> VecDeque<u8> {
-        let mut order = VecDeque::new();
-        self.fifo.for_each_queued(|key| order.extend(number(key)));
-        order
-    }
-
-    fn stored(&self) -> BTreeMap<u8, u32> {
-        let stored: BTreeMap<u8, u32> = self.store.list().map(|pod| (pod.key, pod.n)).collect();
-        for namespace in ["a", "b", ""] {
-            let found = self
-                .store
-                .by_index("namespace", namespace)
-                .map(|found| found.map(|pod| pod.key).collect());
-            let right = stored
-                .keys()
-                .copied()
-                .filter(|key| namespace_of(*key) == namespace)
-                .collect();
-            assert_eq!(
-                found,
-                Ok::<BTreeSet<u8>, _>(right),
-                "the index of {namespace}"
-            );
+    fn stored(&self) -> BTreeMap<String, Obj> {
+        let pair = |object: &Obj| (object.key.clone(), object.clone());
+        let stored: BTreeMap<String, Obj> = self.store.list().map(pair).collect();
+        for namespace in ["", "ns", "other"] {
+            let of = |key: &str| key.split_once('/').map_or("", |(of, _)| of) == namespace;
+            let found = self.store.by_index("namespace", namespace);
+            let found = found.map(|found| found.map(|object| object.key.clone()).collect());
+            let right = stored.keys().filter(|key| of(key)).cloned().collect();
+            assert_eq!(found, Ok::<BTreeSet<String>, _>(right), "{namespace}");
         }
         stored
     }
 }
 
-impl Both<Heap> {
-    fn pop_as(&mut self, model: &mut Model) -> bool {
-        let popped = self.fifo.pop();
-        let Some((key, deltas)) = model.pop() else {
-            assert!(popped.is_err(), "the model has nothing");
-            return false;
-        };
-        let Ok(popped) = popped else {
-            panic!("the model has {deltas:?}");
-        };
-        assert_eq!(popped.deltas.key().as_ref(), KEYS[usize::from(key)]);
-        assert_eq!(self.store.apply(popped.deltas), Ok(()));
-        true
-    }
-
-    fn agrees_with(&self, model: &Model) {
-        assert_eq!(self.order(), model.queue);
-        for (key, deltas) in &model.items {
-            let shown = |delta: &informer_core::storage::Delta<Pod>| {
-                let n = match &delta.payload {
-                    Payload::Object(pod) => Some(pod.n),
-                    Payload::Stored | Payload::Tombstone(_) => None,
-                };
-                (delta.kind, n)
-            };
-            let own: Vec<_> = self
-                .fifo
-                .pending(KEYS[usize::from(*key)])
-                .iter()
-                .map(shown)
-                .collect();
-            assert_eq!(own, *deltas, "{}", KEYS[usize::from(*key)]);
+/// Carries out operations on a queue and its store, and on the model, until the choices or the steps end.
+fn agrees_with_the_model<S: Storage>(
+    fifo: DeltaFifo<Obj, S>,
+    is_merged: bool,
+    entropy: &mut Entropy<'_>,
+    steps: u32,
+) {
+    let (emit_replaced, sees_store) = (entropy.below(2) == 0, entropy.below(2) == 0);
+    let mut real = Real::new(fifo, emit_replaced, sees_store);
+    let mut model = Model {
+        is_merged,
+        emit_replaced,
+        sees_store,
+        items: BTreeMap::new(),
+        queue: VecDeque::new(),
+        populated: false,
+        initial: BTreeSet::new(),
+        store: BTreeMap::new(),
+    };
+    for step in 0..steps {
+        if entropy.is_spent() {
+            break;
         }
-        let stored: BTreeSet<u8> = self.store.list().map(|pod| pod.key).collect();
-        assert_eq!(stored, model.stored);
+        let op = Op::any(entropy);
+        let at = format!("step {step}: {op:?}");
+        let (done, pops) = real.run(op.clone());
+        let mut unordered = BTreeSet::new();
+        let mut expected = Ok(());
+        let mut expected_pops = Vec::new();
+        let keyless = || Err(KeyError::NoKey);
+        match op {
+            Op::Add(object) | Op::Update(object) if object.key.is_empty() => {
+                model.populated = true;
+                expected = keyless();
+            }
+            Op::Delete(object) if object.key.is_empty() => expected = keyless(),
+            Op::Add(object) => {
+                model.populated = true;
+                model.enqueue(&object.key, Told::new(DeltaKind::Added, &object));
+            }
+            Op::Update(object) => {
+                model.populated = true;
+                model.enqueue(&object.key, Told::new(DeltaKind::Updated, &object));
+            }
+            Op::Delete(object) => {
+                model.delete(&object.key, Told::new(DeltaKind::Deleted, &object));
+            }
+            Op::Gone(object, has_last) => {
+                let last = Some(object.clone()).filter(|_| has_last);
+                model.delete(&object.key, Told::tombstone(last));
+            }
+            Op::Replace(objects) => {
+                unordered = model.replace(&objects);
+                if objects.iter().any(|object| object.key.is_empty()) {
+                    expected = keyless();
+                }
+            }
+            Op::Resync if sees_store => unordered = model.resync(),
+            Op::Resync => {}
+            Op::Pop => expected_pops.extend(model.pop()),
+            Op::Drain => {
+                while let Some(popped) = model.pop() {
+                    expected_pops.push(popped);
+                }
+            }
+        }
+        assert_eq!(done, expected, "{at}");
+        assert_eq!(pops, expected_pops, "{at}");
+        let queued = real.queued();
+        assert_eq!(queued.len(), model.queue.len(), "{at}: {queued:?}");
+        model.adopt(&unordered, &queued);
+        assert_eq!(real.fifo.len(), queued.len(), "{at}");
+        assert_eq!(real.fifo.is_empty(), queued.is_empty(), "{at}");
+        assert_eq!(real.fifo.has_synced(), model.has_synced(), "{at}");
+        for key in &queued {
+            let waiting = real.told(key, real.fifo.pending(key));
+            assert_eq!(waiting, model.items[key], "{at}: {key}");
+        }
+        assert_eq!(real.stored(), model.store, "{at}");
     }
 }
 
-/// What waits for a key: kinds of delta, and numbers of objects.
-type Waiting = Vec<(DeltaKind, Option<u32>)>;
-
-/// client-go's `DeltaFIFO`, as far as it concerns one consumer.
-#[derive(Default)]
-struct Model {
-    items: BTreeMap<u8, Waiting>,
-    queue: VecDeque<u8>,
-    stored: BTreeSet<u8>,
+/// Both storages tell the same of every key, as long as there is room. In which order a resync, or the deletions of a
+/// list, take the keys of the store is their own affair, so everything is popped at once and compared by key.
+fn heap_and_inline_agree(entropy: &mut Entropy<'_>, steps: u32) {
+    let emit_replaced = entropy.below(2) == 0;
+    let mut heap = Real::<Heap>::new(DeltaFifo::merged(), emit_replaced, true);
+    let mut inline = Real::<Small>::new(DeltaFifo::merged(), emit_replaced, true);
+    for step in 0..steps {
+        if entropy.is_spent() {
+            break;
+        }
+        let mut op = Op::any(entropy);
+        if matches!(op, Op::Pop) {
+            op = Op::Drain;
+        }
+        let at = format!("step {step}: {op:?}");
+        let (one, mut ones) = heap.run(op.clone());
+        let (other, mut others) = inline.run(op);
+        ones.sort_by(|a, b| a.0.cmp(&b.0));
+        others.sort_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!((one, ones), (other, others), "{at}");
+        let sorted = |mut keys: Vec<String>| {
+            keys.sort();
+            keys
+        };
+        assert_eq!(sorted(heap.queued()), sorted(inline.queued()), "{at}");
+        assert_eq!(heap.fifo.has_synced(), inline.fifo.has_synced(), "{at}");
+        assert_eq!(heap.stored(), inline.stored(), "{at}");
+    }
 }
 
-impl Model {
-    /// `queueActionLocked` and `dedupDeltas`. No number is a tombstone, or what is in the store.
-    fn enqueue(&mut self, key: u8, kind: DeltaKind, n: Option<u32>) {
-        if !self.items.contains_key(&key) {
-            self.queue.push_back(key);
-        }
-        let deltas = self.items.entry(key).or_default();
-        if let (DeltaKind::Deleted, Some((DeltaKind::Deleted, last))) = (kind, deltas.last_mut()) {
-            *last = last.or(n);
-        } else {
-            deltas.push((kind, n));
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn delete(&mut self, key: u8, n: Option<u32>) {
-        if self.items.contains_key(&key) || self.stored.contains(&key) {
-            self.enqueue(key, DeltaKind::Deleted, n);
-        }
-    }
-
-    fn replace(&mut self, items: &[Pod]) {
-        for pod in items {
-            self.enqueue(pod.key, DeltaKind::Sync, Some(pod.n));
-        }
-        let listed = |key: u8| items.iter().any(|pod| pod.key == key);
-        let gone: BTreeSet<u8> = self
-            .items
-            .keys()
-            .chain(&self.stored)
-            .copied()
-            .filter(|key| !listed(*key))
-            .collect();
-        for key in gone {
-            self.enqueue(key, DeltaKind::Deleted, None);
-        }
-    }
-
-    fn resync(&mut self) {
-        for key in self.stored.clone() {
-            if !self.items.contains_key(&key) {
-                self.enqueue(key, DeltaKind::Sync, None);
+    #[test]
+    fn random_operations_agree_with_the_model_on_every_storage() {
+        for seed in 0..800 {
+            for number in 0..4 {
+                run(number, &mut Entropy::Seed(seed), 60);
             }
         }
     }
-
-    fn pop(&mut self) -> Option<(u8, Waiting)> {
-        let key = self.queue.pop_front()?;
-        let deltas = self.items.remove(&key).unwrap_or_default();
-        for (kind, _) in &deltas {
-            if *kind == DeltaKind::Deleted {
-                self.stored.remove(&key);
-            } else {
-                self.stored.insert(key);
-            }
-        }
-        Some((key, deltas))
-    }
-}
-
-fn number(key: &str) -> Option<u8> {
-    KEYS.iter()
-        .position(|own| *own == key)
-        .and_then(|at| u8::try_from(at).ok())
-}
-
-fn namespace_of(key: u8) -> &'static str {
-    KEYS[usize::from(key)]
-        .split_once('/')
-        .map_or("", |(namespace, _)| namespace)
 }
