@@ -5,15 +5,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use informer_tests::sim::bugs::BUGS;
-use informer_tests::sim::runner::{explore, report};
-use informer_tests::sim::{Variant, planted, replicas};
+use informer_tests::sim::replicas::Replicas;
+use informer_tests::sim::runner::{Simulation, explore, report};
+use informer_tests::sim::{Variant, planted};
 
 const HELP: &str = "\
 simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs seeds
-simulate --seed N [--variant V]                            runs one, and shows its trace where it fails
+simulate --seed N [--variant V]                            runs one, and shows its trace
 simulate --replicas [--seeds N] [--from N] [--threads N]   runs seeds of replicas that share keys
 simulate --replicas --seed N                               runs one of these
-simulate --runtime [--seeds N] [--from N]                   runs seeds of the informer on tokio
+simulate --runtime [--seeds N] [--from N] [--threads N]    runs seeds of the informer on tokio
 simulate --runtime --seed N                                runs one of these
 simulate --losses [--seeds N] [--from N]                   takes the power from journals, 50 times a seed
 simulate --planted [--bug NAME]                            hunts planted bugs, where there are any (docs/TESTING.md)
@@ -22,43 +23,39 @@ V is heap (growing storage, the default), agree (storage of a fixed size has to 
 (room for two objects) or journal (a process that dies again and again, with a journal on a disk).
 ";
 
+/// What the command line asks for.
+struct Options {
+    from: u64,
+    seeds: u64,
+    one: Option<u64>,
+    threads: usize,
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let (mut from, mut seeds, mut one, mut table, mut planted) = (0, 10_000, None, false, false);
-    let (mut of_replicas, mut losses, mut of_runtime) = (false, false, false);
-    let mut bug = None;
-    let mut variant = Variant::Heap;
-    let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut options = Options {
+        from: 0,
+        seeds: 10_000,
+        one: None,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let (mut flags, mut bug, mut variant) = (Vec::new(), None, Variant::Heap);
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
         let known = match argument.as_str() {
-            "--seeds" => number().map(|number| seeds = number),
-            "--from" => number().map(|number| from = number),
-            "--threads" => number().map(|number| threads = usize::try_from(number).unwrap_or(1)),
-            "--seed" => number().map(|number| one = Some(number)),
+            "--seeds" => number().map(|number| options.seeds = number),
+            "--from" => number().map(|number| options.from = number),
+            "--threads" => {
+                number().map(|number| options.threads = usize::try_from(number).unwrap_or(1))
+            }
+            "--seed" => number().map(|number| options.one = Some(number)),
             "--variant" => arguments
                 .next()
                 .and_then(|name| Variant::named(&name))
                 .map(|named| variant = named),
             "--bug" => arguments.next().map(|name| bug = Some(name)),
-            "--table" => {
-                table = true;
-                Some(())
-            }
-            "--losses" => {
-                losses = true;
-                Some(())
-            }
-            "--planted" => {
-                planted = true;
-                Some(())
-            }
-            "--runtime" => {
-                of_runtime = true;
-                Some(())
-            }
-            "--replicas" => {
-                of_replicas = true;
+            "--table" | "--losses" | "--planted" | "--runtime" | "--replicas" => {
+                flags.push(argument);
                 Some(())
             }
             _ => None,
@@ -68,54 +65,39 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
+    let asks = |flag: &str| flags.iter().any(|given| given == flag);
     // A violation is told by the report. What a panic says is in it.
     std::panic::set_hook(Box::new(|_| {}));
-    if planted {
-        return hunt(threads, bug.as_deref());
+    if asks("--planted") {
+        hunt(options.threads, bug.as_deref())
+    } else if asks("--replicas") {
+        run(Replicas, &options, |_| ())
+    } else if asks("--runtime") {
+        run_runtime(&options)
+    } else if asks("--losses") {
+        lose(options.from..options.from + options.seeds)
+    } else {
+        run(variant, &options, |figures| {
+            if asks("--table") {
+                say(&figures.coverage.table());
+            }
+        })
     }
-    if of_replicas {
-        return run_replicas(from..from + seeds, one, threads);
-    }
-    if of_runtime {
-        return run_runtime(from..from + seeds, one);
-    }
-    if losses {
-        return lose(from..from + seeds);
-    }
-    if let Some(seed) = one {
-        say(&report(variant, seed));
-        return ExitCode::SUCCESS;
-    }
-    let start = Instant::now();
-    let summary = explore(variant, from..from + seeds, threads, 8, &|| {});
-    if table {
-        say(&summary.coverage.table());
-    }
-    say(&format!(
-        "{} seeds, {} steps, {:.1} s, {} failed\n",
-        summary.seeds,
-        summary.steps,
-        start.elapsed().as_secs_f64(),
-        summary.failed.len()
-    ));
-    // One of each kind is enough.
-    let mut shown = Vec::new();
-    for (seed, violation) in &summary.failed {
-        if !shown.contains(&violation.invariant) {
-            shown.push(violation.invariant);
-            say(&report(variant, *seed));
-        }
-    }
-    ExitCode::from(u8::from(!shown.is_empty()))
 }
 
-fn run_replicas(seeds: core::ops::Range<u64>, one: Option<u64>, threads: usize) -> ExitCode {
-    if let Some(seed) = one {
-        say(&replicas::report(seed));
+/// Runs one seed, or many and what fails of them.
+fn run<S: Simulation>(
+    simulation: S,
+    options: &Options,
+    show: impl FnOnce(&S::Figures),
+) -> ExitCode {
+    if let Some(seed) = options.one {
+        say(&report(simulation, seed));
         return ExitCode::SUCCESS;
     }
-    let start = Instant::now();
-    let summary = replicas::explore(seeds, threads, 8, &|| {});
+    let (start, seeds) = (Instant::now(), options.from..options.from + options.seeds);
+    let summary = explore(simulation, seeds, options.threads, 8, None);
+    show(&summary.figures);
     say(&format!(
         "{} seeds, {:.1} s, {} failed; {:?}\n",
         summary.seeds,
@@ -128,36 +110,19 @@ fn run_replicas(seeds: core::ops::Range<u64>, one: Option<u64>, threads: usize) 
     for (seed, violation) in &summary.failed {
         if !shown.contains(&violation.invariant) {
             shown.push(violation.invariant);
-            say(&replicas::report(*seed));
+            say(&report(simulation, *seed));
         }
     }
     ExitCode::from(u8::from(!shown.is_empty()))
 }
 
 #[cfg(feature = "runtime")]
-fn run_runtime(seeds: core::ops::Range<u64>, one: Option<u64>) -> ExitCode {
-    use informer_tests::sim::runtime;
-    if let Some(seed) = one {
-        say(&runtime::report(seed));
-        return ExitCode::SUCCESS;
-    }
-    let start = Instant::now();
-    let summary = runtime::explore(seeds, 1, || {});
-    say(&format!(
-        "{} seeds, {:.1} s, {} failed; {:?}\n",
-        summary.seeds,
-        start.elapsed().as_secs_f64(),
-        summary.failed.len(),
-        summary.figures
-    ));
-    for (seed, _) in &summary.failed {
-        say(&runtime::report(*seed));
-    }
-    ExitCode::from(u8::from(!summary.failed.is_empty()))
+fn run_runtime(options: &Options) -> ExitCode {
+    run(informer_tests::sim::runtime::Runtime(None), options, |_| ())
 }
 
 #[cfg(not(feature = "runtime"))]
-fn run_runtime(_seeds: core::ops::Range<u64>, _one: Option<u64>) -> ExitCode {
+fn run_runtime(_: &Options) -> ExitCode {
     say(
         "the simulation of the informer on tokio is not built here: it needs the feature `runtime`\n",
     );

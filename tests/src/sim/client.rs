@@ -336,6 +336,6 @@ impl Client {
     /// Returns what the cache has.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.engine.snapshot()
+        self.engine.cache().snapshot()
     }
 }

@@ -143,6 +143,34 @@ pub struct Cached {
 /// What the cache has of all keys.
 pub type Snapshot = [Option<Cached>; KEY_NAMES.len()];
 
+/// What a cache shows, whatever its storage is.
+pub trait Shown {
+    /// Tells whether the first state is complete.
+    fn is_synced(&self) -> bool;
+    /// Tells whether it was told that the first state is complete.
+    fn has_sent_synced(&self) -> bool;
+    /// Tells whether something was refused for want of room.
+    fn is_incomplete(&self) -> bool;
+    /// Returns the version that the cache shows.
+    fn version(&self, source: usize) -> Option<u64>;
+    /// Returns what the cache has.
+    fn snapshot(&self) -> Snapshot;
+    /// Returns the objects that were told, with which a handler that joins now begins.
+    fn notified(&self) -> Vec<(u8, State)>;
+    /// Returns which keys are in an index, as bits.
+    fn indexed(&self, index: &str, value: &str) -> u32;
+    /// Returns which of [`LABELS`] the index by label has, as bits.
+    fn labels(&self) -> u32;
+    /// Returns how many objects the cache says it has.
+    fn len(&self) -> usize;
+    /// Tells whether it says it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Tells whether what was restored is not confirmed yet.
+    fn is_restored(&self) -> bool;
+}
+
 /// An informer of any storage, with one reflector or more.
 pub trait Engine {
     /// Returns how many sources there are.
@@ -170,16 +198,10 @@ pub trait Engine {
     fn relist(&mut self, source: usize, now: Instant);
     /// The user wants an end.
     fn stop(&mut self);
+    /// Returns the cache.
+    fn cache(&self) -> &dyn Shown;
     /// Tells whether everything that came was popped.
     fn is_idle(&self) -> bool;
-    /// Tells whether the first state is complete.
-    fn is_synced(&self) -> bool;
-    /// Tells whether it was told that the first state is complete.
-    fn has_sent_synced(&self) -> bool;
-    /// Tells whether something was refused for want of room.
-    fn is_incomplete(&self) -> bool;
-    /// Returns the version that the cache shows.
-    fn version(&self, source: usize) -> Option<u64>;
     /// Returns the version that the reflector has reached.
     fn reached(&self, source: usize) -> Option<u64>;
     /// Returns the version of the list that the cache was given last, if it has applied all of it and was given no version
@@ -187,20 +209,10 @@ pub trait Engine {
     fn listed(&self, _source: usize) -> Option<u64> {
         None
     }
-    /// Returns what the cache has.
-    fn snapshot(&self) -> Snapshot;
-    /// Returns the objects that were told, with which a handler that joins now begins.
-    fn notified(&self) -> Vec<(u8, State)>;
-    /// Returns which keys are in an index, as bits.
-    fn indexed(&self, index: &str, value: &str) -> u32;
-    /// Returns which of [`LABELS`] the index by label has, as bits.
-    fn labels(&self) -> u32;
     /// Adds the index [`LATE`], which then is built while the informer goes on. One that is there already is left alone.
     fn add_index(&mut self);
     /// Tells whether [`LATE`] is built.
     fn has_late_index(&self) -> bool;
-    /// Returns how many objects the cache says it has.
-    fn len(&self) -> usize;
     /// Has the disk of a journal be full, or have room again.
     fn fill_disk(&mut self, _full: bool) {}
     /// Tells whether a journal could not be written, so that a list may begin it anew.
@@ -219,17 +231,9 @@ pub trait Engine {
     fn unreported_loss(&self) -> Option<&str> {
         None
     }
-    /// Tells whether what was restored is not confirmed yet.
-    fn is_restored(&self) -> bool {
-        false
-    }
     /// Returns the version that its journal has reached.
     fn journaled(&self) -> Option<u64> {
         None
-    }
-    /// Tells whether it says it has none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -399,40 +403,16 @@ impl<S: SimStorage, J: Recording> Engine for One<S, J> {
         self.0.stop();
     }
 
+    fn cache(&self) -> &dyn Shown {
+        self.0.cache()
+    }
+
     fn is_idle(&self) -> bool {
         self.0.cache().is_idle()
     }
 
-    fn is_synced(&self) -> bool {
-        self.0.cache().is_synced()
-    }
-
-    fn has_sent_synced(&self) -> bool {
-        self.0.cache().has_sent_synced()
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.0.cache().is_incomplete()
-    }
-
-    fn version(&self, source: usize) -> Option<u64> {
-        version(self.0.cache(), source)
-    }
-
     fn reached(&self, _source: usize) -> Option<u64> {
         number(self.0.reflector().version())
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        snapshot(self.0.cache())
-    }
-
-    fn notified(&self) -> Vec<(u8, State)> {
-        told(self.0.cache())
-    }
-
-    fn indexed(&self, index: &str, value: &str) -> u32 {
-        indexed(self.0.cache(), index, value)
     }
 
     fn add_index(&mut self) {
@@ -443,13 +423,75 @@ impl<S: SimStorage, J: Recording> Engine for One<S, J> {
     fn has_late_index(&self) -> bool {
         self.0.cache().by_index(LATE, "").is_ok()
     }
+}
 
-    fn labels(&self) -> u32 {
-        labels(self.0.cache())
+impl<S: SimStorage> Shown for Cache<Held<S>, S> {
+    fn is_synced(&self) -> bool {
+        Self::is_synced(self)
+    }
+
+    fn has_sent_synced(&self) -> bool {
+        Self::has_sent_synced(self)
+    }
+
+    fn is_incomplete(&self) -> bool {
+        Self::is_incomplete(self)
+    }
+
+    fn is_restored(&self) -> bool {
+        Self::is_restored(self, 0)
     }
 
     fn len(&self) -> usize {
-        self.0.cache().len()
+        Self::len(self)
+    }
+
+    fn version(&self, source: usize) -> Option<u64> {
+        self.version(small(source)).and_then(number)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut all = Snapshot::default();
+        for (key, object) in self.iter() {
+            all[usize::from(slot(key.as_ref()))] = Some(Cached {
+                state: state(object),
+                told: false,
+                stale: false,
+            });
+        }
+        let mut mark = |key: &S::Text, f: fn(&mut Cached)| {
+            if let Some(cached) = &mut all[usize::from(slot(key.as_ref()))] {
+                f(cached);
+            }
+        };
+        self.notified()
+            .for_each(|(key, _)| mark(key, |cached| cached.told = true));
+        self.stale_keys()
+            .for_each(|key| mark(key, |cached| cached.stale = true));
+        assert_eq!(self.stale_keys().count(), self.stale_len());
+        all
+    }
+
+    fn notified(&self) -> Vec<(u8, State)> {
+        self.notified()
+            .map(|(key, object)| (slot(key.as_ref()), state(object)))
+            .collect()
+    }
+
+    fn indexed(&self, index: &str, value: &str) -> u32 {
+        self.by_index(index, value).map_or(0, |found| {
+            found.fold(0, |bits, (key, _)| bits | 1 << slot(key.as_ref()))
+        })
+    }
+
+    fn labels(&self) -> u32 {
+        let mut bits = 0;
+        self.index_values("app", |value| {
+            // A value that nobody gave is a bit that no label has.
+            let label = LABELS.iter().position(|own| *own == value);
+            bits |= 1 << label.unwrap_or(LABELS.len());
+        });
+        bits
     }
 }
 
@@ -582,24 +624,12 @@ impl<S: SimStorage> Engine for Parts<S> {
         self.reflectors.iter_mut().for_each(Reflector::stop);
     }
 
+    fn cache(&self) -> &dyn Shown {
+        &self.cache
+    }
+
     fn is_idle(&self) -> bool {
         self.cache.is_idle() && self.withheld.iter().all(Option::is_none)
-    }
-
-    fn is_synced(&self) -> bool {
-        self.cache.is_synced()
-    }
-
-    fn has_sent_synced(&self) -> bool {
-        self.cache.has_sent_synced()
-    }
-
-    fn is_incomplete(&self) -> bool {
-        self.cache.is_incomplete()
-    }
-
-    fn version(&self, source: usize) -> Option<u64> {
-        version(&self.cache, source)
     }
 
     fn reached(&self, source: usize) -> Option<u64> {
@@ -609,18 +639,6 @@ impl<S: SimStorage> Engine for Parts<S> {
     fn listed(&self, source: usize) -> Option<u64> {
         let (listed, _) = self.withheld[source].as_ref()?;
         self.cache.is_idle().then_some(*listed)
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        snapshot(&self.cache)
-    }
-
-    fn notified(&self) -> Vec<(u8, State)> {
-        told(&self.cache)
-    }
-
-    fn indexed(&self, index: &str, value: &str) -> u32 {
-        indexed(&self.cache, index, value)
     }
 
     fn add_index(&mut self) {
@@ -638,14 +656,6 @@ impl<S: SimStorage> Engine for Parts<S> {
 
     fn has_late_index(&self) -> bool {
         matches!(self.late, Late::Built(_) | Late::Scanned)
-    }
-
-    fn labels(&self) -> u32 {
-        labels(&self.cache)
-    }
-
-    fn len(&self) -> usize {
-        self.cache.len()
     }
 }
 
@@ -785,55 +795,4 @@ fn note<S: SimStorage>(told: &Notification<'_, Held<S>, S::Text>) -> Note {
             },
         },
     }
-}
-
-fn version<S: SimStorage>(cache: &Cache<Held<S>, S>, source: usize) -> Option<u64> {
-    cache.version(small(source)).and_then(number)
-}
-
-fn snapshot<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Snapshot {
-    let mut all = Snapshot::default();
-    for (key, object) in cache.iter() {
-        all[usize::from(slot(key.as_ref()))] = Some(Cached {
-            state: state(object),
-            told: false,
-            stale: false,
-        });
-    }
-    let mut mark = |key: &S::Text, f: fn(&mut Cached)| {
-        if let Some(cached) = &mut all[usize::from(slot(key.as_ref()))] {
-            f(cached);
-        }
-    };
-    cache
-        .notified()
-        .for_each(|(key, _)| mark(key, |cached| cached.told = true));
-    cache
-        .stale_keys()
-        .for_each(|key| mark(key, |cached| cached.stale = true));
-    assert_eq!(cache.stale_keys().count(), cache.stale_len());
-    all
-}
-
-fn indexed<S: SimStorage>(cache: &Cache<Held<S>, S>, index: &str, value: &str) -> u32 {
-    cache.by_index(index, value).map_or(0, |found| {
-        found.fold(0, |bits, (key, _)| bits | 1 << slot(key.as_ref()))
-    })
-}
-
-fn labels<S: SimStorage>(cache: &Cache<Held<S>, S>) -> u32 {
-    let mut bits = 0;
-    cache.index_values("app", |value| {
-        // A value that nobody gave is a bit that no label has.
-        let label = LABELS.iter().position(|own| *own == value);
-        bits |= 1 << label.unwrap_or(LABELS.len());
-    });
-    bits
-}
-
-fn told<S: SimStorage>(cache: &Cache<Held<S>, S>) -> Vec<(u8, State)> {
-    cache
-        .notified()
-        .map(|(key, object)| (slot(key.as_ref()), state(object)))
-        .collect()
 }

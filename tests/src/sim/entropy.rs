@@ -41,6 +41,12 @@ impl Entropy<'_> {
         of[self.below(u32::try_from(of.len()).unwrap_or(u32::MAX)) as usize]
     }
 
+    /// Takes one of these out.
+    pub fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
+        let count = u32::try_from(from.len()).unwrap_or(u32::MAX);
+        (count > 0).then(|| from.swap_remove(self.below(count) as usize))
+    }
+
     /// Tells whether the bytes have ended.
     #[must_use]
     pub const fn is_spent(&self) -> bool {

@@ -9,8 +9,7 @@ use informer_core::journal::{
 };
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
-use super::cluster::State;
-use super::engine::{Engine, Note, One, Out, Snapshot, config, decode, informer, shown};
+use super::engine::{Engine, Note, One, Out, Shown, config, decode, informer, shown};
 use super::plan::World;
 use crate::journal::disk::Disk;
 use crate::journal::power::{Chance, Off, Power};
@@ -242,32 +241,14 @@ impl Engine for Journaled {
     fn stop(&mut self) {
         self.one.stop();
     }
+    fn cache(&self) -> &dyn Shown {
+        self.one.cache()
+    }
     fn is_idle(&self) -> bool {
         self.one.is_idle()
     }
-    fn is_synced(&self) -> bool {
-        self.one.is_synced()
-    }
-    fn has_sent_synced(&self) -> bool {
-        self.one.has_sent_synced()
-    }
-    fn is_incomplete(&self) -> bool {
-        self.one.is_incomplete()
-    }
-    fn version(&self, source: usize) -> Option<u64> {
-        self.one.version(source)
-    }
     fn reached(&self, source: usize) -> Option<u64> {
         self.one.reached(source)
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.one.snapshot()
-    }
-    fn notified(&self) -> Vec<(u8, State)> {
-        self.one.notified()
-    }
-    fn indexed(&self, index: &str, value: &str) -> u32 {
-        self.one.indexed(index, value)
     }
     fn add_index(&mut self) {
         self.one.add_index();
@@ -300,20 +281,11 @@ impl Engine for Journaled {
         let gone = objects.keys().find(|key| cache.get(key).is_none());
         gone.map(|key| format!("the journal at {version} has {key}, which the cache has not"))
     }
-    fn labels(&self) -> u32 {
-        self.one.labels()
-    }
-    fn len(&self) -> usize {
-        self.one.len()
-    }
     fn restored(&self) -> Option<u64> {
         self.restored
     }
     fn unreported_loss(&self) -> Option<&str> {
         self.unreported.as_deref()
-    }
-    fn is_restored(&self) -> bool {
-        self.one.0.cache().is_restored(0)
     }
     fn journaled(&self) -> Option<u64> {
         self.reached.get()

@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
-use super::bugs::{BUGS, choose};
-use super::replicas;
+use super::bugs::BUGS;
+use super::replicas::Replicas;
 use super::runner::explore;
 #[cfg(feature = "runtime")]
-use super::runtime;
+use super::runtime::Runtime;
 use super::variant::Variant;
 
 /// Within so many seeds each bug has to be found, and without one none of these may fail.
@@ -43,32 +43,27 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
     let none = only.is_none().then_some(None);
     let bugs = BUGS.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
-        let begin = move || choose(bug.map(|bug| bug.name));
+        let name = bug.map(|bug| bug.name);
         // Without a bug all are hunted in.
-        let (mut of_one, mut of_replicas) = (Vec::new(), Vec::new());
-        for (variant, is_in) in [
-            (Variant::Heap, is_of_engine as fn(Bug) -> bool),
-            (Variant::Journal, is_of_journal),
-        ] {
-            if bug.is_none_or(is_in) {
-                of_one.extend(explore(variant, SEEDS, threads, 1, &begin).failed);
-            }
+        let is_in = |is_in: fn(Bug) -> bool| bug.is_none_or(is_in);
+        let mut failed = Vec::new();
+        if is_in(is_of_engine) {
+            failed.extend(explore(Variant::Heap, SEEDS, threads, 1, name).failed);
         }
-        if bug.is_none_or(is_of_replicas) {
-            of_replicas = replicas::explore(SEEDS, threads, 1, &begin).failed;
+        if is_in(is_of_journal) {
+            failed.extend(explore(Variant::Journal, SEEDS, threads, 1, name).failed);
+        }
+        if is_in(is_of_replicas) {
+            failed.extend(explore(Replicas, SEEDS, threads, 1, name).failed);
         }
         #[cfg(feature = "runtime")]
-        if bug.is_none_or(is_of_runtime) {
-            begin();
-            of_one.extend(runtime::explore(SEEDS, 1, begin).failed);
+        if is_in(is_of_runtime) {
+            failed.extend(explore(Runtime(name), SEEDS, threads, 1, name).failed);
         }
+        let found = failed.first();
         let hunt = Hunt {
             bug,
-            found: of_one
-                .iter()
-                .chain(&of_replicas)
-                .map(|(seed, violation)| (*seed, violation.invariant))
-                .next(),
+            found: found.map(|(seed, violation)| (*seed, violation.invariant)),
         };
         say(&hunt);
         hunt

@@ -13,7 +13,7 @@ use super::client::Client;
 use super::cluster::Cluster;
 use super::coverage::Coverage;
 use super::engine::Engine;
-use super::invariants::{self, Invariant};
+use super::invariants::{self, Named};
 use super::plan::{Action, KEY_NAMES, Oddity, Plan, World};
 use super::wire::Wire;
 
@@ -95,7 +95,7 @@ type Failed = (&'static str, &'static str, String);
 struct Run {
     cluster: Cluster,
     client: Client,
-    invariants: Vec<Box<dyn Invariant>>,
+    invariants: Vec<Named>,
     world: World,
     now: Instant,
     step: usize,

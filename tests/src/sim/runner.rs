@@ -1,98 +1,112 @@
-//! Many seeds, on all processors, and what is said of one that fails.
+//! Many seeds of any simulation, on all processors, and what is said of one that fails.
 
-use core::fmt::Write as _;
+use core::fmt::{Debug, Write as _};
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-use super::coverage::Coverage;
-use super::plan::Plan;
-use super::run::{Outcome, Violation};
-use super::shrink::shrink;
-use super::variant::Variant;
+use super::bugs::choose;
+use super::run::Violation;
+
+/// What a run came to, with its trace if that was wanted, or the first invariant that was violated.
+pub type Ran<F> = Result<(F, Vec<String>), Box<Violation>>;
+
+/// A simulation, each run of which follows from a seed.
+pub trait Simulation: Copy + Sync {
+    /// What is carried out.
+    type Plan;
+    /// What happened.
+    type Figures: Default + Debug + Send;
+
+    /// Returns what asks `simulate` for it.
+    fn arguments(self) -> String;
+
+    /// Makes the plan of a seed.
+    fn plan(self, seed: u64) -> Self::Plan;
+
+    /// Carries out a plan.
+    ///
+    /// # Errors
+    /// The first violation of an invariant.
+    fn run(self, plan: &Self::Plan, trace: bool) -> Ran<Self::Figures>;
+
+    /// Adds what happened in another run.
+    fn add(sum: &mut Self::Figures, one: Self::Figures);
+
+    /// Returns a smaller plan that fails too, and describes it; `fails` may be asked 2,000 times.
+    fn shrink(
+        self,
+        plan: Self::Plan,
+        fails: &mut dyn FnMut(&Self::Plan) -> bool,
+    ) -> (Self::Plan, String);
+}
 
 /// What many runs came to.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
+#[derive(Debug)]
+pub struct Summary<F> {
     /// How many seeds were run.
     pub seeds: u64,
-    /// How many steps these had.
-    pub steps: u64,
-    /// Which fault met which state.
-    pub coverage: Coverage,
+    /// What happened in all of them.
+    pub figures: F,
     /// The seeds that failed, the smallest first, and why.
     pub failed: Vec<(u64, Violation)>,
 }
 
-/// Runs seeds on so many threads; stops after `enough` that fail.
+/// Runs seeds on so many threads, with a bug if one is named; stops after `enough` that fail.
 #[must_use]
-pub fn explore(
-    variant: Variant,
+pub fn explore<S: Simulation>(
+    simulation: S,
     seeds: Range<u64>,
     threads: usize,
     enough: usize,
-    begin: &(dyn Fn() + Sync),
-) -> Summary {
+    bug: Option<&'static str>,
+) -> Summary<S::Figures> {
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
-    let summary = Mutex::new(Summary::default());
+    let summary = Mutex::new(Summary {
+        seeds: 0,
+        figures: S::Figures::default(),
+        failed: Vec::new(),
+    });
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
-                begin();
-                let mut own = Summary::default();
+                choose(bug);
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds.end {
                         break;
                     }
-                    own.seeds += 1;
-                    match run_plan(variant, &variant.plan(seed), false) {
-                        Ok(outcome) => {
-                            own.steps += outcome.steps as u64;
-                            own.coverage.add(&outcome.coverage);
-                        }
-                        Err(violation) => {
-                            own.failed.push((seed, *violation));
-                            if own.failed.len() >= enough {
-                                stop.store(true, Ordering::Relaxed);
-                            }
-                        }
+                    let ran = run_plan(simulation, &simulation.plan(seed), false);
+                    let mut summary = summary.lock().expect("nothing here panics with it");
+                    summary.seeds += 1;
+                    match ran {
+                        Ok((figures, _)) => S::add(&mut summary.figures, figures),
+                        Err(violation) => summary.failed.push((seed, *violation)),
                     }
-                }
-                if let Ok(mut summary) = summary.lock() {
-                    summary.add(own);
+                    stop.fetch_or(summary.failed.len() >= enough, Ordering::Relaxed);
                 }
             });
         }
     });
-    let mut summary = summary.into_inner().unwrap_or_default();
+    let mut summary = summary.into_inner().expect("nothing here panics with it");
     summary.failed.sort_by_key(|(seed, _)| *seed);
     summary
-}
-
-impl Summary {
-    fn add(&mut self, other: Self) {
-        self.seeds += other.seeds;
-        self.steps += other.steps;
-        self.coverage.add(&other.coverage);
-        self.failed.extend(other.failed);
-    }
 }
 
 /// Runs a plan. A panic is a violation too.
 ///
 /// # Errors
 /// The first violation of an invariant.
-pub fn run_plan(variant: Variant, plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
-    catch_unwind(AssertUnwindSafe(|| variant.run(plan, trace))).unwrap_or_else(|panic| {
+pub fn run_plan<S: Simulation>(simulation: S, plan: &S::Plan, trace: bool) -> Ran<S::Figures> {
+    catch_unwind(AssertUnwindSafe(|| simulation.run(plan, trace))).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(Box::new(Violation {
             invariant: "panic",
-            source: "nothing that a server does is a panic",
+            source: "nothing that happens is a panic",
             what: said.unwrap_or("it panics").to_owned(),
             step: 0,
             trace: Vec::new(),
@@ -100,36 +114,27 @@ pub fn run_plan(variant: Variant, plan: &Plan, trace: bool) -> Result<Outcome, B
     })
 }
 
-/// Says all that is to be said of a seed that fails: what is wrong, how to run it again, and the smallest trace that
-/// could be found.
+/// Says all that is to be said of a seed: its trace; and of one that fails what is wrong, how to run it again, and the
+/// smallest trace that could be found.
 #[must_use]
-pub fn report(variant: Variant, seed: u64) -> String {
-    let plan = variant.plan(seed);
-    let Err(violation) = run_plan(variant, &plan, false) else {
-        return format!("seed {seed} violates nothing\n");
+pub fn report<S: Simulation>(simulation: S, seed: u64) -> String {
+    let plan = simulation.plan(seed);
+    let first = match run_plan(simulation, &plan, true) {
+        Ok((_, trace)) => {
+            return format!("seed {seed} violates nothing\n\n{}\n", trace.join("\n"));
+        }
+        Err(violation) => violation,
     };
-    let mut text = format!("seed {seed} violates {violation}\n\n");
-    let _ = writeln!(
-        text,
-        "to run it again:\n    cargo run --release -p informer-tests --no-default-features --bin simulate -- --variant {} --seed {seed}\n",
-        variant.name()
+    let mut text = format!(
+        "seed {seed} violates {first}\n\nto run it again:\n    \
+         cargo run --release -p informer-tests --bin simulate --{} --seed {seed}\n\n",
+        simulation.arguments()
     );
-    let small = shrink(&plan, 2_000, &mut |plan| {
-        run_plan(variant, plan, false)
-            .is_err_and(|smaller| smaller.invariant == violation.invariant)
+    let (small, said) = simulation.shrink(plan, &mut |plan| {
+        run_plan(simulation, plan, false).is_err_and(|smaller| smaller.invariant == first.invariant)
     });
-    let Err(violation) = run_plan(variant, &small, true) else {
-        return text;
-    };
-    let _ = writeln!(
-        text,
-        "the same with {} of its {} actions violates {violation}\n\n{:?}\n",
-        small.actions.len(),
-        plan.actions.len(),
-        small.world
-    );
-    for line in &violation.trace {
-        let _ = writeln!(text, "{line}");
-    }
+    let last = run_plan(simulation, &small, true).err().unwrap_or(first);
+    let trace = last.trace.join("\n");
+    let _ = writeln!(text, "with {said} it violates {last}\n\n{trace}");
     text
 }

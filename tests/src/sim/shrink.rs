@@ -3,8 +3,7 @@
 use super::plan::Plan;
 
 /// Takes actions away for as long as `fails` says that the plan still fails. `budget` is how often it may be asked.
-pub fn shrink(plan: &Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
-    let mut plan = plan.clone();
+pub fn shrink(mut plan: Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let world = plan.world.clone();
     plan.actions = shrink_list(&plan.actions, &mut budget, &mut |actions| {
         fails(&Plan {
@@ -86,7 +85,7 @@ mod tests {
         plan.actions.insert(100, Action::Delete(77));
         plan.actions.insert(200, Action::Put(77, 1));
         let mut asked = 0;
-        let small = shrink(&plan, 10_000, &mut |plan| {
+        let small = shrink(plan, 10_000, &mut |plan| {
             asked += 1;
             plan.actions.contains(&Action::Delete(77)) && plan.actions.contains(&Action::Put(77, 1))
         });

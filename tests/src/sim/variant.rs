@@ -1,11 +1,16 @@
 //! The storages that a plan is carried out on.
 
+use core::fmt;
+
 use informer_core::{Heap, Inline};
 
+use super::coverage::Coverage;
 use super::engine::engine;
 use super::journaled::Shelf;
 use super::plan::{Action, Plan};
 use super::run::{Outcome, Violation, run_with};
+use super::runner::{Ran, Simulation};
+use super::shrink::shrink;
 
 /// How many objects there is room for in [`Variant::Small`].
 pub const ROOM: usize = 2;
@@ -47,10 +52,32 @@ impl Variant {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.name() == name)
     }
+}
 
-    /// Makes the plan of a seed.
-    #[must_use]
-    pub fn plan(self, seed: u64) -> Plan {
+/// What happened in runs.
+#[derive(Default)]
+pub struct Figures {
+    /// How many steps there were.
+    pub steps: u64,
+    /// Which fault met which state.
+    pub coverage: Coverage,
+}
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} steps", self.steps)
+    }
+}
+
+impl Simulation for Variant {
+    type Plan = Plan;
+    type Figures = Figures;
+
+    fn arguments(self) -> String {
+        format!(" --variant {}", self.name())
+    }
+
+    fn plan(self, seed: u64) -> Plan {
         let mut plan = Plan::of_seed(seed);
         match self {
             Self::Heap => {}
@@ -87,12 +114,8 @@ impl Variant {
         plan
     }
 
-    /// Carries out a plan.
-    ///
-    /// # Errors
-    /// The first violation of an invariant.
-    pub fn run(self, plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
-        match self {
+    fn run(self, plan: &Plan, trace: bool) -> Ran<Figures> {
+        let mut outcome = match self {
             Self::Heap => run_with(plan, trace, &engine::<Heap>),
             Self::Agree => agree(plan, trace),
             Self::Small => run_with(plan, trace, &engine::<Small>),
@@ -100,7 +123,28 @@ impl Variant {
                 let shelf = Shelf::new(plan.world.seed);
                 run_with(plan, trace, &move |world, seed| shelf.engine(world, seed))
             }
-        }
+        }?;
+        outcome
+            .trace
+            .push(format!("all of it: {:x}", outcome.digest));
+        let (steps, coverage) = (outcome.steps as u64, outcome.coverage);
+        Ok((Figures { steps, coverage }, outcome.trace))
+    }
+
+    fn add(sum: &mut Figures, one: Figures) {
+        sum.steps += one.steps;
+        sum.coverage.add(&one.coverage);
+    }
+
+    fn shrink(self, plan: Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> (Plan, String) {
+        let count = plan.actions.len();
+        let small = shrink(plan, 2_000, fails);
+        let said = format!(
+            "{} of its {count} actions in {:?}",
+            small.actions.len(),
+            small.world
+        );
+        (small, said)
     }
 }
 

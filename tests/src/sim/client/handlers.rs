@@ -136,11 +136,11 @@ impl Client {
             backlog,
             unchanged,
         };
-        let told = self.engine.notified();
+        let told = self.engine.cache().notified();
         let initial = told.into_iter().map(|(slot, state)| (Key(slot), state));
         let id = self
             .listeners
-            .join(config, initial, self.engine.has_sent_synced());
+            .join(config, initial, self.engine.cache().has_sent_synced());
         let handler = Handler {
             id,
             number: self.joined,

@@ -6,7 +6,7 @@
 
 use informer_core::reflector::Verb;
 
-use super::super::client::{Asked as Request, Seen};
+use super::super::client::Asked as Request;
 use super::super::plan::World;
 use super::super::wire::Refused;
 use super::{Context, Invariant, Verdict};
@@ -24,18 +24,7 @@ impl Asked {
 }
 
 impl Invariant for Asked {
-    fn name(&self) -> &'static str {
-        "asked"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: relistResourceVersion, rewatchResourceVersion"
-    }
-
-    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
-        let Seen::Asked(asked) = seen else {
-            return Ok(());
-        };
+    fn asked(&mut self, asked: &Request, _context: &Context<'_>) -> Verdict {
         let version = parameter(&asked.target, "resourceVersion");
         let known = |version: &str| {
             version

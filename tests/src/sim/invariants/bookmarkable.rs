@@ -12,26 +12,18 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Bookmarkable;
 
 impl Invariant for Bookmarkable {
-    fn name(&self) -> &'static str {
-        "bookmarkable"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: Bookmarkable, Reliable, Atomic"
-    }
-
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let client = context.client;
         let shown = |source: usize| {
             let wire = &client.wires[source];
-            let version = client.engine.version(source)?;
+            let version = client.engine.cache().version(source)?;
             // A list that is told, but not swept: the version is still that of the picture before it.
             let is_present = client.shows_last_list(source);
             (wire.trusted && !wire.in_list && is_present).then_some((wire.era, version))
         };
-        let found = if client.is_popped() && !client.engine.is_incomplete() {
+        let found = if client.is_popped() && !client.engine.cache().is_incomplete() {
             difference(context.cluster, context.world, context.snapshot, shown)
-        } else if client.engine.is_incomplete() || context.cluster.era_number() > 0 {
+        } else if client.engine.cache().is_incomplete() || context.cluster.era_number() > 0 {
             // The version that is shown may be one of the era before.
             None
         } else {

@@ -11,14 +11,6 @@ const OUTPUTS: usize = 8;
 pub(super) struct Busy;
 
 impl Invariant for Busy {
-    fn name(&self) -> &'static str {
-        "busy"
-    }
-
-    fn source(&self) -> &'static str {
-        "docs/RUN-LOOP.md: Wait is the last output of a drain"
-    }
-
     fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Drained(_, outputs, _) if *outputs > OUTPUTS => {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use informer_core::reflector::Verb;
 use informer_mock::Instant;
 
-use super::super::client::Seen;
+use super::super::client::Asked;
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
@@ -31,18 +31,7 @@ impl Endless {
 }
 
 impl Invariant for Endless {
-    fn name(&self) -> &'static str {
-        "endless"
-    }
-
-    fn source(&self) -> &'static str {
-        "docs/DIFFERENCES.md D7"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Asked(asked) = seen else {
-            return Ok(());
-        };
+    fn asked(&mut self, asked: &Asked, context: &Context<'_>) -> Verdict {
         let sent = self.sent[asked.source].replace(asked.at);
         let read = &mut self.read[asked.source];
         let Some((before, sent)) = asked.before.as_ref().zip(sent) else {

@@ -8,14 +8,6 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Filter;
 
 impl Invariant for Filter {
-    fn name(&self) -> &'static str {
-        "filter"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: Filter"
-    }
-
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         for (slot, cached) in (0..).zip(context.snapshot) {
             let Some(cached) = cached else { continue };

@@ -3,7 +3,6 @@
 //!
 //! Source: `docs/RUN-LOOP.md`, "The cache"; etcd's robustness tests, "Reliable".
 
-use super::super::client::Seen;
 use super::super::cluster::State;
 use super::super::engine::{Note, NoteKind};
 use super::super::plan::KEY_NAMES;
@@ -17,18 +16,8 @@ pub(super) struct Fold {
 }
 
 impl Invariant for Fold {
-    fn name(&self) -> &'static str {
-        "fold"
-    }
-
-    fn source(&self) -> &'static str {
-        "docs/RUN-LOOP.md: nothing is told that was not applied first"
-    }
-
-    fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
-        let Seen::Told(Note { slot, kind, state }) = *seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, _context: &Context<'_>) -> Verdict {
+        let Note { slot, kind, state } = *note;
         self.half = None;
         match kind {
             NoteKind::Added(_) | NoteKind::Updated(_) => self.told[usize::from(slot)] = Some(state),

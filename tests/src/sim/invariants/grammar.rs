@@ -2,7 +2,6 @@
 //!
 //! Source: etcd's robustness tests, "PrevKV" and "IsCreate"; client-go's `ResourceEventHandler`.
 
-use super::super::client::Seen;
 use super::super::cluster::State;
 use super::super::engine::{Note, NoteKind};
 use super::super::plan::KEY_NAMES;
@@ -14,18 +13,7 @@ pub(super) struct Grammar {
 }
 
 impl Invariant for Grammar {
-    fn name(&self) -> &'static str {
-        "grammar"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: PrevKV, IsCreate"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Told(note) = seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let told = Told::of(note);
         told.map_or(Ok(()), |told| {
             follow(&mut self.has, note.slot, told, context.world.client_go)

@@ -31,14 +31,6 @@ struct One {
 }
 
 impl Invariant for Handlers {
-    fn name(&self) -> &'static str {
-        "handlers"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: SharedInformer, and docs/DIFFERENCES.md D11"
-    }
-
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Joined(handler) => {
@@ -106,7 +98,7 @@ impl Invariant for Handlers {
                     one.replays
                 ));
             }
-            if !one.synced && !context.client.engine.is_incomplete() {
+            if !one.synced && !context.client.engine.cache().is_incomplete() {
                 return Err(format!(
                     "handler {number} was never told that all is synced"
                 ));

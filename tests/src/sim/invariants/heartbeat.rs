@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use informer_core::reflector::Verb;
 
-use super::super::client::{Ended, Seen};
+use super::super::client::{Asked, Ended};
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
@@ -27,18 +27,7 @@ impl Heartbeat {
 }
 
 impl Invariant for Heartbeat {
-    fn name(&self) -> &'static str {
-        "heartbeat"
-    }
-
-    fn source(&self) -> &'static str {
-        "docs/DIFFERENCES.md D6"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Asked(asked) = seen else {
-            return Ok(());
-        };
+    fn asked(&mut self, asked: &Asked, context: &Context<'_>) -> Verdict {
         let no_bookmark = context.client.wires[asked.source].bookmarks == 0;
         if asked.verb == Verb::Watch
             && no_bookmark

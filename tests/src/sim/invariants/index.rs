@@ -10,14 +10,6 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Index;
 
 impl Invariant for Index {
-    fn name(&self) -> &'static str {
-        "index"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: ThreadSafeStore"
-    }
-
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let engine = &context.client.engine;
         let cached = || {
@@ -25,10 +17,10 @@ impl Invariant for Index {
                 .zip(context.snapshot)
                 .filter_map(|(slot, cached)| Some((slot, (*cached)?)))
         };
-        if engine.len() != cached().count() {
+        if engine.cache().len() != cached().count() {
             return Err(format!(
                 "it says it has {} objects, and has {}",
-                engine.len(),
+                engine.cache().len(),
                 cached().count()
             ));
         }
@@ -37,7 +29,7 @@ impl Invariant for Index {
             for (number, label) in LABELS.iter().enumerate().take(2) {
                 let with = cached().filter(|(_, cached)| usize::from(cached.state.label) == number);
                 let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
-                let found = engine.indexed(index, label);
+                let found = engine.cache().indexed(index, label);
                 if found != right {
                     return Err(format!(
                         "{index}={label}: the index has {found:b}, the cache {right:b}"
@@ -46,7 +38,7 @@ impl Invariant for Index {
             }
         }
         let right = cached().fold(0, |bits, (_, cached)| bits | 1 << cached.state.label);
-        let named = engine.labels();
+        let named = engine.cache().labels();
         if named != right {
             return Err(format!(
                 "the index names the labels {named:b}, the cache has {right:b}"
@@ -55,7 +47,7 @@ impl Invariant for Index {
         for namespace in ["a", "b"] {
             let with = cached().filter(|(slot, _)| KEYS[usize::from(*slot)].0 == namespace);
             let right = with.fold(0, |bits, (slot, _)| bits | 1 << slot);
-            let found = engine.indexed("namespace", namespace);
+            let found = engine.cache().indexed("namespace", namespace);
             if found != right {
                 return Err(format!(
                     "namespace {namespace}: the index has {found:b}, the cache {right:b}"

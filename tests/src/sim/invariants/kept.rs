@@ -2,27 +2,15 @@
 //!
 //! Source: `docs/DIFFERENCES.md` S9.
 
-use super::super::client::Seen;
 use super::super::cluster::Expected;
-use super::super::engine::NoteKind;
+use super::super::engine::{Note, NoteKind};
 use super::super::plan::Scope;
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct Kept;
 
 impl Invariant for Kept {
-    fn name(&self) -> &'static str {
-        "kept"
-    }
-
-    fn source(&self) -> &'static str {
-        "docs/DIFFERENCES.md S9"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Told(note) = seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         if note.kind != NoteKind::Deleted(true) {
             return Ok(());
         }

@@ -2,26 +2,14 @@
 //!
 //! Source: etcd's robustness tests, "Unique"; reference: "nothing reported that the server never had".
 
-use super::super::client::Seen;
 use super::super::cluster::{Cluster, State};
-use super::super::engine::NoteKind;
+use super::super::engine::{Note, NoteKind};
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct Known;
 
 impl Invariant for Known {
-    fn name(&self) -> &'static str {
-        "known"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: nothing comes from nowhere"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Told(note) = seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let cluster = context.cluster;
         match note.kind {
             NoteKind::Synced => Ok(()),

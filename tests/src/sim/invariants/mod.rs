@@ -24,9 +24,9 @@ pub mod visibility;
 
 use informer_mock::Instant;
 
-use super::client::{Client, Seen};
+use super::client::{Asked, Client, Seen};
 use super::cluster::Cluster;
-use super::engine::Snapshot;
+use super::engine::{Note, Snapshot};
 use super::plan::World;
 
 /// What is wrong, where something is.
@@ -49,15 +49,29 @@ pub struct Context<'a> {
 
 /// Something that has to hold.
 pub trait Invariant {
-    /// Its name, which is that of its file.
-    fn name(&self) -> &'static str;
-    /// Where it is written down.
-    fn source(&self) -> &'static str;
     /// Looks at something that happened.
     ///
     /// # Errors
     /// Says what is wrong with it.
-    fn seen(&mut self, _seen: &Seen, _context: &Context<'_>) -> Verdict {
+    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
+        match seen {
+            Seen::Told(note) => self.told(note, context),
+            Seen::Asked(asked) => self.asked(asked, context),
+            _ => Ok(()),
+        }
+    }
+    /// Looks at a notification.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    fn told(&mut self, _note: &Note, _context: &Context<'_>) -> Verdict {
+        Ok(())
+    }
+    /// Looks at a request.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    fn asked(&mut self, _asked: &Asked, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
     /// Looks at the state after a step.
@@ -76,30 +90,64 @@ pub trait Invariant {
     }
 }
 
+/// An invariant and its name, which is that of its file.
+pub type Named = (&'static str, Box<dyn Invariant>);
+
 /// Makes all invariants, for a process that begins.
 #[must_use]
-pub fn all(world: &World) -> Vec<Box<dyn Invariant>> {
+pub fn all(world: &World) -> Vec<Named> {
     vec![
-        Box::new(asked::Asked::new(world)),
-        Box::new(bookmarkable::Bookmarkable),
-        Box::new(busy::Busy),
-        Box::new(endless::Endless::new(world)),
-        Box::new(filter::Filter),
-        Box::new(fold::Fold::default()),
-        Box::new(grammar::Grammar::default()),
-        Box::new(handlers::Handlers::default()),
-        Box::new(heartbeat::Heartbeat::new(world)),
-        Box::new(index::Index),
-        Box::new(kept::Kept),
-        Box::new(known::Known),
-        Box::new(monotone::Monotone::new(world)),
-        Box::new(no_relist::NoRelist),
-        Box::new(once::Once::new(world)),
-        Box::new(rate::Rate::new(world)),
-        Box::new(reported::Reported::new(world)),
-        Box::new(resync::Resync::default()),
-        Box::new(room::Room::default()),
-        Box::new(versions::Versions),
-        Box::new(visibility::Visibility::default()),
+        ("asked", Box::new(asked::Asked::new(world))),
+        ("bookmarkable", Box::new(bookmarkable::Bookmarkable)),
+        ("busy", Box::new(busy::Busy)),
+        ("endless", Box::new(endless::Endless::new(world))),
+        ("filter", Box::new(filter::Filter)),
+        ("fold", Box::new(fold::Fold::default())),
+        ("grammar", Box::new(grammar::Grammar::default())),
+        ("handlers", Box::new(handlers::Handlers::default())),
+        ("heartbeat", Box::new(heartbeat::Heartbeat::new(world))),
+        ("index", Box::new(index::Index)),
+        ("kept", Box::new(kept::Kept)),
+        ("known", Box::new(known::Known)),
+        ("monotone", Box::new(monotone::Monotone::new(world))),
+        ("no_relist", Box::new(no_relist::NoRelist)),
+        ("once", Box::new(once::Once::new(world))),
+        ("rate", Box::new(rate::Rate::new(world))),
+        ("reported", Box::new(reported::Reported::new(world))),
+        ("resync", Box::new(resync::Resync::default())),
+        ("room", Box::new(room::Room::default())),
+        ("versions", Box::new(versions::Versions)),
+        ("visibility", Box::new(visibility::Visibility::default())),
     ]
 }
+
+/// Returns where an invariant is written down.
+#[must_use]
+pub fn source(name: &str) -> &'static str {
+    let mut pairs = SOURCES.lines().filter_map(|line| line.split_once(": "));
+    let source = pairs.find(|(of, _)| *of == name);
+    source.map_or("nowhere", |(_, source)| source)
+}
+
+const SOURCES: &str = "\
+asked: client-go: relistResourceVersion, rewatchResourceVersion
+bookmarkable: etcd robustness: Bookmarkable, Reliable, Atomic
+busy: docs/RUN-LOOP.md: Wait is the last output of a drain
+endless: docs/DIFFERENCES.md D7
+filter: etcd robustness: Filter
+fold: docs/RUN-LOOP.md: nothing is told that was not applied first
+grammar: etcd robustness: PrevKV, IsCreate
+handlers: client-go: SharedInformer, and docs/DIFFERENCES.md D11
+heartbeat: docs/DIFFERENCES.md D6
+index: client-go: ThreadSafeStore
+kept: docs/DIFFERENCES.md S9
+known: etcd robustness: nothing comes from nowhere
+monotone: etcd robustness: Ordered
+no_relist: client-go: Reflector.watch, etcd robustness: Resumable
+once: etcd robustness: Unique
+rate: client-go: wait.Backoff of the reflector, docs/DIFFERENCES.md D1 to D4
+reported: core/src/report/mod.rs: nothing is lost in silence
+resync: client-go: DeltaFIFO.Resync
+room: core/src/cache/mod.rs: Cache::upsert
+versions: client-go: Reflector.LastSyncResourceVersion
+visibility: client-go: HasSynced, docs/DIFFERENCES.md S5";

@@ -19,18 +19,10 @@ impl Monotone {
 }
 
 impl Invariant for Monotone {
-    fn name(&self) -> &'static str {
-        "monotone"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: Ordered"
-    }
-
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let client = context.client;
         for (source, last) in self.last.iter_mut().enumerate().take(client.sources()) {
-            let Some(version) = client.engine.version(source) else {
+            let Some(version) = client.engine.cache().version(source) else {
                 if last.0 > 0 {
                     return Err(format!("source {source} has forgotten version {}", last.0));
                 }

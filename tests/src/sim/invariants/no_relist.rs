@@ -6,30 +6,19 @@
 
 use informer_core::{reflector::Verb, transport::FailureKind};
 
-use super::super::client::{Ended, Seen};
+use super::super::client::{Asked, Ended};
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct NoRelist;
 
 impl Invariant for NoRelist {
-    fn name(&self) -> &'static str {
-        "no_relist"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: Reflector.watch, etcd robustness: Resumable"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Asked(asked) = seen else {
-            return Ok(());
-        };
+    fn asked(&mut self, asked: &Asked, context: &Context<'_>) -> Verdict {
         let Some(before) = &asked.before else {
             return Ok(());
         };
         if asked.verb != Verb::Watch
             && could_resume(before)
-            && !context.client.engine.is_incomplete()
+            && !context.client.engine.cache().is_incomplete()
             && !context.client.engine.has_failed_journal()
             && !is_doubtful(before, context)
         {
@@ -41,7 +30,7 @@ impl Invariant for NoRelist {
 
 /// What was restored may be newer than the server, where a watch from there has said nothing.
 fn is_doubtful(before: &Ended, context: &Context<'_>) -> bool {
-    context.client.engine.is_restored() && before.answer.events == 0
+    context.client.engine.cache().is_restored() && before.answer.events == 0
 }
 
 fn could_resume(before: &Ended) -> bool {

@@ -4,8 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::client::Seen;
-use super::super::engine::NoteKind;
+use super::super::engine::{Note, NoteKind};
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
@@ -29,18 +28,7 @@ impl Once {
 }
 
 impl Invariant for Once {
-    fn name(&self) -> &'static str {
-        "once"
-    }
-
-    fn source(&self) -> &'static str {
-        "etcd robustness: Unique"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Told(note) = seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         match note.kind {
             NoteKind::Added(_) | NoteKind::Updated(_) => {
                 // Who comes into a selector again, or back from a backup, or to a server that is behind, comes as it was.

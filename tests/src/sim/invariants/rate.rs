@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use informer_mock::Instant;
 
-use super::super::client::Seen;
+use super::super::client::Asked;
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
@@ -34,18 +34,7 @@ impl Rate {
 }
 
 impl Invariant for Rate {
-    fn name(&self) -> &'static str {
-        "rate"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: wait.Backoff of the reflector, docs/DIFFERENCES.md D1 to D4"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Asked(asked) = seen else {
-            return Ok(());
-        };
+    fn asked(&mut self, asked: &Asked, context: &Context<'_>) -> Verdict {
         if let Some(before) = &asked.before
             && let Some(wait) = before.retry_after
             && before.target == asked.target

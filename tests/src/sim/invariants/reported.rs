@@ -23,14 +23,6 @@ impl Reported {
 }
 
 impl Invariant for Reported {
-    fn name(&self) -> &'static str {
-        "reported"
-    }
-
-    fn source(&self) -> &'static str {
-        "core/src/report/mod.rs: nothing is lost in silence"
-    }
-
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Reported(source, _) => self.reports[*source] += 1,
@@ -46,7 +38,7 @@ impl Invariant for Reported {
                 // client-go takes a watch that cannot be opened ten times for one that has ended.
                 // Room in the cache and a journal that failed begin a list, whatever becomes of the request before it.
                 let excused = context.world.client_go && before.verb == Verb::Watch
-                    || context.client.engine.is_incomplete()
+                    || context.client.engine.cache().is_incomplete()
                     || context.client.engine.has_failed_journal();
                 if silent && !excused {
                     return Err(format!(

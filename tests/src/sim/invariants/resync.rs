@@ -20,14 +20,6 @@ pub(super) struct Resync {
 }
 
 impl Invariant for Resync {
-    fn name(&self) -> &'static str {
-        "resync"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: DeltaFIFO.Resync"
-    }
-
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Resync(pass, _) => {

@@ -20,14 +20,6 @@ pub(super) struct Room {
 }
 
 impl Invariant for Room {
-    fn name(&self) -> &'static str {
-        "room"
-    }
-
-    fn source(&self) -> &'static str {
-        "core/src/cache/mod.rs: Cache::upsert"
-    }
-
     fn seen(&mut self, seen: &Seen, _context: &Context<'_>) -> Verdict {
         if let Seen::Reported(_, class) = seen
             && let Some(slot) = NO_ROOM.iter().position(|own| own == class)
@@ -41,12 +33,12 @@ impl Invariant for Room {
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let engine = &context.client.engine;
         let reported = self.reported;
-        if engine.is_incomplete() && !self.any {
+        if engine.cache().is_incomplete() && !self.any {
             return Err("it is incomplete, and nothing was reported".to_owned());
         }
-        self.any &= engine.is_incomplete();
+        self.any &= engine.cache().is_incomplete();
         if context.world.room == 0 {
-            return if engine.is_incomplete() {
+            return if engine.cache().is_incomplete() {
                 Err("it is incomplete where room does not end".to_owned())
             } else {
                 Ok(())
@@ -57,7 +49,7 @@ impl Invariant for Room {
         }
         let shown = |source: usize| {
             let wire = &context.client.wires[source];
-            let version = engine.version(source)?;
+            let version = engine.cache().version(source)?;
             let is_present = context.client.shows_last_list(source);
             (wire.trusted && !wire.in_list && is_present).then_some((wire.era, version))
         };
@@ -66,7 +58,9 @@ impl Invariant for Room {
             let key = KEY_NAMES[usize::from(slot)];
             let expected = context.cluster.expected(era, scope, slot, version);
             let what = match (expected, cached) {
-                (Expected::State(_), None) if !engine.is_incomplete() => "it is complete without",
+                (Expected::State(_), None) if !engine.cache().is_incomplete() => {
+                    "it is complete without"
+                }
                 (Expected::State(_), None) if !reported[usize::from(slot)] => {
                     "nobody was told that there is no room for"
                 }

@@ -8,14 +8,6 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Versions;
 
 impl Invariant for Versions {
-    fn name(&self) -> &'static str {
-        "versions"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: Reflector.LastSyncResourceVersion"
-    }
-
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let client = context.client;
         for (source, wire) in client.wires.iter().enumerate() {
@@ -30,7 +22,7 @@ impl Invariant for Versions {
                     wire.versions
                 ));
             }
-            let shown = client.engine.version(source);
+            let shown = client.engine.cache().version(source);
             let listed = client.engine.listed(source);
             if listed.is_some() && shown != listed {
                 return Err(format!(

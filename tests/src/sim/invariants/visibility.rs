@@ -3,8 +3,7 @@
 //!
 //! Source: client-go's `HasSynced`; `docs/DIFFERENCES.md` S5.
 
-use super::super::client::Seen;
-use super::super::engine::NoteKind;
+use super::super::engine::{Note, NoteKind};
 use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
@@ -13,18 +12,7 @@ pub(super) struct Visibility {
 }
 
 impl Invariant for Visibility {
-    fn name(&self) -> &'static str {
-        "visibility"
-    }
-
-    fn source(&self) -> &'static str {
-        "client-go: HasSynced, docs/DIFFERENCES.md S5"
-    }
-
-    fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
-        let Seen::Told(note) = seen else {
-            return Ok(());
-        };
+    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let wires = &context.client.wires;
         match note.kind {
             NoteKind::Synced => {
@@ -49,11 +37,11 @@ impl Invariant for Visibility {
 
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let engine = &context.client.engine;
-        if engine.is_synced() && !self.synced {
+        if engine.cache().is_synced() && !self.synced {
             return Err("it says that it is synced, and has not told it".to_owned());
         }
         let complete = context.client.wires.iter().all(|wire| wire.complete > 0);
-        if complete && context.client.is_popped() && !self.synced && !engine.is_restored() {
+        if complete && context.client.is_popped() && !self.synced && !engine.cache().is_restored() {
             return Err("all lists are complete and popped, and it is not synced".to_owned());
         }
         if self.synced && context.client.is_popped() {

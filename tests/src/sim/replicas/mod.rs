@@ -8,10 +8,8 @@
 mod plan;
 mod replica;
 mod run;
-mod runner;
 mod server;
 mod workers;
 
 pub use plan::{Action, Path, Plan, World};
-pub use run::{Figures, run};
-pub use runner::{Summary, explore, report};
+pub use run::{Figures, Replicas};

@@ -9,6 +9,8 @@ use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
 use super::super::run::Violation;
+use super::super::runner::{Ran, Simulation};
+use super::super::shrink::shrink_list;
 use super::plan::{Action, KEYS, MOST, Path, Plan, World};
 use super::replica::{Answer, Ask, Clock, KEY_NAMES, Outcome, Replica};
 use super::server::Server;
@@ -38,37 +40,57 @@ pub struct Figures {
     pub slowest: u64,
 }
 
-impl Figures {
-    /// Adds another's.
-    pub fn add(&mut self, other: &Self) {
-        self.events += other.events;
-        self.moved += other.moved;
-        self.cut += other.cut;
-        self.overslept += other.overslept;
-        self.lapsed += other.lapsed;
-        self.lost += other.lost;
-        self.conflicts += other.conflicts;
-        self.late += other.late;
-        self.writes += other.writes;
-        self.slowest = self.slowest.max(other.slowest);
-    }
-}
+/// The simulation of replicas that share keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicas;
 
-/// Carries out a plan.
-///
-/// # Errors
-/// The first violation of an invariant.
-pub fn run(plan: &Plan, trace: bool) -> Result<(Figures, Vec<String>), Box<Violation>> {
-    let mut run = Run::new(&plan.world, trace);
-    match run.go(plan) {
-        Ok(()) => Ok((run.figures, run.trace)),
-        Err((invariant, what)) => Err(Box::new(Violation {
-            invariant,
-            source: "docs/CONTROLLERS.md, several replicas",
-            what,
-            step: run.step,
-            trace: run.trace,
-        })),
+impl Simulation for Replicas {
+    type Plan = Plan;
+    type Figures = Figures;
+
+    fn arguments(self) -> String {
+        " --replicas".to_owned()
+    }
+
+    fn plan(self, seed: u64) -> Plan {
+        Plan::of_seed(seed)
+    }
+
+    fn run(self, plan: &Plan, trace: bool) -> Ran<Figures> {
+        let mut run = Run::new(&plan.world, trace);
+        match run.go(plan) {
+            Ok(()) => Ok((run.figures, run.trace)),
+            Err((invariant, what)) => Err(Box::new(Violation {
+                invariant,
+                source: "docs/CONTROLLERS.md, several replicas",
+                what,
+                step: run.step,
+                trace: run.trace,
+            })),
+        }
+    }
+
+    fn add(sum: &mut Figures, one: Figures) {
+        sum.events += one.events;
+        sum.moved += one.moved;
+        sum.cut += one.cut;
+        sum.overslept += one.overslept;
+        sum.lapsed += one.lapsed;
+        sum.lost += one.lost;
+        sum.conflicts += one.conflicts;
+        sum.late += one.late;
+        sum.writes += one.writes;
+        sum.slowest = sum.slowest.max(one.slowest);
+    }
+
+    fn shrink(self, mut plan: Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> (Plan, String) {
+        let (count, world) = (plan.actions.len(), plan.world.clone());
+        plan.actions = shrink_list(&plan.actions, &mut 2_000, &mut |actions| {
+            let (world, actions) = (world.clone(), actions.to_vec());
+            fails(&Plan { world, actions })
+        });
+        let said = format!("{} of its {count} actions in {world:?}", plan.actions.len());
+        (plan, said)
     }
 }
 

@@ -5,7 +5,7 @@ use core::hash::{Hash, Hasher};
 use super::{Failed, Run};
 use crate::sim::client::Seen;
 use crate::sim::engine::{NoteKind, Snapshot};
-use crate::sim::invariants::{Context, Invariant};
+use crate::sim::invariants::{Context, Invariant, source};
 use crate::sim::plan::KEY_NAMES;
 
 impl Run {
@@ -64,9 +64,8 @@ impl Run {
             snapshot,
             now: self.now,
         };
-        for invariant in &mut self.invariants {
-            ask(&mut **invariant, &context)
-                .map_err(|what| (invariant.name(), invariant.source(), what))?;
+        for (name, invariant) in &mut self.invariants {
+            ask(&mut **invariant, &context).map_err(|what| (*name, source(name), what))?;
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Run {
         self.drain()?;
         self.wait_until_right()?;
         self.settled()?;
-        if self.client.engine.is_incomplete() {
+        if self.client.engine.cache().is_incomplete() {
             self.make_room()?;
         }
         self.wait_for_journal()
@@ -109,7 +109,7 @@ impl Run {
         let mut audit = Audit::new(AuditConfig::new(Duration::from_secs(300)), 1);
         let start = self.now;
         while self.now.saturating_duration_since(start) < PATIENCE {
-            let reached = version(self.client.engine.version(source).unwrap_or(0));
+            let reached = version(self.client.engine.cache().version(source).unwrap_or(0));
             let entries = Entries::of(&self.client.snapshot(), scope);
             match audit.poll(self.now, &reached) {
                 AuditStep::Wait(until) | AuditStep::Behind(until) => {
@@ -154,7 +154,7 @@ impl Run {
 
     fn is_right(&mut self) -> bool {
         let quiet = self.client.is_quiet();
-        let synced = self.client.engine.is_synced() || self.lacks_room();
+        let synced = self.client.engine.cache().is_synced() || self.lacks_room();
         let heard = self
             .client
             .handlers
@@ -165,7 +165,7 @@ impl Run {
 
     /// Tells whether the cache is incomplete, and may be.
     fn lacks_room(&self) -> bool {
-        self.client.engine.is_incomplete() && !self.must_fit
+        self.client.engine.cache().is_incomplete() && !self.must_fit
     }
 
     fn missing(&self) -> Option<String> {
@@ -185,7 +185,7 @@ impl Run {
             .collect();
         format!(
             "after {PATIENCE:?} without faults: synced {}, idle {}, states {phases:?}, {}",
-            self.client.engine.is_synced(),
+            self.client.engine.cache().is_synced(),
             self.client.engine.is_idle(),
             self.missing()
                 .unwrap_or_else(|| "the cache is right".to_owned()),

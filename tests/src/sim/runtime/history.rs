@@ -16,8 +16,8 @@ pub(super) struct Write {
 pub(super) struct History(Vec<Write>);
 
 impl History {
-    pub(super) fn add(&mut self, write: Write) {
-        self.0.push(write);
+    pub(super) fn add(&mut self, version: u64, key: String, mark: Option<Mark>) {
+        self.0.push(Write { version, key, mark });
     }
 
     /// Returns the version of the last write.

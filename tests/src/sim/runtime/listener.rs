@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::super::entropy::Entropy;
-use super::process::RESYNC;
+use super::life::RESYNC;
 use super::user::{Awaiting, Fold, Recorder, State, User, lock};
-use super::{PATIENCE, Verdict, holds};
+use super::{PATIENCE, Verdict, holds, shown_of};
 
 /// A handler or the reader of a subscription.
 pub(super) struct Listener {
@@ -44,6 +44,7 @@ impl Listener {
         informer: &Informer<Raw>,
         user: &Arc<User>,
         dice: &mut Entropy<'static>,
+        is_plain: bool,
     ) -> Self {
         let fold = Arc::new(Mutex::new(Fold::default()));
         let recorder = Recorder {
@@ -51,7 +52,8 @@ impl Listener {
             user: Arc::clone(user),
             dice: Entropy::Seed(u64::from(dice.below(1 << 20))),
         };
-        let (sort, is_filtered, is_resynced) = (dice.below(3), dice.one_in(3), dice.one_in(3));
+        let sort = dice.below(3);
+        let [is_filtered, is_resynced] = [(); 2].map(|()| !is_plain && dice.one_in(3));
         let resync = if is_resynced { RESYNC } else { Duration::ZERO };
         let options = HandlerOptions::default()
             .backlog(dice.pick(&[2, 4096]))
@@ -67,10 +69,11 @@ impl Listener {
             (_, false) => Err(tokio::spawn(read(
                 informer.subscribe_with(&options),
                 recorder,
+                is_plain.then(|| informer.clone()),
             ))),
             (_, true) => {
                 let events = informer.subscribe_where(&options, keeps);
-                Err(tokio::spawn(read(events, recorder)))
+                Err(tokio::spawn(read(events, recorder, None)))
             }
         };
         Self {
@@ -87,6 +90,10 @@ impl Listener {
             Ok(handle) => handle.remove(),
             Err(reader) => reader.abort(),
         }
+    }
+
+    pub(super) const fn is_reader(&self) -> bool {
+        self.handle.is_err()
     }
 
     /// Each notification follows from those before it.
@@ -142,22 +149,16 @@ impl Listener {
     }
 
     fn right(&self, lister: &Lister<Raw>) -> State {
-        let entries = lister.list();
-        let entries = entries
-            .iter()
-            .filter(|entry| !self.is_filtered || keeps(entry));
-        entries
-            .map(|entry| {
-                (
-                    entry.key().to_string(),
-                    entry.resource_version().to_string(),
-                )
-            })
-            .collect()
+        shown_of(lister, |entry| !self.is_filtered || keeps(entry))
     }
 }
 
-async fn read(mut events: Subscription<Raw>, mut recorder: Recorder) {
+/// Reads a subscription to its end. Whoever is notified that all of `informer` is synced sees its version.
+async fn read(
+    mut events: Subscription<Raw>,
+    mut recorder: Recorder,
+    informer: Option<Informer<Raw>>,
+) {
     while let Some(event) = events.recv().await {
         recorder.dawdle().await;
         let mut fold = lock(&recorder.fold);
@@ -166,7 +167,15 @@ async fn read(mut events: Subscription<Raw>, mut recorder: Recorder) {
             Event::Updated { new, .. } => fold.put(&new, false),
             Event::Replayed { entry } => fold.put(&entry, false),
             Event::Deleted { entry, .. } => fold.delete(&entry),
-            Event::Synced => fold.sync(),
+            Event::Synced => {
+                fold.sync();
+                if informer
+                    .as_ref()
+                    .is_some_and(|all| all.resource_version().is_empty())
+                {
+                    fold.wrong = Some("synced, without a version".to_owned());
+                }
+            }
             _ => {}
         }
     }

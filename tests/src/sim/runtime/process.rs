@@ -1,27 +1,31 @@
 //! An informer on tokio whose process dies and starts again, with everything that works beside its watch: a journal with a
 //! slow writer, decoding on other threads, audits, late indexes, filters, waiting for writes, and workers of a queue.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+mod deaths;
+
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use informer_core::{audit::AuditConfig, object::ExpectedState, reflector::Initial};
+use informer_core::object::ExpectedState;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
-use informer_tokio::journal::Journal;
-use informer_tokio::{Entry, Informer, Lister, Raw};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::super::entropy::Entropy;
-use super::decoder::Gated;
-use super::history::{History, Write};
+use super::history::History;
+use super::life::{INDEXES, Kit, Life, RESYNC, begin, indexed, parity};
 use super::listener::Listener;
 use super::user::{Mark, User};
 use super::work::Workers;
-use super::{Figures, PATIENCE, PODS, Server, Verdict, Wrong, holds, shown};
+use super::{
+    Figures, PATIENCE, Server, Verdict, Wrong, converges, ends, holds, objects, reaches, shown,
+    trouble,
+};
+use deaths::Damage;
 
 const NAMES: [(&str, &str); 6] = [
     ("prod", "a"),
@@ -32,48 +36,6 @@ const NAMES: [(&str, &str); 6] = [
     ("edge", "f"),
 ];
 const STEPS: usize = 36;
-/// The resync period of all listeners that want one.
-pub(super) const RESYNC: Duration = Duration::from_secs(30);
-/// An index by the parity of the step that wrote an object; the one that is added late has the same values.
-const INDEXES: [&str; 2] = ["parity", "late"];
-
-/// What an informer has beside its watch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kit {
-    /// It has a source for each of two namespaces.
-    namespaces: bool,
-    journal: bool,
-    audit: bool,
-    /// Large objects are decoded on other threads, while another one reads the cache.
-    pub(super) threads: bool,
-    streams: bool,
-    paged: bool,
-    /// Each answer takes some time.
-    slow: bool,
-}
-
-/// What happened to the files of a journal while no process ran.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Damage {
-    None,
-    Cut,
-    Flipped,
-    /// There is no journal any more.
-    Deleted,
-    /// Its folder is missing, so that the journal cannot be opened until [`World::repair`].
-    Missing,
-    /// The decoder refuses a part of what is restored.
-    Undecodable,
-}
-
-/// A process.
-struct Life {
-    informer: Informer<Raw>,
-    driver: JoinHandle<()>,
-    listeners: Vec<Listener>,
-    reader: Option<Arc<AtomicBool>>,
-    has_late: bool,
-}
 
 /// A wait for a write: its key and version, and the version that the cache showed after it.
 type Wait = JoinHandle<Option<(String, u64, Option<u64>)>>;
@@ -100,26 +62,6 @@ pub(super) struct World {
     pub(super) step: usize,
     pub(super) trace: Vec<String>,
     pub(super) figures: Figures,
-}
-
-impl Kit {
-    pub(super) fn of_seed(seed: u64) -> Self {
-        let dice = &mut Entropy::Seed(seed ^ 0x5eed);
-        Self {
-            namespaces: dice.one_in(3),
-            journal: !dice.one_in(3),
-            audit: dice.one_in(4),
-            threads: dice.one_in(6),
-            streams: dice.below(2) == 1,
-            paged: dice.one_in(4),
-            slow: dice.one_in(3),
-        }
-    }
-
-    /// How many threads a runtime has for blocking work. The only one can be made to hang.
-    pub(super) const fn blocking_threads(self) -> usize {
-        if self.threads { 4 } else { 1 }
-    }
 }
 
 impl World {
@@ -234,11 +176,7 @@ impl World {
             place.0 = "prod";
         }
         let (namespace, name) = place;
-        let mark = match self.dice.below(8) {
-            0 => Mark::Refused,
-            1 => Mark::Panics,
-            _ => Mark::Fine,
-        };
+        let mark = Mark::any(&mut self.dice);
         let key = format!("{namespace}/{name}");
         let uid = self.mock.with(|server| {
             let object = server.get("pods", namespace, name)?;
@@ -259,11 +197,8 @@ impl World {
         let Some(version) = version.filter(|version| self.history.version() < *version) else {
             return;
         };
-        self.history.add(Write {
-            version,
-            key: key.clone(),
-            mark: (!is_deletion).then_some(mark),
-        });
+        self.history
+            .add(version, key.clone(), (!is_deletion).then_some(mark));
         // Without a process nobody waits.
         if self.dice.one_in(4) || self.life.informer.health().ended {
             return;
@@ -288,12 +223,7 @@ impl World {
             self.put("a", Mark::Fine, parity);
         }
         if let Ok(version) = self.mock.delete("pods", "prod", "a") {
-            let key = "prod/a".to_owned();
-            self.history.add(Write {
-                version,
-                key,
-                mark: None,
-            });
+            self.history.add(version, "prod/a".to_owned(), None);
         }
     }
 
@@ -302,8 +232,8 @@ impl World {
         if let Ok(version) = self.mock.apply("pods", object)
             && version > self.history.version()
         {
-            let (key, mark) = (format!("prod/{name}"), Some(mark));
-            self.history.add(Write { version, key, mark });
+            self.history
+                .add(version, format!("prod/{name}"), Some(mark));
         }
     }
 
@@ -349,40 +279,21 @@ impl World {
         let which = self.dice.below(10);
         let at = u64::from(self.dice.below(400));
         self.note(&format!("fault {which}"));
-        let audited = self.kit.audit;
-        self.mock.with(|server| match which {
-            0 => server.inject(Fault::refuse()),
-            1 => server.inject(Fault::reset()),
-            2 => server.inject(Fault::status(500, "{}")),
-            3 => server.inject(Fault::nothing().cut_after_bytes(at)),
-            4 => server.inject(Fault::expired().on(Verb::Watch)),
-            5 => server.inject(Fault::delay(Duration::from_millis(at * 10))),
-            6 => server.cut_watches(),
-            7 => server.inject(Fault::nothing().cut_after_events(2).silently()),
-            8 if audited => server.inject(Fault::stall().on(Verb::List)),
-            _ => {
-                server.compact_all();
-                server.cut_watches();
-            }
-        });
+        let is_known = which < 8 || (which == 8 && self.kit.audit);
+        trouble(&self.mock, if is_known { which } else { u32::MAX }, at);
     }
 
     fn join(&mut self) {
-        let listener = Listener::join(&self.life.informer, &self.user, &mut self.dice);
+        let listener = Listener::join(&self.life.informer, &self.user, &mut self.dice, false);
         self.note(&format!("{listener:?} joins"));
         self.life.listeners.push(listener);
         self.figures.joined += 1;
     }
 
     fn leave(&mut self) {
-        let count = u32::try_from(self.life.listeners.len()).unwrap_or(u32::MAX);
-        if count > 0 {
-            let left = self
-                .life
-                .listeners
-                .swap_remove(self.dice.below(count) as usize);
-            self.note(&format!("{left:?} leaves"));
-            left.leave();
+        if let Some(gone) = self.dice.take(&mut self.life.listeners) {
+            self.note(&format!("{gone:?} leaves"));
+            gone.leave();
         }
     }
 
@@ -395,12 +306,8 @@ impl World {
         if let Ok(version) = lost.map(|_| self.mock.with(|server| server.version())) {
             self.note(&format!("the server loses {namespace}/{name}"));
             self.has_lied = true;
-            let key = format!("{namespace}/{name}");
-            self.history.add(Write {
-                version,
-                key,
-                mark: None,
-            });
+            self.history
+                .add(version, format!("{namespace}/{name}"), None);
         }
     }
 
@@ -425,119 +332,6 @@ impl World {
         });
         self.hangs = Some(open);
         self.note("the writer hangs");
-    }
-
-    /// Kills the process and starts another one, after some changes and perhaps damage to the files.
-    async fn die(&mut self) -> Verdict {
-        self.note("the process dies");
-        self.life.driver.abort();
-        self.bury().await;
-        for _ in 0..self.dice.below(4) {
-            self.change();
-        }
-        if self.dice.one_in(6) {
-            self.mock.with(FakeServer::compact_all);
-        }
-        let damage = self.dice.pick(&[
-            Damage::None,
-            Damage::None,
-            Damage::Cut,
-            Damage::Flipped,
-            Damage::Deleted,
-            Damage::Missing,
-            Damage::Undecodable,
-            Damage::Undecodable,
-        ]);
-        self.restart(damage).await
-    }
-
-    /// Waits for what a process leaves behind on other threads.
-    async fn bury(&mut self) {
-        self.hangs = None;
-        if let Some(ends) = self.life.reader.take() {
-            ends.store(true, Ordering::Relaxed);
-        }
-        for listener in core::mem::take(&mut self.life.listeners) {
-            listener.leave();
-        }
-        // Time passes only when these threads have nothing to do any more.
-        sleep(Duration::from_millis(5)).await;
-    }
-
-    /// Starts a process while no server can be reached, and looks at what it has restored.
-    async fn restart(&mut self, damage: Damage) -> Verdict {
-        self.figures.replaced += 1;
-        self.lives += 1;
-        let mut damage = damage;
-        if self.kit.journal && !self.damage(damage) {
-            damage = Damage::None;
-        }
-        self.note(&format!("a process starts, damage: {damage:?}"));
-        self.user.refuse_restore(damage == Damage::Undecodable);
-        self.mock.with(|server| {
-            server.clear_faults();
-            server.inject(Fault::refuse().always());
-        });
-        self.life = begin(self.kit, &self.mock, &self.user, &self.folder, self.lives);
-        sleep(Duration::from_millis(300)).await;
-        let restored = shown(&self.life.informer.lister());
-        let version = self.life.informer.resource_version();
-        let is_whole = damage != Damage::Undecodable && !self.has_lied && !self.kit.namespaces;
-        let version = version.parse().ok().filter(|_| is_whole);
-        self.figures.restored += u64::from(!restored.is_empty());
-        let wrong = self.history.is_no_state(&restored, version);
-        holds("restored", wrong.is_none() || self.has_lied, &|| {
-            format!("{}, at {version:?}", wrong.clone().unwrap_or_default())
-        })?;
-        self.user.refuse_restore(false);
-        self.mock.with(FakeServer::clear_faults);
-        self.workers.follow(&self.life.informer);
-        Ok(())
-    }
-
-    /// Damages the files of the journal; returns whether there was something to damage.
-    fn damage(&mut self, damage: Damage) -> bool {
-        let folder = self.folder.path().join("journal");
-        let files = std::fs::read_dir(&folder).into_iter().flatten();
-        let mut files: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
-        files.sort();
-        let away = self.folder.path().join("away");
-        match damage {
-            Damage::None | Damage::Undecodable => true,
-            Damage::Missing => {
-                self.is_missing = std::fs::rename(&folder, away).is_ok() || self.is_missing;
-                self.is_missing
-            }
-            Damage::Deleted => files.iter().all(|file| std::fs::remove_file(file).is_ok()),
-            Damage::Cut | Damage::Flipped => {
-                let mut any = false;
-                for file in files {
-                    let mut bytes = std::fs::read(&file).unwrap_or_default();
-                    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-                    let at = self.dice.below(len) as usize;
-                    if bytes.len() < 64 {
-                        continue;
-                    }
-                    if damage == Damage::Cut {
-                        bytes.truncate(at);
-                    } else {
-                        bytes[at] ^= 0x5a;
-                    }
-                    any |= std::fs::write(&file, bytes).is_ok();
-                }
-                any
-            }
-        }
-    }
-
-    /// Gives a journal its folder back.
-    fn repair(&mut self) {
-        if core::mem::take(&mut self.is_missing) {
-            let away = self.folder.path().join("away");
-            // What fails here shows in the end.
-            let _ = std::fs::rename(away, self.folder.path().join("journal"));
-            self.note("the folder of the journal is there again");
-        }
     }
 
     /// Looks at everything that has to hold at any time.
@@ -590,21 +384,11 @@ impl World {
             let object = self.object(namespace, "last", Mark::Fine, "odd");
             let written = self.mock.apply("pods", object);
             last = written.map_err(|error| Wrong::new("server", &error))?;
-            let (key, mark) = (format!("{namespace}/last"), Some(Mark::Fine));
-            self.history.add(Write {
-                version: last,
-                key,
-                mark,
-            });
+            self.history
+                .add(last, format!("{namespace}/last"), Some(Mark::Fine));
         }
         let informer = self.life.informer.clone();
-        let waited = timeout(PATIENCE, informer.wait_until(&last.to_string())).await;
-        holds("liveness", matches!(waited, Ok(Ok(()))), &|| {
-            format!(
-                "it does not come right: {waited:?}, {:?}",
-                informer.health()
-            )
-        })?;
+        reaches(&informer, last).await?;
         self.user.counts().drifted.clear();
         if self.kit.audit && (self.kit.streams || self.dice.below(2) == 1) {
             self.lose();
@@ -622,7 +406,10 @@ impl World {
         };
         sleep(mends).await;
         self.check().await?;
-        self.converges(&shown(&informer.lister()), true)?;
+        let is_wide = self.kit.namespaces;
+        let server = objects(&self.mock, |pod| is_wide || pod.namespace() == "prod");
+        let is_fine = |key: &str| self.history.mark(key) == Some(Mark::Fine);
+        converges(&server, &shown(&informer.lister()), &informer, is_fine)?;
         // An object that the decoder refuses is missing, and an audit says so.
         let drifted = self.user.counts().drifted.clone();
         let drifted = drifted
@@ -653,70 +440,17 @@ impl World {
         self.workers.settled(&lister)
     }
 
-    /// Compares what an informer shows with the server.
-    fn converges(&self, shown: &super::user::State, is_live: bool) -> Verdict {
-        let stale = self.life.informer.health().stale;
-        let server = self.mock.with(|server| {
-            let objects = server.objects("pods");
-            let in_scope =
-                objects.filter(|pod| self.kit.namespaces || pod.namespace() == "prod" || !is_live);
-            in_scope
-                .map(|pod| (pod.key(), pod.version().to_string()))
-                .collect::<Vec<_>>()
-        });
-        for (key, version) in &server {
-            let is_fine = self.history.mark(key) == Some(Mark::Fine);
-            let cached = shown.get(key);
-            let is_right = match cached {
-                Some(cached) if is_fine => cached == version,
-                Some(cached) => cached != version && stale.contains(key),
-                None => !is_fine,
-            };
-            holds("converges", is_right, &|| {
-                format!("{key}@{version} is cached as {cached:?}; stale: {stale:?}")
-            })?;
-        }
-        let gone = shown
-            .keys()
-            .find(|key| server.iter().all(|(other, _)| other != *key));
-        holds("converges", gone.is_none(), &|| {
-            format!("{gone:?} is not on the server")
-        })
-    }
-
     /// Stops the informer. Each listener knows by then what the cache has.
     async fn stop(&mut self) -> Verdict {
         self.note("a stop");
         self.hangs = None;
         let informer = self.life.informer.clone();
         informer.stop();
-        let ended = timeout(PATIENCE * 2, informer.ended()).await;
-        holds("ended", ended.is_ok(), &|| "it does not end".to_owned())?;
+        ends(&informer).await?;
         let lister = informer.lister();
         for listener in core::mem::take(&mut self.life.listeners) {
             listener.ends(&informer, &lister).await?;
         }
-        self.bury().await;
-        Ok(())
-    }
-
-    /// A process that is started without a server shows what the last one had.
-    async fn is_persisted(&mut self) -> Verdict {
-        let before = shown(&self.life.informer.lister());
-        let stale = self.life.informer.health().stale;
-        self.restart(Damage::None).await?;
-        let after = shown(&self.life.informer.lister());
-        let key = before
-            .iter()
-            .find(|(key, version)| after.get(*key) != Some(*version) && !stale.contains(key));
-        holds("persisted", key.is_none(), &|| {
-            format!("{key:?} is not in the journal, which has {after:?}")
-        })?;
-        let gone = after.keys().find(|key| !before.contains_key(*key));
-        holds("persisted", gone.is_none(), &|| {
-            format!("{gone:?} is still in the journal")
-        })?;
-        self.life.driver.abort();
         self.bury().await;
         Ok(())
     }
@@ -735,99 +469,4 @@ async fn settle() {
     for _ in 0..48 {
         tokio::task::yield_now().await;
     }
-}
-
-/// The value of an object in the indexes.
-fn parity(object: &Raw, emit: &mut dyn FnMut(&str)) {
-    let contains = |text: &[u8]| object.bytes().windows(text.len()).any(|part| part == text);
-    emit(if contains(br#""parity":"odd""#) {
-        "odd"
-    } else {
-        "even"
-    });
-}
-
-/// An index finds what has its value, and nothing else.
-fn indexed(lister: &Lister<Raw>, index: &str) -> Verdict {
-    for value in ["odd", "even"] {
-        let found = lister.by_index(index, value);
-        let mut found: Vec<String> = found
-            .map_err(|error| Wrong::new("index", &error))?
-            .iter()
-            .map(|entry| entry.key().to_string())
-            .collect();
-        let is_right = |entry: &&Entry<Raw>| {
-            let mut is = false;
-            parity(entry, &mut |other| is = other == value);
-            is
-        };
-        let right = lister.list();
-        let right = right.iter().filter(is_right);
-        let mut right: Vec<String> = right.map(|entry| entry.key().to_string()).collect();
-        found.sort();
-        right.sort();
-        holds("index", found == right, &|| {
-            format!("{index}={value} finds {found:?}, and the cache has {right:?}")
-        })?;
-    }
-    Ok(())
-}
-
-/// Starts a process.
-fn begin(kit: Kit, mock: &Server, user: &Arc<User>, folder: &TempDir, seed: u64) -> Life {
-    let hook = Arc::clone(user);
-    let decoder = Gated::new(user, kit.threads, seed);
-    let mut builder = Informer::<Raw>::builder_with(mock.transport(), PODS, decoder)
-        .seed(seed)
-        .drain(PATIENCE)
-        .initial(if kit.streams {
-            Initial::Stream
-        } else {
-            Initial::List
-        })
-        .index_with(INDEXES[0], parity)
-        .on_report(move |said| hook.on_report(said));
-    builder = if kit.namespaces {
-        builder.namespaces(["prod", "edge"])
-    } else {
-        builder.namespace("prod")
-    };
-    if kit.paged {
-        builder = builder.page_size(2);
-    }
-    if kit.journal {
-        let path = folder.path().join("journal/pods");
-        builder = builder.journal(Journal::file(path).cluster("here"));
-    }
-    if kit.audit {
-        let mut config = AuditConfig::new(Duration::from_secs(300));
-        config.list_limit = Duration::from_secs(60);
-        builder = builder.audit(config);
-    }
-    if kit.threads {
-        builder = builder.decoders(2);
-    }
-    let (informer, driver) = builder.build();
-    let reader = kit.threads.then(|| read(informer.lister()));
-    Life {
-        informer,
-        driver: tokio::spawn(driver.run()),
-        listeners: Vec::new(),
-        reader,
-        has_late: false,
-    }
-}
-
-/// Reads the cache on another thread, over and over, until the flag is set.
-fn read(lister: Lister<Raw>) -> Arc<AtomicBool> {
-    let ends = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ends);
-    std::thread::spawn(move || {
-        while !flag.load(Ordering::Relaxed) {
-            drop(lister.list());
-            drop(lister.by_index(INDEXES[0], "odd"));
-            std::thread::sleep(Duration::from_micros(100));
-        }
-    });
-    ends
 }

@@ -114,6 +114,17 @@ pub(super) enum Mark {
     Panics,
 }
 
+impl Mark {
+    /// Most objects are fine.
+    pub(super) fn any(dice: &mut Entropy<'_>) -> Self {
+        match dice.below(8) {
+            0 => Self::Refused,
+            1 => Self::Panics,
+            _ => Self::Fine,
+        }
+    }
+}
+
 /// Decodes into bytes, unless the object is marked.
 #[derive(Clone)]
 pub(super) struct Picky(pub(super) Arc<User>);

@@ -1,0 +1,167 @@
+//! A process with an informer, and what that has beside its watch.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use informer_core::{audit::AuditConfig, reflector::Initial};
+use informer_tokio::journal::Journal;
+use informer_tokio::{Entry, Informer, Lister, Raw};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::super::entropy::Entropy;
+use super::decoder::Gated;
+use super::listener::Listener;
+use super::user::User;
+use super::{PATIENCE, PODS, Server, Verdict, Wrong, holds};
+
+/// The resync period of all listeners that want one.
+pub(super) const RESYNC: Duration = Duration::from_secs(30);
+/// An index by the parity of the step that wrote an object; the one that is added late has the same values.
+pub(super) const INDEXES: [&str; 2] = ["parity", "late"];
+
+/// What an informer has beside its watch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kit {
+    /// It has a source for each of two namespaces.
+    pub(super) namespaces: bool,
+    pub(super) journal: bool,
+    pub(super) audit: bool,
+    /// Large objects are decoded on other threads, while another one reads the cache.
+    pub(super) threads: bool,
+    pub(super) streams: bool,
+    pub(super) paged: bool,
+    /// Each answer takes some time.
+    pub(super) slow: bool,
+}
+
+/// A process.
+pub(super) struct Life {
+    pub(super) informer: Informer<Raw>,
+    pub(super) driver: JoinHandle<()>,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) reader: Option<Arc<AtomicBool>>,
+    pub(super) has_late: bool,
+}
+
+impl Kit {
+    pub(super) fn of_seed(seed: u64) -> Self {
+        let dice = &mut Entropy::Seed(seed ^ 0x5eed);
+        Self {
+            namespaces: dice.one_in(3),
+            journal: !dice.one_in(3),
+            audit: dice.one_in(4),
+            threads: dice.one_in(6),
+            streams: dice.below(2) == 1,
+            paged: dice.one_in(4),
+            slow: dice.one_in(3),
+        }
+    }
+
+    /// How many threads a runtime has for blocking work. The only one can be made to hang.
+    pub(super) const fn blocking_threads(self) -> usize {
+        if self.threads { 4 } else { 1 }
+    }
+}
+
+/// The value of an object in the indexes.
+pub(super) fn parity(object: &Raw, emit: &mut dyn FnMut(&str)) {
+    let contains = |text: &[u8]| object.bytes().windows(text.len()).any(|part| part == text);
+    emit(if contains(br#""parity":"odd""#) {
+        "odd"
+    } else {
+        "even"
+    });
+}
+
+/// An index finds what has its value, and nothing else.
+pub(super) fn indexed(lister: &Lister<Raw>, index: &str) -> Verdict {
+    for value in ["odd", "even"] {
+        let found = lister.by_index(index, value);
+        let mut found: Vec<String> = found
+            .map_err(|error| Wrong::new("index", &error))?
+            .iter()
+            .map(|entry| entry.key().to_string())
+            .collect();
+        let is_right = |entry: &&Entry<Raw>| {
+            let mut is = false;
+            parity(entry, &mut |other| is = other == value);
+            is
+        };
+        let right = lister.list();
+        let right = right.iter().filter(is_right);
+        let mut right: Vec<String> = right.map(|entry| entry.key().to_string()).collect();
+        found.sort();
+        right.sort();
+        holds("index", found == right, &|| {
+            format!("{index}={value} finds {found:?}, and the cache has {right:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Starts a process.
+pub(super) fn begin(
+    kit: Kit,
+    mock: &Server,
+    user: &Arc<User>,
+    folder: &TempDir,
+    seed: u64,
+) -> Life {
+    let hook = Arc::clone(user);
+    let decoder = Gated::new(user, kit.threads, seed);
+    let mut builder = Informer::<Raw>::builder_with(mock.transport(), PODS, decoder)
+        .seed(seed)
+        .drain(PATIENCE)
+        .initial(if kit.streams {
+            Initial::Stream
+        } else {
+            Initial::List
+        })
+        .index_with(INDEXES[0], parity)
+        .on_report(move |said| hook.on_report(said));
+    builder = if kit.namespaces {
+        builder.namespaces(["prod", "edge"])
+    } else {
+        builder.namespace("prod")
+    };
+    if kit.paged {
+        builder = builder.page_size(2);
+    }
+    if kit.journal {
+        let path = folder.path().join("journal/pods");
+        builder = builder.journal(Journal::file(path).cluster("here"));
+    }
+    if kit.audit {
+        let mut config = AuditConfig::new(Duration::from_secs(300));
+        config.list_limit = Duration::from_secs(60);
+        builder = builder.audit(config);
+    }
+    if kit.threads {
+        builder = builder.decoders(2);
+    }
+    let (informer, driver) = builder.build();
+    let reader = kit.threads.then(|| read(informer.lister()));
+    Life {
+        informer,
+        driver: tokio::spawn(driver.run()),
+        listeners: Vec::new(),
+        reader,
+        has_late: false,
+    }
+}
+
+/// Reads the cache on another thread, over and over, until the flag is set.
+fn read(lister: Lister<Raw>) -> Arc<AtomicBool> {
+    let ends = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ends);
+    std::thread::spawn(move || {
+        while !flag.load(Ordering::Relaxed) {
+            drop(lister.list());
+            drop(lister.by_index(INDEXES[0], "odd"));
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
+    ends
+}
