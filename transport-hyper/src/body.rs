@@ -354,9 +354,14 @@ impl fmt::Debug for HyperBody {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use core::sync::atomic::{AtomicBool, Ordering};
+    use core::task::Waker;
+    use std::task::Wake;
 
     use http::HeaderValue;
+
+    use super::*;
+    use crate::gzip::tests::member;
 
     fn coding(values: &[&'static str]) -> Coding {
         let mut headers = HeaderMap::new();
@@ -388,5 +393,38 @@ mod tests {
         ] {
             assert_eq!(coding(values), Coding::Unknown(name.to_owned()));
         }
+    }
+
+    /// Records whether it was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_decoder_that_lets_others_run_is_polled_again() {
+        let mut gzip = Gzip::new();
+        let mut input = Bytes::from(member(&[0; 5 << 20]));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let (mut chunks, mut pauses) = (0, 0);
+        loop {
+            match gzip.poll_decode(&mut input, &mut Context::from_waker(&waker)) {
+                Poll::Ready(decoded) if decoded.unwrap() => chunks += 1,
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    assert!(
+                        woken.0.swap(false, Ordering::SeqCst),
+                        "it waits for nothing"
+                    );
+                    pauses += 1;
+                }
+            }
+        }
+        assert_eq!((chunks, pauses), (5 * MOST_IN_A_ROW, 5));
     }
 }

@@ -295,7 +295,7 @@ impl fmt::Display for GzipError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     use flate2::{Compress, Compression, FlushCompress};
@@ -328,7 +328,7 @@ mod tests {
         [header, &deflate(&[data]), &trailer(data)].concat()
     }
 
-    fn member(data: &[u8]) -> Vec<u8> {
+    pub(crate) fn member(data: &[u8]) -> Vec<u8> {
         member_with(PLAIN, data)
     }
 

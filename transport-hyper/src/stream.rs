@@ -1,17 +1,48 @@
 //! The byte stream to the server.
 
+use alloc::sync::Arc;
 use core::pin::Pin;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll};
+use core::time::Duration;
 use std::io::{self, IoSlice};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 /// A connection to the server: in plain text or over TLS, direct or through a proxy.
 pub(crate) struct Stream {
     io: Box<dyn Io>,
     alpn: Option<Vec<u8>>,
+    heard: Heard,
+}
+
+/// The time of the last received data.
+#[derive(Clone)]
+pub(crate) struct Heard {
+    began: Instant,
+    /// Microseconds since `began`.
+    last: Arc<AtomicU64>,
+}
+
+impl Heard {
+    fn now() -> Self {
+        Self {
+            began: Instant::now(),
+            last: Arc::default(),
+        }
+    }
+
+    fn note(&self) {
+        let since = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.last.store(since, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last(&self) -> Instant {
+        self.began + Duration::from_micros(self.last.load(Ordering::Relaxed))
+    }
 }
 
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -23,7 +54,13 @@ impl Stream {
         Self {
             io: Box::new(io),
             alpn: None,
+            heard: Heard::now(),
         }
+    }
+
+    /// Returns the time of the last received data. Clones are updated with it.
+    pub(crate) fn heard(&self) -> Heard {
+        self.heard.clone()
     }
 
     /// The protocol that was negotiated in the TLS handshake.
@@ -44,6 +81,7 @@ impl From<TlsStream<Self>> for Stream {
         Self {
             io: Box::new(tls),
             alpn,
+            heard: Heard::now(),
         }
     }
 }
@@ -54,7 +92,12 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.heard.note();
+        }
+        read
     }
 }
 

@@ -12,7 +12,7 @@ use h2::client::Connection;
 
 use crate::address::Address;
 use crate::error::HyperError;
-use crate::http2::health::{Health, Watched};
+use crate::http2::health::Health;
 use crate::stream::Stream;
 
 /// The I/O of one connection, shared by all its streams.
@@ -37,7 +37,7 @@ pub(super) struct Driver {
 }
 
 pub(super) struct Io {
-    pub(super) connection: Connection<Watched<Stream>, Bytes>,
+    pub(super) connection: Connection<Stream, Bytes>,
     pub(super) health: Option<Health>,
 }
 

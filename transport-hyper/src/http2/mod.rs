@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::address::Address;
 use crate::error::HyperError;
 use crate::http2::driver::{Driver, Io, Ticket};
-use crate::http2::health::{Health, Heard, Watched};
+use crate::http2::health::Health;
 use crate::stream::Stream;
 use crate::tls::Version;
 
@@ -58,14 +58,14 @@ impl Http2 {
         settings: Http2Settings,
         version: Version,
     ) -> Result<Arc<Self>, HyperError> {
-        let heard = Heard::now();
+        let heard = stream.heard();
         let (sender, mut connection) = Builder::new()
             .initial_max_send_streams(NOT_SAID)
             .enable_push(false)
             .initial_window_size(settings.window)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MOST_HEADERS)
-            .handshake(Watched::new(stream, heard.clone()))
+            .handshake(stream)
             .await
             .map_err(|error| HyperError::beginning(server, &error))?;
         let health = match (settings.pings, connection.ping_pong()) {

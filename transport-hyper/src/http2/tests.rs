@@ -2,12 +2,21 @@
 
 use super::*;
 
+use std::io;
 use std::task::Wake;
 
 use h2::server::SendResponse;
-use informer_core::transport::{FailureKind, TransportError};
-use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+use informer_core::{
+    Body,
+    transport::{FailureKind, TransportError},
+};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use crate::body::{HyperBody, Origin, Source};
 
 fn address() -> Arc<Address> {
     Arc::new(Address::parse("http://server:80").unwrap())
@@ -28,10 +37,19 @@ type Server = h2::server::Connection<DuplexStream, Bytes>;
 /// A connection, and the server's end of it, which nothing drives yet.
 async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
     let (ours, theirs) = duplex(1 << 20);
+    pair_on(Stream::plain(ours), theirs, pings, streams).await
+}
+
+async fn pair_on(
+    ours: Stream,
+    theirs: DuplexStream,
+    pings: Option<(u64, u64)>,
+    streams: u32,
+) -> (Arc<Http2>, Server) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(streams);
     let (address, settings) = (address(), settings(pings));
-    let opening = Http2::open(&address, Stream::plain(ours), settings, Version::default());
+    let opening = Http2::open(&address, ours, settings, Version::default());
     let (connection, server) = tokio::join!(opening, async {
         let mut server = builder.handshake(theirs).await.unwrap();
         // The settings are sent when it is polled.
@@ -39,6 +57,26 @@ async fn pair(pings: Option<(u64, u64)>, streams: u32) -> (Arc<Http2>, Server) {
         server
     });
     (connection.map_err(|e| e.to_string()).unwrap(), server)
+}
+
+/// A connection to a server whose frames a test writes by hand.
+async fn by_hand(pings: Option<(u64, u64)>) -> (Arc<Http2>, DuplexStream) {
+    let (ours, mut theirs) = duplex(1 << 20);
+    theirs.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
+    let (address, settings) = (address(), settings(pings));
+    let opening = Http2::open(&address, Stream::plain(ours), settings, Version::default());
+    (opening.await.map_err(|e| e.to_string()).unwrap(), theirs)
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let stream = stream.to_be_bytes();
+    [&length[..], &[kind, flags], &stream, payload].concat()
 }
 
 /// Lets the server send its data when nothing drives it.
@@ -244,7 +282,7 @@ async fn a_connection_that_goes_away_takes_no_more_and_ends_what_it_has() {
     assert!(connection.is_open());
     server.graceful_shutdown();
     tokio::spawn(async move { while server.accept().await.is_some() {} });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     assert!(!connection.is_open());
     for event in 0..3 {
         send(&mut stream, format!("event {event}"));
@@ -263,7 +301,7 @@ async fn a_server_that_answers_pings_is_alive() {
     let (mut body, mut stream) = open(&connection, &mut asked).await;
     tokio::join!(
         async {
-            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            sleep(Duration::from_secs(3_600)).await;
             send(&mut stream, "after an hour");
         },
         async { assert_eq!(text(&mut body).await, "after an hour") }
@@ -287,6 +325,164 @@ async fn a_server_that_has_gone_in_silence_is_noticed() {
     assert!(!connection.is_open());
 }
 
+/// Any data after a ping proves that the server is alive, even without a pong.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sends_and_answers_no_ping_is_alive() {
+    let (connection, mut server) = by_hand(Some((12, 10))).await;
+    let place = connection.reserve().unwrap();
+    let (asked, ()) = tokio::join!(place.request(get()), async {
+        // END_HEADERS, and `:status: 200` of the static table.
+        server
+            .write_all(&frame(HEADERS, 4, 1, &[0x88]))
+            .await
+            .unwrap();
+    });
+    let mut body = body(asked);
+    for gap in [13, 9, 9, 9, 9] {
+        tokio::join!(
+            async {
+                sleep(Duration::from_secs(gap)).await;
+                server
+                    .write_all(&frame(DATA, 0, 1, b"event"))
+                    .await
+                    .unwrap();
+            },
+            async { assert_eq!(text(&mut body).await, "event") }
+        );
+    }
+    let began = Instant::now();
+    let error = data(&mut body).await.unwrap().unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 10, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_counted_from_what_came_last() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let (body, mut stream) = open(&connection, &mut asked).await;
+    let (from, limit) = (Origin::Server(address()), Duration::from_secs(90));
+    let source = Source::Http2(body);
+    let mut body = HyperBody::new(from, &HeaderMap::new(), source, Some(limit));
+    for _ in 0..3 {
+        tokio::join!(
+            async {
+                sleep(Duration::from_secs(60)).await;
+                send(&mut stream, "event");
+            },
+            async { assert_eq!(body.chunk().await.unwrap(), Some(&b"event"[..])) }
+        );
+    }
+    let began = Instant::now();
+    let error = body.chunk().await.unwrap_err();
+    assert_eq!(
+        (error.kind(), began.elapsed()),
+        (FailureKind::TimedOut, limit)
+    );
+}
+
+/// A GOAWAY names the last request that the server processes.
+#[tokio::test(start_paused = true)]
+async fn a_request_after_the_last_that_a_server_takes_is_untouched() {
+    for (last, is_untouched) in [(0, true), (1, false)] {
+        let (connection, mut server) = by_hand(None).await;
+        let place = connection.reserve().unwrap();
+        let (asked, ()) = tokio::join!(place.request(get()), async {
+            let bye = frame(GOAWAY, 0, 0, &[0, 0, 0, last, 0, 0, 0, 0]);
+            server.write_all(&bye).await.unwrap();
+            drop(server);
+        });
+        assert_eq!(asked.err().unwrap().is_untouched, is_untouched, "{last}");
+    }
+}
+
+/// Wakes its reader this many times before it returns that there is no data.
+struct Busy(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for Busy {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let more = |times: usize| times.checked_sub(1);
+        if self
+            .1
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)
+            .is_ok()
+        {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Busy {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// A task does a part of the work in a row, and then wakes the waiters to continue with it.
+#[tokio::test(start_paused = true)]
+async fn work_that_one_task_leaves_wakes_the_next() {
+    let (ours, theirs) = duplex(1 << 20);
+    let times = Arc::new(AtomicUsize::new(0));
+    let ours = Stream::plain(Busy(ours, Arc::clone(&times)));
+    let (connection, server) = pair_on(ours, theirs, None, 10).await;
+    let mut asked = serve(server);
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
+    send(&mut stream, "event");
+    tokio::task::yield_now().await;
+    times.store(50, Ordering::SeqCst);
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(timeout(hour, text(&mut body)).await.as_deref(), Ok("event"));
+}
+
+/// A task that takes over a body is woken instead of the one that polled it before.
+#[tokio::test(start_paused = true)]
+async fn the_last_task_that_polled_is_woken() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let (mut body, mut stream) = open(&connection, &mut asked).await;
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(body.poll_data(cx).is_pending());
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    assert!(
+        body.poll_data(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    send(&mut stream, "event");
+    tokio::task::yield_now().await;
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+}
+
+/// A connection counts as idle since its last stream ended.
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_idle_from_the_end_of_its_last_stream() {
+    let (connection, server) = pair(None, 10).await;
+    let mut asked = serve(server);
+    let (body, stream) = open(&connection, &mut asked).await;
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(connection.idle(), None);
+    drop((body, stream));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(connection.idle(), Some(Duration::from_secs(5)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
     let (connection, server) = pair(Some((12, 10)), 10).await;
@@ -296,7 +492,7 @@ async fn a_reader_that_was_away_does_not_take_the_connection_for_dead() {
         // It begins to wait, and is then not polled for a long time, whatever wakes it.
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(body.poll_data(cx).is_pending());
-        tokio::time::sleep(Duration::from_secs(100)).await;
+        sleep(Duration::from_secs(100)).await;
     }
     send(&mut stream, "hello");
     assert_eq!(text(&mut body).await, "hello");
@@ -308,7 +504,7 @@ async fn without_pings_silence_is_no_sign() {
     let (asked, _stream) = ask_by_hand(&connection, &mut server, answer).await;
     let mut body = body(asked);
     let hour = Duration::from_secs(3_600);
-    assert!(tokio::time::timeout(hour, data(&mut body)).await.is_err());
+    assert!(timeout(hour, data(&mut body)).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,7 +558,8 @@ async fn what_is_not_http2_is_told() {
     tokio::spawn(async move {
         let mut preface = [0; 24];
         theirs.read_exact(&mut preface).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut theirs, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        theirs
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             .await
             .unwrap();
     });
