@@ -22,71 +22,142 @@ struct World {
     now: Instant,
     id: Option<RequestId>,
     frames: Vec<&'static str>,
-    phase: To,
+    /// What kind of input makes sense: `any` where nothing is under way.
+    phase: &'static str,
 }
 
-/// One state: its name, what it means, and how it is reached.
-struct State {
-    name: &'static str,
-    meaning: &'static str,
-    reach: fn() -> World,
+/// Bodies, by their names.
+const TEXTS: &str = r#"
+begun    {"kind":"PodList","items":[
+list     {"kind":"PodList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"name":"a","resourceVersion":"5"}}]}
+page     {"kind":"PodList","metadata":{"resourceVersion":"10","continue":"token"},"items":[{"metadata":{"name":"a"}}]}
+added    {"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"21"}}}
+cut      {"type":"ADDED","obj
+bookmark {"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"22"}}}
+end      {"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"23","annotations":{"k8s.io/initial-events-end":"true"}}}}
+html     <html>
+oops     oops
+nothing  {}
+"#;
+
+/// Answers, by their names: a status and a body.
+const ANSWERS: &str = r#"
+expired       410 {"kind":"Status","code":410,"reason":"Expired","message":"too old"}
+gone          410 {"kind":"Status","code":410,"reason":"Gone","message":"gone"}
+tooLarge      504 {"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}}
+timeout       504 {"kind":"Status","code":504,"reason":"Timeout"}
+busy          429 Too many requests, please try again later.
+tooMany       429 {"kind":"Status","code":429,"reason":"TooManyRequests"}
+unauthorized  401 {"kind":"Status","code":401,"reason":"Unauthorized"}
+forbidden     403 {"kind":"Status","code":403,"reason":"Forbidden"}
+notFound      404 {"kind":"Status","code":404,"reason":"NotFound"}
+notAcceptable 406 {"kind":"Status","code":406,"reason":"NotAcceptable"}
+invalid       422 {"kind":"Status","code":422,"reason":"Invalid"}
+internal      500 {"kind":"Status","code":500,"reason":"InternalError"}
+"#;
+
+/// States: a name, what it means, and how it is reached.
+const STATES: &str = "
+new             | nothing was asked yet                                          |
+list sent       | the first list, at version 0                                   | drain
+list body       | a list is being read                                           | drain; head; data begun
+list drained    | the list's JSON is complete, its body is not                   | drain; head; data list
+page sent       | the second page of a list                                      | drain; head; data page; clean; drain
+relist sent     | a list not older than the last version                         | watching; error expired; drain; pass 1; drain
+newest sent     | a list at no version, after the last one was refused           | watching; error expired; drain; pass 1; drain; refuse expired; drain
+watch sent      | a watch from the list's version                                | drain; head; data list; clean; drain
+watching, new   | a watch without an event, younger than a second                | watching
+watching, old   | a watch without an event, older than a second                  | watching; pass 2
+watching, event | a watch that brought an event                                  | watching; data added
+stream sent     | a streaming list                                               | stream; drain
+streaming, new  | a streaming list without an event                              | stream; drain; head
+streaming       | a streaming list that brought an object and is not complete    | stream; drain; head; data added
+streamed        | a streaming list that is complete: a watch                     | stream; drain; head; data added; data end
+pause to list   | the delay between runs                                         | drain; refuse internal; drain
+pause to watch  | the delay for opening a watch                                  | drain; head; data list; clean; drain; refuse busy; drain
+pause to stream | the delay for opening a streaming list                         | stream; drain; refuse busy; drain
+retry           | the same request again, below the reflector                    | drain; fail reset; drain
+stopped         | the end                                                        | watching; stop; drain
+";
+
+/// Inputs: a name, what has to be under way (`request` is one that was sent or is being read), and how it is given.
+const INPUTS: &str = "
+nothing                            | any     |
+a second passes                    | any     | pass 1
+11 s pass                          | any     | pass 11
+31 s pass                          | any     | pass 31
+76 s pass                          | any     | pass 76
+11 min pass                        | any     | pass 660
+relist()                           | any     | relist
+stop()                             | any     | stop
+refused connection                 | request | fail refused
+reset                              | request | fail reset
+reset of a kept connection         | request | fail used
+timed out                          | request | fail timed-out
+TLS failure                        | request | fail tls
+200                                | sent    | head
+401                                | sent    | refuse unauthorized
+403                                | sent    | refuse forbidden
+404                                | sent    | refuse notFound
+406                                | sent    | refuse notAcceptable
+410 Expired                        | sent    | refuse expired
+410 Gone                           | sent    | refuse gone
+422                                | sent    | refuse invalid
+429                                | sent    | refuse busy
+429, Retry-After 7                 | sent    | refuse busy 7
+500                                | sent    | refuse internal
+500, Retry-After 7                 | sent    | refuse internal 7
+504                                | sent    | refuse timeout
+504 too large, Retry-After 7       | sent    | refuse tooLarge 7
+200, whole list, end               | sent    | head; data list; clean
+200, page, end                     | sent    | head; data page; clean
+200, HTML                          | sent    | head; data html
+200, `{}`, end                     | sent    | head; data nothing; clean
+clean end                          | request | clean
+ADDED                              | body    | data added
+BOOKMARK                           | body    | data bookmark
+BOOKMARK, end of the initial events | body   | data end
+an event that is cut               | body    | data cut
+bytes that are no JSON             | body    | data oops
+JSON that is no event              | body    | data nothing
+ERROR 401                          | body    | error unauthorized
+ERROR 403                          | body    | error forbidden
+ERROR 404                          | body    | error notFound
+ERROR 410 Expired                  | body    | error expired
+ERROR 410 Gone                     | body    | error gone
+ERROR 422                          | body    | error invalid
+ERROR 429                          | body    | error tooMany
+ERROR 500                          | body    | error internal
+ERROR 504                          | body    | error timeout
+ERROR 504 too large                | body    | error tooLarge
+an answer to an abandoned request  | request | abandoned
+";
+
+/// The cells of a table.
+fn rows(table: &str) -> impl Iterator<Item = [&str; 3]> {
+    table.trim().lines().map(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        [(); 3].map(|()| cells.next().expect("a row has three cells"))
+    })
 }
 
-/// One input: its name and how it is given.
-struct Input {
-    name: &'static str,
-    to: To,
-    give: fn(&mut World),
+/// What follows a name in a list of names.
+fn named(list: &'static str, name: &str) -> &'static str {
+    let mut pairs = list.lines().filter_map(|line| line.split_once(' '));
+    let found = pairs.find(|(key, _)| *key == name);
+    found.unwrap_or_else(|| panic!("{name}")).1.trim_start()
 }
 
-/// What an input needs to make sense.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
-    /// Nothing.
-    Any,
-    /// A request.
-    Request,
-    /// A request that has no answer yet.
-    Sent,
-    /// An answer that is being read.
-    Body,
+fn failure(name: &str) -> End {
+    let mut failure = Failure::new(match name {
+        "refused" => FailureKind::Refused,
+        "timed-out" => FailureKind::TimedOut,
+        "tls" => FailureKind::Tls,
+        _ => FailureKind::Reset,
+    });
+    failure.connection_was_used = name == "used";
+    End::Failed(failure)
 }
-
-const LIST: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"name":"a","resourceVersion":"5"}}]}"#;
-const PAGE: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"10","continue":"token"},"items":[{"metadata":{"name":"a"}}]}"#;
-const ADDED: &str = r#"{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"21"}}}"#;
-const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"22"}}}"#;
-const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"23","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
-
-const EXPIRED: (u16, &str) = (
-    410,
-    r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#,
-);
-const GONE: (u16, &str) = (
-    410,
-    r#"{"kind":"Status","code":410,"reason":"Gone","message":"gone"}"#,
-);
-const TOO_LARGE: (u16, &str) = (
-    504,
-    r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}}"#,
-);
-const TIMEOUT: (u16, &str) = (504, r#"{"kind":"Status","code":504,"reason":"Timeout"}"#);
-const BUSY: (u16, &str) = (429, "Too many requests, please try again later.");
-const UNAUTHORIZED: (u16, &str) = (
-    401,
-    r#"{"kind":"Status","code":401,"reason":"Unauthorized"}"#,
-);
-const FORBIDDEN: (u16, &str) = (403, r#"{"kind":"Status","code":403,"reason":"Forbidden"}"#);
-const NOT_FOUND: (u16, &str) = (404, r#"{"kind":"Status","code":404,"reason":"NotFound"}"#);
-const NOT_ACCEPTABLE: (u16, &str) = (
-    406,
-    r#"{"kind":"Status","code":406,"reason":"NotAcceptable"}"#,
-);
-const INVALID: (u16, &str) = (422, r#"{"kind":"Status","code":422,"reason":"Invalid"}"#);
-const INTERNAL: (u16, &str) = (
-    500,
-    r#"{"kind":"Status","code":500,"reason":"InternalError"}"#,
-);
 
 impl World {
     fn new(initial: Initial) -> Self {
@@ -104,14 +175,56 @@ impl World {
             now: Instant::from_micros(0),
             id: None,
             frames: Vec::new(),
-            phase: To::Any,
+            phase: "any",
         }
     }
 
-    fn begun(initial: Initial) -> Self {
-        let mut world = Self::new(initial);
-        world.drain();
+    /// Brings a reflector into a state.
+    fn reach(script: &str) -> Self {
+        let mut world = Self::new(if script.starts_with("stream") {
+            Initial::Stream
+        } else {
+            Initial::List
+        });
+        world.run(script);
         world
+    }
+
+    fn run(&mut self, script: &str) {
+        for step in script.split("; ").filter(|step| !step.is_empty()) {
+            let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+            match verb {
+                "stream" => {}
+                "drain" => drop(self.drain()),
+                "watching" => self.run("drain; head; data list; clean; drain; head"),
+                "head" => self.head(Head::new(200)),
+                "data" => self.data(named(TEXTS, rest)),
+                "clean" => self.end(End::Clean),
+                "fail" => self.end(failure(rest)),
+                "refuse" => self.refuse(rest),
+                "error" => {
+                    let (_, status) = named(ANSWERS, rest).split_once(' ').unwrap();
+                    self.data(&format!(r#"{{"type":"ERROR","object":{status}}}"#));
+                }
+                "pass" => self.now = self.now + Duration::from_secs(rest.parse().unwrap()),
+                "relist" => self.machine.relist(self.now),
+                "stop" => self.machine.stop(),
+                "abandoned" => self.abandoned(),
+                _ => panic!("{step}"),
+            }
+        }
+    }
+
+    /// Gets an answer to the request before the current one, for which nobody waits.
+    fn abandoned(&mut self) {
+        let current = self.id;
+        let mut other = Self::reach("drain");
+        if other.id == current {
+            other.run("relist; pass 1; drain");
+        }
+        self.id = other.id;
+        self.run("refuse internal; data list");
+        self.id = current;
     }
 
     /// Takes everything the reflector says; returns it in words.
@@ -121,13 +234,13 @@ impl World {
             match self.machine.poll_output(self.now) {
                 Output::Send(request) => {
                     self.id = Some(request.id());
-                    self.phase = To::Sent;
+                    self.phase = "sent";
                     let mut target = String::new();
                     request.write_target(&mut target).unwrap();
                     said.push(words(&target));
                 }
                 Output::Cancel(_) => {
-                    self.phase = To::Any;
+                    self.phase = "any";
                     said.push("cancel".to_owned());
                 }
                 Output::Report(report) => said.push(format!("report `{}`", report.class())),
@@ -143,13 +256,8 @@ impl World {
         }
     }
 
-    fn later(mut self, time: Duration) -> Self {
-        self.now = self.now + time;
-        self
-    }
-
     fn head(&mut self, head: Head) {
-        self.phase = To::Body;
+        self.phase = "body";
         if let Some(id) = self.id {
             self.machine.handle_head(self.now, id, head);
         }
@@ -171,47 +279,23 @@ impl World {
     }
 
     fn end(&mut self, end: End) {
-        self.phase = To::Any;
+        self.phase = "any";
         if let Some(id) = self.id {
             self.machine.handle_end(self.now, id, end);
         }
     }
 
-    fn refuse(&mut self, (status, body): (u16, &str), retry_after: Option<&str>) {
-        let head = Head::new(status);
-        self.head(retry_after.map_or(head, |seconds| head.with_retry_after(seconds)));
+    fn refuse(&mut self, answer: &str) {
+        let (name, retry_after) = answer.split_once(' ').unwrap_or((answer, ""));
+        let (status, body) = named(ANSWERS, name).split_once(' ').unwrap();
+        let head = Head::new(status.parse().unwrap());
+        self.head(if retry_after.is_empty() {
+            head
+        } else {
+            head.with_retry_after(retry_after)
+        });
         self.data(body);
         self.end(End::Clean);
-    }
-
-    fn error_event(&mut self, (_, status): (u16, &str)) {
-        self.data(&format!(r#"{{"type":"ERROR","object":{status}}}"#));
-    }
-
-    fn ok(mut self) -> Self {
-        self.head(Head::new(200));
-        self
-    }
-
-    fn with(mut self, body: &str) -> Self {
-        self.data(body);
-        self
-    }
-
-    fn ended(mut self) -> Self {
-        self.end(End::Clean);
-        self.drain();
-        self
-    }
-
-    fn refused(mut self, answer: (u16, &str)) -> Self {
-        self.refuse(answer, None);
-        self.drain();
-        self
-    }
-
-    fn watching() -> Self {
-        Self::begun(Initial::List).ok().with(LIST).ended().ok()
     }
 }
 
@@ -242,269 +326,6 @@ fn words(target: &str) -> String {
     said
 }
 
-fn states() -> Vec<State> {
-    fn state(name: &'static str, meaning: &'static str, reach: fn() -> World) -> State {
-        State {
-            name,
-            meaning,
-            reach,
-        }
-    }
-    vec![
-        state("new", "nothing was asked yet", || World::new(Initial::List)),
-        state("list sent", "the first list, at version 0", || {
-            World::begun(Initial::List)
-        }),
-        state("list body", "a list is being read", || {
-            World::begun(Initial::List)
-                .ok()
-                .with(r#"{"kind":"PodList","items":["#)
-        }),
-        state(
-            "list drained",
-            "the list's JSON is complete, its body is not",
-            || World::begun(Initial::List).ok().with(LIST),
-        ),
-        state("page sent", "the second page of a list", || {
-            World::begun(Initial::List).ok().with(PAGE).ended()
-        }),
-        state(
-            "relist sent",
-            "a list not older than the last version",
-            || {
-                let mut world = World::watching();
-                world.error_event(EXPIRED);
-                world.drain();
-                let mut world = world.later(Duration::from_secs(1));
-                world.drain();
-                world
-            },
-        ),
-        state(
-            "newest sent",
-            "a list at no version, after the last one was refused",
-            || {
-                let mut world = World::watching();
-                world.error_event(EXPIRED);
-                world.drain();
-                let mut world = world.later(Duration::from_secs(1));
-                world.drain();
-                world.refused(EXPIRED)
-            },
-        ),
-        state("watch sent", "a watch from the list's version", || {
-            World::begun(Initial::List).ok().with(LIST).ended()
-        }),
-        state(
-            "watching, new",
-            "a watch without an event, younger than a second",
-            World::watching,
-        ),
-        state(
-            "watching, old",
-            "a watch without an event, older than a second",
-            || World::watching().later(Duration::from_secs(2)),
-        ),
-        state("watching, event", "a watch that brought an event", || {
-            World::watching().with(ADDED)
-        }),
-        state("stream sent", "a streaming list", || {
-            World::begun(Initial::Stream)
-        }),
-        state(
-            "streaming, new",
-            "a streaming list without an event",
-            || World::begun(Initial::Stream).ok(),
-        ),
-        state(
-            "streaming",
-            "a streaming list that brought an object and is not complete",
-            || World::begun(Initial::Stream).ok().with(ADDED),
-        ),
-        state(
-            "streamed",
-            "a streaming list that is complete: a watch",
-            || World::begun(Initial::Stream).ok().with(ADDED).with(END),
-        ),
-        state("pause to list", "the delay between runs", || {
-            World::begun(Initial::List).refused(INTERNAL)
-        }),
-        state("pause to watch", "the delay for opening a watch", || {
-            World::begun(Initial::List)
-                .ok()
-                .with(LIST)
-                .ended()
-                .refused(BUSY)
-        }),
-        state(
-            "pause to stream",
-            "the delay for opening a streaming list",
-            || World::begun(Initial::Stream).refused(BUSY),
-        ),
-        state(
-            "retry",
-            "the same request again, below the reflector",
-            || {
-                let mut world = World::begun(Initial::List);
-                world.end(End::Failed(Failure::new(FailureKind::Reset)));
-                world.drain();
-                world
-            },
-        ),
-        state("stopped", "the end", || {
-            let mut world = World::watching();
-            world.machine.stop();
-            world.drain();
-            world
-        }),
-    ]
-}
-
-fn inputs() -> Vec<Input> {
-    fn answer(name: &'static str, give: fn(&mut World)) -> Input {
-        Input {
-            name,
-            to: To::Sent,
-            give,
-        }
-    }
-    fn cut(name: &'static str, give: fn(&mut World)) -> Input {
-        Input {
-            name,
-            to: To::Request,
-            give,
-        }
-    }
-    fn body(name: &'static str, give: fn(&mut World)) -> Input {
-        Input {
-            name,
-            to: To::Body,
-            give,
-        }
-    }
-    fn other(name: &'static str, give: fn(&mut World)) -> Input {
-        Input {
-            name,
-            to: To::Any,
-            give,
-        }
-    }
-    vec![
-        other("nothing", |_| {}),
-        other("a second passes", |world| {
-            world.now = world.now + Duration::from_secs(1);
-        }),
-        other("11 s pass", |world| {
-            world.now = world.now + Duration::from_secs(11);
-        }),
-        other("31 s pass", |world| {
-            world.now = world.now + Duration::from_secs(31);
-        }),
-        other("76 s pass", |world| {
-            world.now = world.now + Duration::from_secs(76);
-        }),
-        other("11 min pass", |world| {
-            world.now = world.now + Duration::from_secs(660);
-        }),
-        other("relist()", |world| world.machine.relist(world.now)),
-        other("stop()", |world| world.machine.stop()),
-        cut("refused connection", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Refused)));
-        }),
-        cut("reset", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Reset)));
-        }),
-        cut("reset of a kept connection", |world| {
-            let mut failure = Failure::new(FailureKind::Reset);
-            failure.connection_was_used = true;
-            world.end(End::Failed(failure));
-        }),
-        cut("timed out", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::TimedOut)));
-        }),
-        cut("TLS failure", |world| {
-            world.end(End::Failed(Failure::new(FailureKind::Tls)));
-        }),
-        answer("200", |world| world.head(Head::new(200))),
-        answer("401", |world| world.refuse(UNAUTHORIZED, None)),
-        answer("403", |world| world.refuse(FORBIDDEN, None)),
-        answer("404", |world| world.refuse(NOT_FOUND, None)),
-        answer("406", |world| world.refuse(NOT_ACCEPTABLE, None)),
-        answer("410 Expired", |world| world.refuse(EXPIRED, None)),
-        answer("410 Gone", |world| world.refuse(GONE, None)),
-        answer("422", |world| world.refuse(INVALID, None)),
-        answer("429", |world| world.refuse(BUSY, None)),
-        answer("429, Retry-After 7", |world| world.refuse(BUSY, Some("7"))),
-        answer("500", |world| world.refuse(INTERNAL, None)),
-        answer("500, Retry-After 7", |world| {
-            world.refuse(INTERNAL, Some("7"));
-        }),
-        answer("504", |world| world.refuse(TIMEOUT, None)),
-        answer("504 too large, Retry-After 7", |world| {
-            world.refuse(TOO_LARGE, Some("7"));
-        }),
-        answer("200, whole list, end", |world| {
-            world.head(Head::new(200));
-            world.data(LIST);
-            world.end(End::Clean);
-        }),
-        answer("200, page, end", |world| {
-            world.head(Head::new(200));
-            world.data(PAGE);
-            world.end(End::Clean);
-        }),
-        answer("200, HTML", |world| {
-            world.head(Head::new(200));
-            world.data("<html>");
-        }),
-        answer("200, `{}`, end", |world| {
-            world.head(Head::new(200));
-            world.data("{}");
-            world.end(End::Clean);
-        }),
-        cut("clean end", |world| world.end(End::Clean)),
-        body("ADDED", |world| world.data(ADDED)),
-        body("BOOKMARK", |world| world.data(BOOKMARK)),
-        body("BOOKMARK, end of the initial events", |world| {
-            world.data(END);
-        }),
-        body("an event that is cut", |world| world.data(&ADDED[..20])),
-        body("bytes that are no JSON", |world| world.data("oops")),
-        body("JSON that is no event", |world| world.data("{}")),
-        body("ERROR 401", |world| world.error_event(UNAUTHORIZED)),
-        body("ERROR 403", |world| world.error_event(FORBIDDEN)),
-        body("ERROR 404", |world| world.error_event(NOT_FOUND)),
-        body("ERROR 410 Expired", |world| world.error_event(EXPIRED)),
-        body("ERROR 410 Gone", |world| world.error_event(GONE)),
-        body("ERROR 422", |world| world.error_event(INVALID)),
-        body("ERROR 429", |world| {
-            world.error_event((
-                429,
-                r#"{"kind":"Status","code":429,"reason":"TooManyRequests"}"#,
-            ));
-        }),
-        body("ERROR 500", |world| world.error_event(INTERNAL)),
-        body("ERROR 504", |world| world.error_event(TIMEOUT)),
-        body("ERROR 504 too large", |world| world.error_event(TOO_LARGE)),
-        cut("an answer to an abandoned request", |world| {
-            // The id of the request before the first one: nobody waits for it.
-            let current = world.id;
-            let mut other = World::begun(Initial::List);
-            let mut abandoned = other.id;
-            if abandoned == current {
-                other.machine.relist(other.now);
-                other = other.later(Duration::from_secs(1));
-                other.drain();
-                abandoned = other.id;
-            }
-            world.id = abandoned;
-            world.refuse(INTERNAL, None);
-            world.data(LIST);
-            world.id = current;
-        }),
-    ]
-}
-
 fn table() -> String {
     let mut page = String::from(
         "# The reflector: every state against every input\n\n\
@@ -513,44 +334,36 @@ fn table() -> String {
          Each row shows what follows at once: frames, reports, requests (bold) and the wait after them. Jitter is off: a delay\n\
          of 0.8 s stands for 0.8 to 1.6 s. A row that would equal \"nothing\" is left out, since its input has no effect in that state.\n",
     );
-    for state in states() {
+    for [name, meaning, reach] in rows(STATES) {
         write!(
             page,
-            "\n## {}\n\n{}.\n\n| input | what follows |\n|---|---|\n",
-            state.name, state.meaning
+            "\n## {name}\n\n{meaning}.\n\n| input | what follows |\n|---|---|\n"
         )
         .unwrap();
-        let outcome = |give: fn(&mut World)| {
-            let mut world = (state.reach)();
+        let outcome = |give: &str| {
+            let mut world = World::reach(reach);
             world.frames.clear();
-            give(&mut world);
-            let mut said: Vec<String> = world
-                .frames
-                .iter()
-                .map(|frame| format!("frame `{frame}`"))
-                .collect();
+            world.run(give);
+            let frames = world.frames.iter();
+            let mut said: Vec<String> = frames.map(|frame| format!("frame `{frame}`")).collect();
             said.extend(world.drain());
             said.join(", ")
         };
-        let request = (state.reach)().phase;
-        let idle = outcome(|_| {});
-        for input in inputs() {
-            let makes_sense = match input.to {
-                To::Any => true,
-                To::Request => request != To::Any,
-                To::Sent | To::Body => request == input.to,
-            };
-            if !makes_sense {
+        let phase = World::reach(reach).phase;
+        let idle = outcome("");
+        for [input, needs, give] in rows(INPUTS) {
+            let makes_sense = needs == "any" || phase == needs;
+            if !makes_sense && (needs != "request" || phase == "any") {
                 continue;
             }
-            let follows = outcome(input.give);
-            if input.name == "nothing" || follows != idle {
+            let follows = outcome(give);
+            if input == "nothing" || follows != idle {
                 let follows = if follows.is_empty() {
                     "nothing, for ever"
                 } else {
                     &follows
                 };
-                writeln!(page, "| {} | {follows} |", input.name).unwrap();
+                writeln!(page, "| {input} | {follows} |").unwrap();
             }
         }
     }
@@ -583,27 +396,17 @@ fn the_table_is_what_the_code_does() {
 /// No state may wait for nothing, be busy, or answer an abandoned request.
 #[test]
 fn every_state_goes_on_by_itself_but_the_end() {
-    for state in states() {
-        for input in inputs() {
-            let mut world = (state.reach)();
-            (input.give)(&mut world);
+    for [state, _, reach] in rows(STATES) {
+        for [input, _, give] in rows(INPUTS) {
+            let mut world = World::reach(reach);
+            world.run(give);
             let said = world.drain();
             let last = said.last().map(String::as_str).unwrap_or_default();
-            let stopped = world.machine.is_stopped();
-            assert_eq!(
-                stopped,
-                !last.starts_with("wait"),
-                "{} / {}: {said:?}",
-                state.name,
-                input.name
-            );
-            assert!(
-                !last.ends_with("wait 0 s"),
-                "{} / {}: {said:?}",
-                state.name,
-                input.name
-            );
-            assert!(said.len() <= 5, "{} / {}: {said:?}", state.name, input.name);
+            let is_stopped = world.machine.is_stopped();
+            let at = format!("{state} / {input}: {said:?}");
+            assert_eq!(is_stopped, !last.starts_with("wait"), "{at}");
+            assert!(!last.ends_with("wait 0 s"), "{at}");
+            assert!(said.len() <= 5, "{at}");
         }
     }
 }
