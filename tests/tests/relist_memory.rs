@@ -12,6 +12,7 @@ use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
 use informer_tokio::decode::Decode;
 use informer_tokio::{Event, Informer, Meta, Packed, Raw, Resource};
+use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -171,59 +172,6 @@ struct SmallStatus {
     pod_ip: Option<String>,
 }
 
-/// Most of a Pod, with values of any form in it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is there to be held")]
-struct Large {
-    metadata: LargeMeta,
-    spec: LargeSpec,
-    status: LargeStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is there to be held")]
-struct LargeMeta {
-    name: String,
-    generate_name: Option<String>,
-    namespace: String,
-    uid: String,
-    resource_version: String,
-    labels: std::collections::BTreeMap<String, String>,
-    annotations: std::collections::BTreeMap<String, String>,
-    owner_references: Vec<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is there to be held")]
-struct LargeSpec {
-    node_name: Option<String>,
-    service_account_name: String,
-    containers: Vec<Container>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is there to be held")]
-struct Container {
-    name: String,
-    image: String,
-    env: Vec<serde_json::Value>,
-    resources: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is there to be held")]
-struct LargeStatus {
-    phase: String,
-    #[serde(rename = "podIP")]
-    pod_ip: Option<String>,
-    conditions: Vec<serde_json::Value>,
-}
-
 #[tokio::test]
 async fn r29_a_relist_needs_little_more_than_the_cache() {
     let mut server = DemoServer::start(env!("CARGO_BIN_EXE_demo_server"), PODS).await;
@@ -232,7 +180,7 @@ async fn r29_a_relist_needs_little_more_than_the_cache() {
         ("raw", measure::<Raw>(&mut server).await),
         ("packed", measure::<Packed<Raw>>(&mut server).await),
         ("a small type", measure::<Small>(&mut server).await),
-        ("a large type", measure::<Large>(&mut server).await),
+        ("a large type", measure::<Pod>(&mut server).await),
     ];
     server.stop().await;
     for (form, needed) in &needed {

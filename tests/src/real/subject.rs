@@ -114,6 +114,23 @@ impl Subject {
         .map_err(|error| format!("{error}\n{self}").into())
     }
 
+    /// Updates an object, and waits until the cache shows it.
+    ///
+    /// # Errors
+    /// Fails where the update does, or the cache takes too long.
+    pub async fn follows(&self, table: &Table, name: &str, value: u64) -> Outcome {
+        let version = table.update(name, value).await?;
+        self.shows(name, &version).await
+    }
+
+    /// Wants something of all that was asked, which the error shows.
+    ///
+    /// # Errors
+    /// Fails where it does not hold.
+    pub fn ensure(&self, holds: bool, what: impl fmt::Display) -> Outcome {
+        super::ensure(holds, format_args!("{what}\n{self}"))
+    }
+
     /// Waits until the cache and the handler's history are what a fresh LIST says.
     ///
     /// # Errors

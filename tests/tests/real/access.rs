@@ -31,16 +31,12 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
     reviews.allow(&user, &[]).await?;
     tokio::time::sleep(FORGOTTEN).await;
     // What runs goes on.
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.follows(&table, "item-00001", 1).await?;
     proxy.cut(Cut::Close);
     let told = || subject.reports("forbidden") >= 1;
     until(Duration::from_secs(30), "it is told that it may not", told).await?;
     table.delete("item-00002").await?;
-    ensure(
-        subject.informer.lister().len() == 10,
-        format_args!("the cache is empty\n{subject}"),
-    )?;
+    subject.ensure(subject.informer.lister().len() == 10, "the cache is empty")?;
     reviews.allow(&user, &["list", "watch"]).await?;
     subject.agrees(&table).await?;
 
@@ -55,8 +51,7 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
     )
     .await?;
     reviews.accept(&token, &user).await?;
-    let version = table.update("item-00003", 1).await?;
-    subject.shows("item-00003", &version).await?;
+    subject.follows(&table, "item-00003", 1).await?;
     subject.agrees(&table).await?;
     Ok(())
 }

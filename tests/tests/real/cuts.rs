@@ -42,8 +42,9 @@ pub(crate) async fn every_cut_is_resumed(context: Context) -> Outcome {
     for (round, (kind, cut)) in CUTS.into_iter().enumerate() {
         // It lives a second and more, and brings an event.
         tokio::time::sleep(Duration::from_millis(1200)).await;
-        let version = table.update("cut-00001", 100 + round as u64).await?;
-        subject.shows("cut-00001", &version).await?;
+        subject
+            .follows(&table, "cut-00001", 100 + round as u64)
+            .await?;
         let opened = subject.log.answered_watches();
         cut(&proxy);
         // What happens while there is no connection, or on the piece of it that is cut.
@@ -61,10 +62,7 @@ pub(crate) async fn every_cut_is_resumed(context: Context) -> Outcome {
         until(Duration::from_secs(60), kind, resumed).await?;
     }
     subject.agrees(&table).await?;
-    ensure(
-        subject.log.lists() == 1,
-        format_args!("it listed again\n{subject}"),
-    )?;
+    subject.ensure(subject.log.lists() == 1, "it listed again")?;
     ensure(subject.history.with(|book| book.counts[3]) == 0, &subject)?;
     Ok(())
 }

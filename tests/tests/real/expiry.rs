@@ -30,9 +30,8 @@ pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outc
         .iter()
         .filter(|asked| asked.is_list())
         .count();
-    ensure(pages == 5, format_args!("these are not 5 pages\n{subject}"))?;
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.ensure(pages == 5, "these are not 5 pages")?;
+    subject.follows(&table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     proxy.refuse(true);
@@ -45,15 +44,9 @@ pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outc
 
     subject.shows("item-00003", &version).await?;
     subject.agrees(&table).await?;
-    ensure(
-        subject.reports("expired") >= 1,
-        format_args!("nothing expired\n{subject}"),
-    )?;
+    subject.ensure(subject.reports("expired") >= 1, "nothing expired")?;
     // The list at the version that was compacted may be refused, and asked again for the newest state.
-    ensure(
-        subject.log.answered_lists() == 2,
-        format_args!("not one relist\n{subject}"),
-    )?;
+    subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
     let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
     ensure((adds, updates, deletes, unseen) == (46, 2, 1, 1), &subject)?;
     drop(server);
@@ -69,8 +62,7 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
         builder.initial(Initial::List).page_size(5)
     });
     subject.synced().await?;
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.follows(&table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     proxy.refuse(true);
@@ -89,25 +81,13 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
 
     subject.shows("item-00004", &version).await?;
     subject.agrees(&table).await?;
-    ensure(
-        subject.reports("expired") >= 1,
-        format_args!("nothing expired\n{subject}"),
-    )?;
-    ensure(
-        subject.log.answered_lists() == 2,
-        format_args!("not one relist\n{subject}"),
-    )?;
+    subject.ensure(subject.reports("expired") >= 1, "nothing expired")?;
+    subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
     let told = subject.history.with(|book| book.counts);
     ensure(told[2..] == [1, 1], &subject)?;
     // The newest state comes in pages: there are 19 objects.
     let follows = |asked: &&Asked| asked.query("continue").is_some();
     let pages = subject.log.all().iter().filter(follows).count();
-    ensure(
-        pages == 3,
-        format_args!(
-            "not 3 pages after the first
-{subject}"
-        ),
-    )?;
+    subject.ensure(pages == 3, "not 3 pages after the first")?;
     Ok(())
 }

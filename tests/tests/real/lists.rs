@@ -36,8 +36,7 @@ pub(crate) async fn as_a_stream(context: Context) -> Outcome {
     let subject = Subject::start(context.direct()?, &table, |builder| builder);
     subject.synced().await?;
     subject.agrees(&table).await?;
-    let version = table.update("stream-00007", 1000).await?;
-    subject.shows("stream-00007", &version).await?;
+    subject.follows(&table, "stream-00007", 1000).await?;
     table.delete("stream-00008").await?;
     subject.agrees(&table).await?;
     let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);

@@ -52,10 +52,7 @@ pub(crate) async fn goaway_drains(context: Context) -> Outcome {
     for subject in &subjects {
         subject.shows("item-00001", &version).await?;
         subject.agrees(&table).await?;
-        ensure(
-            subject.log.lists() == 1,
-            format_args!("it listed again\n{subject}"),
-        )?;
+        subject.ensure(subject.log.lists() == 1, "it listed again")?;
         asked += subject.log.all().len();
     }
     say(&format!(

@@ -19,8 +19,7 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
     let transport = cluster.transport(context.protocol, &Identity::Admin, Some(proxy.address()))?;
     let subject = Subject::start(transport, &table, |builder| builder);
     subject.synced().await?;
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.follows(&table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     server.signal("apiserver", "-KILL").await?;
@@ -31,12 +30,8 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
     server.restart().await?;
     cluster.serves(&table).await?;
     proxy.refuse(false);
-    let version = table.update("item-00001", 2).await?;
-    subject.shows("item-00001", &version).await?;
-    ensure(
-        subject.log.lists() == 1,
-        format_args!("it listed again\n{subject}"),
-    )?;
+    subject.follows(&table, "item-00001", 2).await?;
+    subject.ensure(subject.log.lists() == 1, "it listed again")?;
 
     let other = server.beside(&format!("{name}-other"), &[]).await?;
     let elsewhere = other.cluster().await?;
@@ -52,10 +47,7 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
     proxy.refuse(false);
     subject.shows("item-00003", &version).await?;
     subject.agrees(&writer).await?;
-    ensure(
-        subject.log.answered_lists() == 2,
-        format_args!("not one relist\n{subject}"),
-    )?;
+    subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
     ensure(
         subject.history.with(|book| book.counts[2..] == [1, 1]),
         &subject,
@@ -74,8 +66,7 @@ pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
     let transport = cluster.transport(context.protocol, &Identity::Admin, Some(proxy.address()))?;
     let subject = Subject::start(transport, &table, |builder| builder);
     subject.synced().await?;
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.follows(&table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     server.signal("etcd", "-STOP").await?;
@@ -88,13 +79,9 @@ pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
     server.signal("etcd", "-CONT").await?;
     // It may have been too late for the server, and may have come to pass all the same.
     let _ = update.await?;
-    let version = table.update("item-00002", 3).await?;
-    subject.shows("item-00002", &version).await?;
+    subject.follows(&table, "item-00002", 3).await?;
     let opened = || subject.log.answered_watches() > waiting;
     until(Duration::from_secs(60), "another watch", opened).await?;
     subject.agrees(&table).await?;
-    ensure(
-        subject.log.lists() == 1,
-        format_args!("it listed again\n{subject}"),
-    )
+    subject.ensure(subject.log.lists() == 1, "it listed again")
 }

@@ -20,8 +20,7 @@ pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
     let proxy = FaultProxy::start(None, context.cluster.address().await?).await?;
     let subject = Subject::start(context.through(&proxy)?, &table, |builder| builder);
     subject.synced().await?;
-    let version = table.update("item-00001", 1).await?;
-    subject.shows("item-00001", &version).await?;
+    subject.follows(&table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     proxy.freeze();
@@ -41,10 +40,7 @@ pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
         context.protocol
     ));
     subject.agrees(&table).await?;
-    ensure(
-        subject.log.lists() == 1,
-        format_args!("it listed again\n{subject}"),
-    )?;
+    subject.ensure(subject.log.lists() == 1, "it listed again")?;
     ensure(subject.history.with(|book| book.counts[3]) == 0, &subject)?;
     Ok(())
 }
@@ -65,9 +61,6 @@ pub(crate) async fn a_pause_is_no_death(context: Context) -> Outcome {
     proxy.bandwidth(Some(2000));
     table.create_many("more", 20).await?;
     subject.agrees(&table).await?;
-    ensure(
-        subject.log.all().len() == 1,
-        format_args!("it asked again\n{subject}"),
-    )?;
+    subject.ensure(subject.log.all().len() == 1, "it asked again")?;
     Ok(())
 }
