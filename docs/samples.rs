@@ -24,3 +24,47 @@ documents! {
     from_kube_rs "FROM-KUBE-RS.md"
     run_loop "RUN-LOOP.md"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn pages(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut pages: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+        pages
+    }
+
+    /// A link in brackets that does not lead out of the repository, without its anchor.
+    fn links(text: &str) -> impl Iterator<Item = &str> {
+        // Programs are between fences.
+        let prose = text.split("```").step_by(2);
+        let links = prose.flat_map(|prose| prose.split("](").skip(1));
+        let links = links.filter_map(|link| link.split([')', '#']).next());
+        links.filter(|link| !link.is_empty() && !link.starts_with("http"))
+    }
+
+    #[test]
+    fn every_link_leads_somewhere_and_every_document_is_in_the_book() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+        let mut problems = Vec::new();
+        for folder in ["", "generated", ".."] {
+            for page in pages(&docs.join(folder)) {
+                let text = fs::read_to_string(&page).unwrap();
+                for link in links(&text) {
+                    if !page.with_file_name(link).exists() {
+                        problems.push(format!("{}: {link}", page.display()));
+                    }
+                }
+                let name = page.file_name().unwrap_or_default().to_string_lossy();
+                if folder != ".." && name != "SUMMARY.md" && !summary.contains(&*name) {
+                    problems.push(format!("{name} is not in SUMMARY.md"));
+                }
+            }
+        }
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+}
