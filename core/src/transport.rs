@@ -39,6 +39,12 @@ use crate::time::Instant;
 ///     async fn chunk(&mut self) -> Result<Option<&[u8]>, Never> { Ok(self.0.take()) }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a transport to an API server",
+    label = "does not implement `Transport`",
+    note = "use `HyperTransport` of informer-hyper, `TowerTransport` for a `kube::Client`, or implement `Transport`",
+    note = "a transport is passed by value: clone it for each informer"
+)]
 #[expect(
     async_fn_in_trait,
     reason = "whether the future is `Send` depends on the transport, and embassy does not require it"

@@ -40,6 +40,18 @@
 //! # Ok::<(), informer_mock::MutationError>(())
 //! ```
 //!
+//! # Faults
+//! | effect | methods of [`Fault`] |
+//! |---|---|
+//! | no response | [`refuse`](Fault::refuse), [`reset`](Fault::reset), [`fail`](Fault::fail), [`stall`](Fault::stall) |
+//! | a late response | [`delay`](Fault::delay), [`late_head`](Fault::late_head), [`bandwidth`](Fault::bandwidth) |
+//! | another response | [`status`](Fault::status), [`api_status`](Fault::api_status), [`overloaded`](Fault::overloaded), [`expired`](Fault::expired), [`html`](Fault::html), [`raw`](Fault::raw), [`header`](Fault::header), [`content_length`](Fault::content_length) |
+//! | a body that ends early | [`cut_after_bytes`](Fault::cut_after_bytes), [`cut_after_events`](Fault::cut_after_events), [`cut_inside_event`](Fault::cut_inside_event): as a reset, [`cleanly`](Fault::cleanly) or [`silently`](Fault::silently) |
+//! | a changed body | [`split`](Fault::split), [`duplicate_event`](Fault::duplicate_event), [`drop_event`](Fault::drop_event), [`inject_before`](Fault::inject_before), [`append`](Fault::append) |
+//!
+//! A fault affects the next request, or those that [`on`](Fault::on), [`on_path`](Fault::on_path), [`skip`](Fault::skip),
+//! [`times`](Fault::times) and [`always`](Fault::always) select.
+//!
 //! # Time
 //! A [`Mock`] takes its time from a [`Timer`], and the futures of its transport wait for that timer. Any runtime can
 //! poll them:
@@ -111,7 +123,7 @@ pub use informer_core::{
 pub use log::{RequestLog, RequestRecord, Verb};
 pub use query::Query;
 pub use script::{ScriptError, ScriptedServer};
-pub use serde_json::json;
+pub use serde_json::{Value, json};
 #[cfg(feature = "serve")]
 pub use serve::{Serving, serve};
 pub use server::{FakeServer, MutationError, ObjectRef, Write};

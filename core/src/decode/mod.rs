@@ -49,6 +49,11 @@ pub const ACCEPT_JSON: &str = "application/json";
 /// }
 /// # let _ = decoder();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a decoder of objects",
+    label = "does not implement `Decode`",
+    note = "use `Raw`, `Meta`, `Json::<T>::new()` for a `T: Deserialize`, or a closure `|raw: &RawObject<'_>| -> Result<V, E>`"
+)]
 pub trait Decode {
     /// The stored value.
     type Value;

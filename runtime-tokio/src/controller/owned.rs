@@ -31,12 +31,22 @@ pub struct Owner {
 ///     "name":"web","uid":"u1","controller":true}]}}"#);
 /// assert_eq!(pod.controller().unwrap().name, "web");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "the owner of a stored `{Self}` cannot be read",
+    note = "cache the owned resource as `Raw`, `Meta` or `Packed`, or as a struct that implements `OwnedObject`"
+)]
 pub trait Owned {
     /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;
 }
 
 /// An object type whose owner can be read. With the feature `k8s-openapi` or `kube`, their types implement it.
+#[diagnostic::on_unimplemented(
+    message = "the owner of `{Self}` cannot be read",
+    label = "stores no `metadata.ownerReferences` that a controller can read",
+    note = "cache the owned resource as `Raw`, `Meta` or `Packed`, which read the owner from the object's metadata",
+    note = "or implement `OwnedObject` for `{Self}`; types of k8s-openapi implement it with the feature `k8s-openapi`"
+)]
 pub trait OwnedObject {
     /// Returns the owner that manages the object; `None` if there is none.
     fn controller(&self) -> Option<Owner>;

@@ -19,6 +19,12 @@ use informer_core::OwnedResource;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to be a Kubernetes resource",
+    label = "has no group, version and plural",
+    note = "for a struct, write `kind!({Self}, \"v1\", \"pods\");` with its apiVersion and plural",
+    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`"
+)]
 pub trait Kind {
     /// Returns the resource: group, version, plural, and the kind, which is used to detect objects of another kind.
     fn resource() -> OwnedResource;

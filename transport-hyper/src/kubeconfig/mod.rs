@@ -55,6 +55,11 @@ impl Kubeconfig {
     ///
     /// In `KUBECONFIG`, earlier files take precedence. Returns `None` if none of the files exists.
     ///
+    /// It neither falls back to the service account of a Pod nor connects: the program calls
+    /// [`HyperTransport::in_cluster`] for `None`, and [`builder`](Self::builder) otherwise. `informer::connect` does both.
+    /// A program that has to distinguish a file without a current context asks
+    /// [`has_current_context`](Self::has_current_context) first.
+    ///
     /// # Errors
     /// Fails if one of the files exists but cannot be read.
     pub fn load() -> Result<Option<Self>, BuildError> {
