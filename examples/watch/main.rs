@@ -102,7 +102,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
 
-    /// A table for people, or one JSON object per line
+    /// What is printed
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -123,8 +123,13 @@ enum Keep {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
+    /// A table for a person
     Table,
+    /// One JSON object a line for each event
     Json,
+    /// The same with the Kubernetes object, in the member `object`
+    #[value(name = "json=full")]
+    JsonFull,
 }
 
 fn parse_selector(text: &str) -> Result<String, String> {

@@ -22,6 +22,7 @@ pub(crate) struct Screen {
     began: Instant,
     synced: Option<Duration>,
     counts: [u64; 4],
+    has_header: bool,
 }
 
 /// The indexes of `Screen::counts`.
@@ -37,7 +38,7 @@ impl Screen {
     pub(crate) fn new(output: Output, pods: bool) -> Self {
         let out = match output {
             Output::Table => Style::stdout(),
-            Output::Json => Style::default(),
+            Output::Json | Output::JsonFull => Style::default(),
         };
         Self {
             output,
@@ -47,6 +48,7 @@ impl Screen {
             began: Instant::now(),
             synced: None,
             counts: [0; 4],
+            has_header: false,
         }
     }
 
@@ -63,16 +65,22 @@ impl Screen {
             Event::Synced => self.synced = Some(self.began.elapsed()),
             _ => {}
         }
-        if self.output == Output::Json {
-            return as_json(event).map(|value| Line::Out(value.to_string()));
+        if self.output != Output::Table {
+            let is_full = self.output == Output::JsonFull;
+            return as_json(event, is_full).map(|value| Line::Out(value.to_string()));
         }
         let width = self.width();
-        let row = if matches!(event, Event::Synced) {
+        let mut row = if matches!(event, Event::Synced) {
             let line = self.status_line(&informer.health());
             self.out.paint("1", &fit(&line, width))
         } else {
             self.row(event, width)?
         };
+        if !self.has_header {
+            self.has_header = true;
+            let header = fit(&self.header(width), width);
+            row = format!("{}\n{row}", self.out.paint("1", &header));
+        }
         Some(Line::Out(self.above_status(&row)))
     }
 
@@ -100,7 +108,7 @@ impl Screen {
 
     fn notice(&self, class: &str, parameters: &str, text: &str) -> Line {
         match self.output {
-            Output::Json => {
+            Output::Json | Output::JsonFull => {
                 let line = json!({ "event": "report", "class": class, "message": text });
                 Line::Out(line.to_string())
             }
@@ -126,19 +134,20 @@ impl Screen {
     }
 
     pub(crate) fn summary(&self, health: &Health, reports: u64) -> Option<Line> {
-        if self.output == Output::Json {
+        if self.output != Output::Table {
             return None;
         }
         let [added, updated, deleted, replayed] = self.counts;
-        // The time of the first sync was printed already.
-        let status = match self.synced {
-            Some(_) => figures(health),
-            None => self.status_line(health),
+        let status = self.out.paint("1", &self.status_line(health));
+        let after = self.began.elapsed().as_secs_f32();
+        let (s, verb) = if reports == 1 {
+            ("", "was")
+        } else {
+            ("s", "were")
         };
-        let status = self.out.paint("1", &status);
         Some(Line::Out(self.above_status(&format!(
-            "{status}\n{added} added, {updated} updated, {deleted} deleted, {replayed} replayed, {reports} reports in {:.1} s",
-            self.began.elapsed().as_secs_f32()
+            "{status}\nIn {after:.1} s, {added} objects were added, {updated} updated, {deleted} deleted and {replayed} \
+             replayed, and {reports} problem{s} {verb} reported."
         ))))
     }
 
@@ -172,6 +181,20 @@ impl Screen {
         };
         let row = format!("{sign} {}{change}", self.columns(entry, width));
         Some(self.out.paint(parameters, &fit(&row, width)))
+    }
+
+    /// Names the columns and the signs.
+    fn header(&self, width: Option<usize>) -> String {
+        let names = match (self.pods, width.is_some_and(|width| width < WIDE)) {
+            (true, true) => "NAMESPACE/NAME PHASE VERSION NODE".to_owned(),
+            (false, true) => "NAMESPACE/NAME VERSION".to_owned(),
+            (true, false) => format!(
+                "{:<56} {:>10}  {:<10} NODE",
+                "NAMESPACE/NAME", "VERSION", "PHASE"
+            ),
+            (false, false) => format!("{:<56} {:>10}", "NAMESPACE/NAME", "VERSION"),
+        };
+        format!("  {names}  (+ added, ~ updated, - deleted, = replayed)")
     }
 
     fn columns<F: Form>(&self, entry: &Entry<F>, width: Option<usize>) -> String {
@@ -247,10 +270,10 @@ pub(super) fn fit(text: &str, width: Option<usize>) -> String {
 }
 
 /// The stable format for programs, one object per line.
-fn as_json<F: Form>(event: &Event<F>) -> Option<serde_json::Value> {
+fn as_json<F: Form>(event: &Event<F>, is_full: bool) -> Option<serde_json::Value> {
     let rv = |entry: &Entry<F>| entry.resource_version().to_string();
     let update = |old: &Entry<F>, new: &Entry<F>| json!({"event": "update", "key": new.key().as_str(), "rv": rv(new), "old_rv": rv(old)});
-    Some(match event {
+    let mut line = match event {
         Event::Added {
             entry,
             is_in_initial_list,
@@ -267,5 +290,18 @@ fn as_json<F: Form>(event: &Event<F>) -> Option<serde_json::Value> {
         }),
         Event::Synced => json!({"event": "synced"}),
         _ => return None,
-    })
+    };
+    let entry = match event {
+        Event::Added { entry, .. } | Event::Deleted { entry, .. } | Event::Replayed { entry } => {
+            entry
+        }
+        Event::Updated { new, .. } => new,
+        Event::Synced | _ => return Some(line),
+    };
+    if is_full {
+        F::with_json(entry.value(), &mut |json| {
+            line["object"] = serde_json::from_slice(json).unwrap_or_default();
+        });
+    }
+    Some(line)
 }

@@ -201,6 +201,44 @@ async fn the_demo_prints_json_line_by_line() {
     }
 }
 
+#[tokio::test]
+async fn a_table_begins_with_the_names_of_its_columns() {
+    let output = run(&["--demo", "--seconds", "1"]).await;
+    let shown = text(&output.stdout);
+    let header = shown.lines().next().expect("a header");
+    let columns: Vec<&str> = header.split_whitespace().take(4).collect();
+    assert_eq!(columns, ["NAMESPACE/NAME", "VERSION", "PHASE", "NODE"]);
+    assert!(
+        shown.lines().any(|line| line.starts_with("synced after")),
+        "{shown}"
+    );
+    assert!(shown.ends_with(" reported.\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn full_json_has_the_objects() {
+    for keep in ["whole", "packed"] {
+        let output = run(&[
+            "--demo",
+            "--seconds",
+            "1",
+            "-o",
+            "json=full",
+            "--keep",
+            keep,
+        ])
+        .await;
+        let events = events(&output);
+        assert!(!events.is_empty(), "{}", text(&output.stderr));
+        for event in events {
+            let key = event["key"]
+                .as_str()
+                .and_then(|key| key.split('/').next_back());
+            assert_eq!(event["object"]["metadata"]["name"].as_str(), key, "{event}");
+        }
+    }
+}
+
 /// Runs it against a script; returns what it printed and what it asked.
 async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let server = ScriptedServer::from_json(&script.to_string()).expect("a script");
