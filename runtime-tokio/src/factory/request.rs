@@ -91,12 +91,12 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         }
     }
 
-    /// Restricts it to a namespace. An empty one, which is the default, means all namespaces.
+    /// Restricts the informer to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(self, namespace: &str) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Restricts it to several namespaces: one cache, with a list and a watch for each namespace.
+    /// Restricts the informer to several namespaces: one cache, with a list and a watch for each namespace.
     ///
     /// # Panics
     /// Panics if there are no namespaces.

@@ -127,13 +127,13 @@ pub(crate) use settings_methods;
 /// The methods of a builder that has a `resource` with selectors.
 macro_rules! selector_methods {
     () => {
-        /// Restricts it to objects with these labels. The server selects them.
+        /// Restricts the informer to objects with these labels. The server selects them.
         pub fn labels(mut self, selector: &str) -> Self {
             self.resource = self.resource.as_ref().labels(selector).into();
             self
         }
 
-        /// Restricts it to objects with these fields, given as text or as a
+        /// Restricts the informer to objects with these fields, given as text or as a
         /// [`FieldSelector`](crate::selector::FieldSelector). The server selects them.
         pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
             self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
@@ -218,15 +218,15 @@ impl<F: Form> Informer<F> {
 }
 
 impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
-    /// Restricts it to a namespace. An empty one, which is the default, means all namespaces.
+    /// Restricts the informer to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
         self.resource = self.resource.as_ref().namespace(namespace).into();
         self
     }
 
-    /// Restricts it to several namespaces: one cache, with a list and a watch for each of them. It is synced when all
-    /// of them are. Duplicates are ignored, and the empty namespace means all namespaces.
+    /// Restricts the informer to several namespaces: one cache, with a list and a watch for each of them. It is synced
+    /// when all of them are. Duplicates are ignored, and the empty namespace means all namespaces.
     ///
     /// # Panics
     /// Panics if there are no namespaces.
