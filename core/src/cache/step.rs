@@ -19,7 +19,7 @@ pub enum Step<'a, T, S: Storage> {
     Begin,
     /// An object in a list or a watch event. An event confirms the restored version, as [`Step::Confirm`] does.
     Object {
-        /// What happened to the object.
+        /// The change of the object.
         change: Change,
         /// Its key.
         key: &'a str,

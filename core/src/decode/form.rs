@@ -1,4 +1,4 @@
-//! Forms: in which shape a cache stores objects.
+//! Forms, in which a cache stores objects.
 
 #[cfg(feature = "alloc")]
 use core::fmt;
@@ -8,11 +8,11 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use crate::json::Prune;
 
-/// A form in which objects are stored: `Json<T>`, `Raw`, `Meta`, or a type of the user's.
+/// A form in which objects are stored: `Json<T>`, `Raw`, `Meta`, or a custom type.
 ///
-/// It is the parameter of informers, listers, entries and handlers. A type that serde can deserialize stands for its
-/// `Json` form, so that one writes `Informer<Pod>`. Selectors and index functions read the stored object through its
-/// form. A type of the user's, which a custom [`Decode`](super::Decode) makes, is its own form:
+/// It is the parameter of informers, listers, entries and handlers. A type that serde can deserialize represents its
+/// `Json` form, so programs write `Informer<Pod>`. Selectors and index functions read the stored object through its
+/// form. A custom type, which a custom [`Decode`](super::Decode) creates, is its own form:
 ///
 /// ```
 /// use informer_core::decode::Form;
@@ -26,29 +26,31 @@ use crate::json::Prune;
 pub trait Form: 'static {
     /// The stored object: the form itself, or `Json<T>` for a type that serde can deserialize.
     type Stored;
-    /// The decoder that is used unless another one is named; `()` where one has to be named.
+    /// The default decoder; `()` if a decoder must always be named.
     type Decoder;
 
-    /// Returns the JSON of the object's labels, where they are stored.
+    /// Returns the JSON of the object's labels, if the form stores them.
     #[must_use]
     fn labels_json(stored: &Self::Stored) -> Option<&[u8]> {
         let _ = stored;
         None
     }
 
-    /// Returns the JSON of the object, where it is stored as it came.
+    /// Returns the JSON of the object, if the form stores it uncompressed.
     #[must_use]
     fn json(stored: &Self::Stored) -> Option<&[u8]> {
         let _ = stored;
         None
     }
 
-    /// Calls `read` with the JSON of the object's labels, where they are stored, unpacked if need be.
+    /// Calls `read` with the JSON of the object's labels, decompressed if necessary. It is not called if the form does
+    /// not store them.
     fn with_labels(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
         Self::labels_json(stored).into_iter().for_each(read);
     }
 
-    /// Calls `read` with the JSON of the object, where it is stored, unpacked if need be.
+    /// Calls `read` with the JSON of the object, decompressed if necessary. It is not called if the form does not store
+    /// it.
     fn with_json(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
         Self::json(stored).into_iter().for_each(read);
     }
@@ -72,7 +74,7 @@ pub struct Decoder<F> {
 
 #[cfg(feature = "alloc")]
 impl<F> Decoder<F> {
-    /// Makes a decoder that stores all that the form has.
+    /// Creates a decoder that stores everything in the form.
     #[must_use]
     pub const fn new() -> Self {
         Self {

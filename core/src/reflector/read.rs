@@ -344,7 +344,7 @@ pub(super) struct Listed {
     is_unnamed: bool,
 }
 
-/// What the kind of an answer implies.
+/// Values that depend on the kind of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum ListKind {
     /// The answer has no kind, or not that of a list of the resource.
