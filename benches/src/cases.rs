@@ -4,6 +4,7 @@
 
 use core::hint::black_box;
 
+use informer_core::cache::SourceId;
 use informer_core::json::{Scanner, value_at};
 use informer_core::{
     Cache, Decode, Decoder, Heap, Json, Meta, Object, Raw, RawObject, ResourceVersion, Step, Uid,
@@ -195,7 +196,7 @@ pub fn case_fifo(input: &Input) {
 fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
     let mut cache = Cache::new(CacheConfig::default(), 1, 7);
     let index = cache.declare_index("node").unwrap_or_default();
-    cache.apply(0, Step::Begin, &mut ()).ok();
+    cache.apply(SourceId::FIRST, Step::Begin, &mut ()).ok();
     for round in 0..2_u64 {
         for (number, key) in input.keys.iter().enumerate() {
             let version = ResourceVersion::new(&format!("{}", round * 1000 + number as u64 + 1));
@@ -207,10 +208,14 @@ fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
                 object: Some(object),
                 values,
             };
-            black_box(cache.apply(0, step, &mut ())).ok();
+            black_box(cache.apply(SourceId::FIRST, step, &mut ())).ok();
         }
         cache
-            .apply(0, Step::Complete(ResourceVersion::new("9")), &mut ())
+            .apply(
+                SourceId::FIRST,
+                Step::Complete(ResourceVersion::new("9")),
+                &mut (),
+            )
             .ok();
         while let Some(notification) = cache.pop() {
             black_box(&notification);

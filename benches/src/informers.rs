@@ -5,6 +5,7 @@
 use core::hint::black_box;
 use std::path::Path;
 
+use informer_core::cache::SourceId;
 use informer_core::{
     Cache, Decode, Decoder, End, Head, Heap, Informer, Inline, Instant, Listeners, Notification,
     Object, Output, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion, Step,
@@ -147,15 +148,23 @@ pub fn case_listeners_8(input: &Input) {
 #[inline(never)]
 pub fn case_resync(input: &Input) {
     let mut cache: Cache<Object<u64, Box<str>>, Heap> = Cache::new(CacheConfig::default(), 1, SEED);
-    cache.apply(0, Step::Begin, &mut ()).ok();
+    cache.apply(SourceId::FIRST, Step::Begin, &mut ()).ok();
     for key in input.keys() {
         let object = Object::new(Uid::new(key), ResourceVersion::new("1"), 0);
         cache
-            .apply(0, Step::object(Change::Listed, key, object), &mut ())
+            .apply(
+                SourceId::FIRST,
+                Step::object(Change::Listed, key, object),
+                &mut (),
+            )
             .ok();
     }
     cache
-        .apply(0, Step::Complete(ResourceVersion::new("9")), &mut ())
+        .apply(
+            SourceId::FIRST,
+            Step::Complete(ResourceVersion::new("9")),
+            &mut (),
+        )
         .ok();
     for _ in 0..10 {
         cache.resync();

@@ -1,6 +1,6 @@
 //! A reflector and a cache in one, for callers that drive both from one place.
 
-use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, Step, take_frame};
+use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, SourceId, Step, take_frame};
 use crate::decode::Decode;
 use crate::journal::{Identity, Journal, Recorder};
 use crate::object::Object;
@@ -93,9 +93,14 @@ where
         let resource = self.reflector.resource();
         let identity = Identity::new(cluster, &resource, self.decode.fingerprint());
         let (decode, cache) = (&self.decode, &mut self.cache);
-        let restored = self
-            .recorder
-            .restore(&identity, decode, cache, 0, &mut |_| (), report)?;
+        let restored = self.recorder.restore(
+            &identity,
+            decode,
+            cache,
+            SourceId::FIRST,
+            &mut |_| (),
+            report,
+        )?;
         self.reflector.restored(&restored);
         Some(restored)
     }
@@ -117,7 +122,7 @@ where
 {
     /// Returns what to do next: see [`Reflector::poll_output`].
     pub fn poll_output(&mut self, now: Instant) -> Output<'_> {
-        if self.cache.take_wants_relist(0) {
+        if self.cache.take_wants_relist(SourceId::FIRST) {
             self.reflector.refill(now);
         }
         if !self.cache.wants_read() {
@@ -146,14 +151,21 @@ where
         let (cache, recorder) = (&mut self.cache, &mut self.recorder);
         while cache.wants_read() {
             match self.reflector.next_frame(now, id, &mut rest) {
-                Some(frame) => take_frame(&self.decode, cache, 0, frame, recorder, report),
+                Some(frame) => take_frame(
+                    &self.decode,
+                    cache,
+                    SourceId::FIRST,
+                    frame,
+                    recorder,
+                    report,
+                ),
                 None => break,
             }
         }
         if rest.is_empty() {
             let reached = Step::Reached(self.reflector.version().clone());
-            // This cannot fail: every cache has source 0.
-            let _ = cache.apply(0, reached, recorder);
+            // This cannot fail: every cache has a first source.
+            let _ = cache.apply(SourceId::FIRST, reached, recorder);
             recorder.report(report);
         }
         if recorder.wants_list(now) {

@@ -5,7 +5,7 @@ use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
 
-use informer_core::{Object, ResourceVersion, Storage};
+use informer_core::{Object, ResourceVersion, Storage, cache::SourceId};
 
 use crate::resources::{Objects, Resources};
 use crate::waiters::TooManyWaiters;
@@ -144,7 +144,11 @@ where
     /// # Errors
     /// Fails from within a handler.
     pub fn version(&self) -> Result<ResourceVersion<S::Text>, InHandler> {
-        Ok(self.cache()?.version(0).cloned().unwrap_or_default())
+        Ok(self
+            .cache()?
+            .version(SourceId::FIRST)
+            .cloned()
+            .unwrap_or_default())
     }
 
     /// Waits until [`Lister::is_synced`] is true.

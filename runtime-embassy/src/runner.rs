@@ -8,7 +8,11 @@ use core::time::Duration;
 use informer_core::journal::{Identity, Journal, Recorder, Recording};
 use informer_core::{
     Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Step,
-    Storage, Timer, Transport, cache::take_frame, drive, drive::Command, reflector::Target,
+    Storage, Timer, Transport,
+    cache::{SourceId, take_frame},
+    drive,
+    drive::Command,
+    reflector::Target,
 };
 
 use crate::handler::Handler;
@@ -117,7 +121,7 @@ where
                 &identity,
                 &self.decode,
                 &mut cache,
-                0,
+                SourceId::FIRST,
                 &mut |_| (),
                 &mut |report| handler.report(report),
             )
@@ -204,7 +208,7 @@ where
             take_frame(
                 &self.decode,
                 &mut cache,
-                0,
+                SourceId::FIRST,
                 frame,
                 &mut self.recorder,
                 report,
@@ -219,10 +223,10 @@ where
         if let Ok(mut cache) = self.resources.cache.try_borrow_mut() {
             let reached = Step::Reached(version.clone());
             // The source exists, so this cannot fail.
-            let _ = cache.apply(0, reached, &mut self.recorder);
+            let _ = cache.apply(SourceId::FIRST, reached, &mut self.recorder);
             let handler = &mut self.handler;
             self.recorder.report(&mut |report| handler.report(report));
-            if self.recorder.wants_list(now) || cache.take_wants_relist(0) {
+            if self.recorder.wants_list(now) || cache.take_wants_relist(SourceId::FIRST) {
                 let mut orders = self.resources.orders.get();
                 orders.refill = true;
                 self.resources.orders.set(orders);

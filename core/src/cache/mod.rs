@@ -75,17 +75,17 @@ impl CacheConfig {
 ///
 /// ```
 /// use informer_core::{
-///     Cache, Heap, Notification, Object, ResourceVersion, Step, Uid, cache::CacheConfig, reflector::Change,
+///     Cache, Heap, Notification, Object, ResourceVersion, Step, Uid, cache::{CacheConfig, SourceId}, reflector::Change,
 /// };
 ///
 /// type Pod = Object<&'static str, Box<str>>;
 /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
-/// pods.apply(0, Step::Begin, &mut ())?;
+/// pods.apply(SourceId::FIRST, Step::Begin, &mut ())?;
 /// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "running");
-/// pods.apply(0, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
+/// pods.apply(SourceId::FIRST, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
 /// assert!(pods.pop().is_none(), "handlers are notified when the list is complete");
 ///
-/// pods.apply(0, Step::Complete(ResourceVersion::new("7")), &mut ())?;
+/// pods.apply(SourceId::FIRST, Step::Complete(ResourceVersion::new("7")), &mut ())?;
 /// assert!(matches!(pods.pop(), Some(Notification::Added { is_in_initial_list: true, .. })));
 /// assert!(matches!(pods.pop(), Some(Notification::Synced)));
 /// assert!(pods.is_synced());
@@ -184,6 +184,23 @@ pub enum Notification<'a, T, X> {
     Synced,
 }
 
+/// A source of a cache: one list and watch of a cluster, a namespace or a shard.
+///
+/// Only a cache issues ids, with [`Cache::sources`]; every cache has a first source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceId(pub(crate) u16);
+
+impl SourceId {
+    /// The first source, which every cache has.
+    pub const FIRST: Self = Self(0);
+
+    /// Returns the position of the source among those of its cache, from 0 on.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A notification of a cache of [`Object`]s.
 pub type ObjectNotification<'a, V, X> = Notification<'a, Object<V, X>, X>;
 
@@ -268,10 +285,9 @@ enum Turn {
 }
 
 impl<T: Cached, S: Storage> Cache<T, S> {
-    /// Creates an empty cache with `sources` sources, but at least one. Source ids count from 0. The seed is used for
-    /// hashes.
+    /// Creates an empty cache with `sources` sources, but at least one. The seed is used for hashes.
     ///
-    /// [`Cache::apply`] rejects other source ids without effect. Fixed-size storage has room for eight sources unless it
+    /// [`Cache::apply`] rejects ids of other sources without effect. Fixed-size storage has room for eight sources unless it
     /// says otherwise; a cache with more is incomplete and never synced.
     #[must_use]
     pub fn new(config: CacheConfig, sources: u16, seed: u64) -> Self {
@@ -477,10 +493,16 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
+    /// Returns the ids of the sources, in order.
+    pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<T, S> {
+        let count = self.sources.as_slice().len();
+        (0..u16::try_from(count).unwrap_or(u16::MAX)).map(SourceId)
+    }
+
     /// Returns whether a source's state comes from a persisted cache that the server has not confirmed yet.
     #[must_use]
-    pub fn is_restored(&self, source: u16) -> bool {
-        self.source(source).is_some_and(|source| source.restored)
+    pub fn is_restored(&self, source: SourceId) -> bool {
+        self.source(source.0).is_some_and(|source| source.restored)
     }
 
     /// Returns whether the cache shows exactly this state of an object, from this source.
@@ -605,8 +627,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns whether a source has completed a list, and handlers were notified of all its objects.
     #[must_use]
-    pub fn is_source_synced(&self, source: u16) -> bool {
-        self.source(source).is_some_and(|source| {
+    pub fn is_source_synced(&self, source: SourceId) -> bool {
+        self.source(source.0).is_some_and(|source| {
             source.notified && !source.restored && source.missing == Lack::Nothing
         })
     }
@@ -619,7 +641,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Returns true once when there is room again for the rejected objects of a source, so that it is time to relist.
-    pub fn take_wants_relist(&mut self, source: u16) -> bool {
+    pub fn take_wants_relist(&mut self, source: SourceId) -> bool {
+        let source = source.0;
         // A running sweep may show that nothing is missing.
         if self.in_list(source) || self.walks.as_slice().iter().any(|walk| walk.sweeps(source)) {
             return false;
@@ -636,8 +659,8 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the version of a source that the cache has reached.
     #[must_use]
-    pub fn version(&self, source: u16) -> Option<&ResourceVersion<S::Text>> {
-        self.source(source).map(|source| &source.version)
+    pub fn version(&self, source: SourceId) -> Option<&ResourceVersion<S::Text>> {
+        self.source(source.0).map(|source| &source.version)
     }
 
     /// Returns the object with this key.
@@ -696,9 +719,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Returns the objects of a source with their keys, in no particular order, and whether each is stale.
-    pub fn entries_of(&self, source: u16) -> impl Iterator<Item = (&S::Text, &T, bool)> {
+    pub fn entries_of(&self, source: SourceId) -> impl Iterator<Item = (&S::Text, &T, bool)> {
         self.store
-            .objects_of(&self.table, source)
+            .objects_of(&self.table, source.0)
             .map(|(_, key, held)| (key, &held.object, held.stale))
     }
 
@@ -765,12 +788,12 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// [`IndexError::Building`].
     ///
     /// ```
-    /// use informer_core::{Cache, Heap, Object, ResourceVersion, Step, Uid, cache::CacheConfig, reflector::Change};
+    /// use informer_core::{Cache, Heap, Object, ResourceVersion, Step, Uid, cache::{CacheConfig, SourceId}, reflector::Change};
     ///
     /// type Pod = Object<&'static str, Box<str>>;
     /// let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
     /// let pod = Object::new(Uid::new("u1"), ResourceVersion::new("5"), "n1");
-    /// pods.apply(0, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
+    /// pods.apply(SourceId::FIRST, Step::object(Change::Listed, "prod/web", pod), &mut ())?;
     ///
     /// let node = pods.begin_index("node")?;
     /// let mut piece = Vec::new();

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::cache::indexer::Values;
-use crate::cache::{Cache, End, Record, Recording};
+use crate::cache::{Cache, End, Record, Recording, SourceId};
 use crate::decode::{Decode, RawObject};
 use crate::object::{Cached, KeyError, Object, ResourceVersion, Uid};
 use crate::reflector::{Change, Frame, ObjectFrame};
@@ -91,10 +91,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     /// unknown source. [`KeyError::problem`] converts the error to a report.
     pub fn apply<R: Recording>(
         &mut self,
-        source: u16,
+        source: SourceId,
         step: Step<'_, T, S>,
         recorder: &mut R,
     ) -> Result<bool, KeyError> {
+        let source = source.0;
         match step {
             Step::Begin => {
                 recorder.begin();
@@ -173,7 +174,7 @@ impl KeyError {
 pub fn take_frame<D: Decode, S: Storage, R: Recording>(
     decode: &D,
     cache: &mut Cache<Object<D::Value, S::Text>, S>,
-    source: u16,
+    source: SourceId,
     frame: Frame<'_, S::Text>,
     recorder: &mut R,
     report: &mut dyn FnMut(Report<'_>),

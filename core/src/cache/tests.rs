@@ -189,12 +189,12 @@ fn i16_before_the_first_sync_objects_are_there_but_not_told() {
         "a handler that joins now does not see it"
     );
     assert!(!pods.is_synced());
-    assert!(!pods.version(0).unwrap().is_known());
+    assert!(!pods.version(SourceId(0)).unwrap().is_known());
     pods.done(0, 5);
     assert_eq!(pods.notified(), ["add* a@1", "synced"]);
     assert_eq!(pods.0.notified().count(), 1);
     assert!(pods.is_synced());
-    assert_eq!(pods.version(0).unwrap().to_string(), "5");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "5");
 }
 
 #[test]
@@ -254,10 +254,10 @@ fn c07_a_relist_tells_changes_as_they_come_and_deletions_at_its_end() {
     assert_eq!(pods.notified(), ["add d@7"]);
     pods.listed(0, "c", 3);
     assert_eq!(pods.notified(), [""; 0]);
-    assert_eq!(pods.version(0).unwrap().to_string(), "5");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "5");
     pods.done(0, 9);
     assert_eq!(pods.notified(), ["delete? a@1"]);
-    assert_eq!(pods.version(0).unwrap().to_string(), "9");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "9");
 }
 
 /// The objects of an interrupted relist were notified, so their deletion is notified too.
@@ -374,8 +374,8 @@ fn a_sweep_does_not_touch_what_another_source_brought() {
     pods.list(0, 7, &[]);
     assert_eq!(pods.notified(), ["delete? x/a@1", "delete? x/b@1"]);
     assert_eq!(pods.held(), ["y/a@1"]);
-    assert_eq!(pods.version(0).unwrap().to_string(), "7");
-    assert_eq!(pods.version(1).unwrap().to_string(), "6");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
+    assert_eq!(pods.version(SourceId(1)).unwrap().to_string(), "6");
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn a_resync_replays_objects_that_move_once() {
 /// The version of a source is one that the cache has reached.
 #[test]
 fn i07_the_version_is_that_of_what_is_shown() {
-    let version = |pods: &Pods<Heap>| pods.version(0).unwrap().to_string();
+    let version = |pods: &Pods<Heap>| pods.version(SourceId(0)).unwrap().to_string();
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.modified(0, "a", 6);
@@ -665,22 +665,22 @@ fn what_has_no_room_is_refused_until_there_is_room() {
         ["add* a@1", "add* b@1", "add* c@1", "synced"]
     );
     assert!(pods.is_incomplete() && !pods.is_synced());
-    assert!(!pods.take_wants_relist(0), "there is no room yet");
+    assert!(!pods.take_wants_relist(SourceId(0)), "there is no room yet");
     // Reading continues, and a deletion makes room: one relist.
     assert!(pods.wants_read());
     pods.deleted(0, "a", 6);
     assert_eq!(pods.notified(), ["delete a@6"]);
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(0));
-    assert!(!pods.take_wants_relist(0), "once");
+    assert!(pods.take_wants_relist(SourceId(0)));
+    assert!(!pods.take_wants_relist(SourceId(0)), "once");
     pods.list(0, 7, &[("b", 1), ("c", 1), ("d", 1)]);
     assert_eq!(pods.notified(), ["add d@1"]);
     assert!(!pods.is_incomplete() && pods.is_synced());
     // There is no further relist.
-    assert!(!pods.take_wants_relist(0));
+    assert!(!pods.take_wants_relist(SourceId(0)));
     pods.deleted(0, "b", 8);
     pods.notified();
-    assert!(!pods.take_wants_relist(0));
+    assert!(!pods.take_wants_relist(SourceId(0)));
 }
 
 /// A list that has more room after its own sweep is repeated once; a list that fits is not.
@@ -693,12 +693,15 @@ fn room_that_a_sweep_makes_is_room() {
     pods.listed(0, "a", 1);
     assert_eq!(pods.put(0, Change::Listed, "d", 1), Err(KeyError::Full));
     assert_eq!(pods.put(0, Change::Listed, "e", 1), Err(KeyError::Full));
-    assert!(!pods.take_wants_relist(0));
+    assert!(!pods.take_wants_relist(SourceId(0)));
     pods.done(0, 6);
-    assert!(!pods.take_wants_relist(0), "the sweep has not run yet");
+    assert!(
+        !pods.take_wants_relist(SourceId(0)),
+        "the sweep has not run yet"
+    );
     assert_eq!(pods.notified(), ["delete? b@1", "delete? c@1"]);
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(0));
+    assert!(pods.take_wants_relist(SourceId(0)));
     // This sweep runs while objects are still missing, but none are afterwards.
     pods.begin(0);
     pods.listed(0, "d", 1);
@@ -709,7 +712,7 @@ fn room_that_a_sweep_makes_is_room() {
         ["add d@1", "add e@1", "delete? a@1"]
     );
     assert!(!pods.is_incomplete());
-    assert!(!pods.take_wants_relist(0), "it was complete");
+    assert!(!pods.take_wants_relist(SourceId(0)), "it was complete");
 }
 
 /// Room that appears during a list counts when the list is complete.
@@ -724,11 +727,11 @@ fn room_that_is_made_during_a_stream_is_room() {
     pods.notified();
     pods.deleted(0, "a", 2);
     pods.notified();
-    assert!(!pods.take_wants_relist(0), "a list is under way");
+    assert!(!pods.take_wants_relist(SourceId(0)), "a list is under way");
     pods.done(0, 5);
     pods.notified();
     assert!(pods.is_incomplete());
-    assert!(pods.take_wants_relist(0));
+    assert!(pods.take_wants_relist(SourceId(0)));
 }
 
 /// No amount of room helps a key that is too long.
@@ -744,7 +747,7 @@ fn a_key_that_is_too_long_does_not_ask_for_lists() {
     assert!(pods.is_incomplete() && !pods.is_synced());
     pods.deleted(0, "a", 6);
     pods.notified();
-    assert!(!pods.take_wants_relist(0));
+    assert!(!pods.take_wants_relist(SourceId(0)));
     pods.list(0, 7, &[]);
     pods.notified();
     assert!(!pods.is_incomplete());
@@ -787,7 +790,7 @@ fn a_list_is_not_lost_among_resyncs() {
     let notified = pods.notified();
     assert!(notified.contains(&"add b@7".into()) && notified.contains(&"delete? a@1".into()));
     assert_eq!(pods.held(), ["b@7"]);
-    assert_eq!(pods.version(0).unwrap().to_string(), "7");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
 }
 
 /// If there is no room for another pass, the running one restarts.
@@ -1056,7 +1059,7 @@ fn a_version_that_was_reached_does_not_go_back() {
     assert!(pods.is_idle());
     pods.advance(0, ResourceVersion::new("6"));
     assert_eq!(pods.notified(), [""; 0]);
-    assert_eq!(pods.version(0).unwrap().to_string(), "6");
+    assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "6");
 }
 
 /// If deltas were merged or lost, the deleted object may be one of which no handler was notified.
@@ -1181,13 +1184,13 @@ fn a_complete_list_supersedes_the_version_that_was_pending() {
             pods.done(0, 7);
         }
         pods.notified();
-        assert_eq!(pods.version(0).unwrap().to_string(), "7");
+        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "7");
         // A version after the list is newer.
         pods.list(0, 8, &[("a", 6)]);
         pods.modified(0, "a", 9);
         pods.advance(0, ResourceVersion::new("9"));
         pods.notified();
-        assert_eq!(pods.version(0).unwrap().to_string(), "9");
+        assert_eq!(pods.version(SourceId(0)).unwrap().to_string(), "9");
     }
 }
 
@@ -1200,7 +1203,11 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
         pods.end_list(0, End::Restored(ResourceVersion::new("4")));
         assert_eq!(pods.notified(), ["add* a@1"]);
         pods.0
-            .apply(0, Step::object(change, "a", item("u-a", 5)), &mut ())
+            .apply(
+                SourceId(0),
+                Step::object(change, "a", item("u-a", 5)),
+                &mut (),
+            )
             .unwrap();
         let [synced, changed] = &pods.notified()[..] else {
             panic!("two notifications")
@@ -1221,7 +1228,7 @@ fn a_change_does_not_confirm_a_list_that_is_being_told() {
     pods.notified();
     pods.list(0, 6, &[]);
     let step = Step::object(Change::Added, "b", item("u-b", 7));
-    pods.0.apply(0, step, &mut ()).unwrap();
+    pods.0.apply(SourceId(0), step, &mut ()).unwrap();
     assert_eq!(pods.notified(), ["add b@7", "delete? a@1", "synced"]);
 }
 
@@ -1272,7 +1279,7 @@ fn a_sweep_takes_as_many_steps_as_its_source_has_objects() {
     let taken = steps(&mut pods);
     assert!(taken <= 2 * OBJECTS + 3, "{taken}");
     assert_eq!(pods.len(), 381);
-    assert_eq!(pods.entries_of(3).count(), 1);
+    assert_eq!(pods.entries_of(SourceId(3)).count(), 1);
     pods.begin(4);
     pods.listed(4, "4/1", 2);
     assert_eq!(pods.unnamed(4).count(), 19);

@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use super::{Identity, Journal, Loss, Lost, Reached, Record, Recording, Restored, Retry};
-use crate::cache::{Cache, End, ObjectNotification, Step, restore_raw};
+use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, restore_raw};
 use crate::decode::{Decode, RawObject};
 use crate::object::{KeyBuf, Object, ResourceVersion};
 use crate::reflector::Change;
@@ -101,7 +101,7 @@ impl<J: Journal> Recorder<J> {
         identity: &Identity,
         decode: &D,
         cache: &mut Cache<Object<D::Value, S::Text>, S>,
-        source: u16,
+        id: SourceId,
         notify: &mut impl FnMut(ObjectNotification<'_, D::Value, S::Text>),
         report: &mut dyn FnMut(Report<'_>),
     ) -> Option<Restored<S::Text>>
@@ -111,6 +111,7 @@ impl<J: Journal> Recorder<J> {
         let mut restored = None;
         let mut unusable = Lost::new(Loss::Unusable, 0, 0);
         let reports = RefCell::new(&mut *report);
+        let source = id.0;
         cache.begin(source);
         let mut take = |record: Record<'_>| {
             let (change, key, bytes) = match record {
@@ -136,7 +137,7 @@ impl<J: Journal> Recorder<J> {
                 object,
                 values: values.unwrap_or_default(),
             };
-            let applied = cache.apply(source, step, &mut ());
+            let applied = cache.apply(id, step, &mut ());
             if let Err(why) = applied {
                 report(Report::about(Phase::Cache, why.problem(key)));
             }

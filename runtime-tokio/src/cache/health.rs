@@ -31,12 +31,13 @@ impl<V> Inner<V> {
             .collect();
         let (objects, bytes) = (cache.len(), cache.bytes());
         let incomplete = cache.is_incomplete();
-        let synced: Vec<bool> = (0..reached.len())
-            .map(|source| u16::try_from(source).is_ok_and(|source| cache.is_source_synced(source)))
+        let synced: Vec<bool> = cache
+            .sources()
+            .map(|source| cache.is_source_synced(source))
             .collect();
         drop(cache);
         let sources = inner.each_source(|number, source| {
-            let number = usize::from(number);
+            let number = number.index();
             let version = reached.get(number).map(ToString::to_string);
             source.health(
                 synced.get(number).copied().unwrap_or_default(),
@@ -137,7 +138,7 @@ impl<V> Inner<V> {
         let mut troubles = Vec::new();
         let mut reasons = Vec::new();
         self.each_source(|number, source| {
-            if synced.get(usize::from(number)) == Some(&true) {
+            if synced.get(number.index()) == Some(&true) {
                 return;
             }
             troubles.extend(
@@ -169,8 +170,9 @@ impl<V> Inner<V> {
 
 /// Returns the version of each source.
 fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Vec<ResourceVersion<Key>> {
-    (0..)
-        .map_while(|source| cache.version(source).cloned())
+    let sources = cache.sources();
+    sources
+        .filter_map(|source| cache.version(source).cloned())
         .collect()
 }
 

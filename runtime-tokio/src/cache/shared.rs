@@ -4,6 +4,7 @@ use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use informer_core::cache::SourceId;
 use informer_core::{
     Cache, Listeners, OwnedResource, Report, ResourceVersion,
     cache::CacheConfig,
@@ -44,7 +45,7 @@ pub(crate) struct Inner<V> {
     pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
-    sources: Vec<Mutex<Source>>,
+    sources: Vec<(SourceId, Mutex<Source>)>,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
@@ -111,6 +112,7 @@ impl<V> Inner<V> {
         let count = u16::try_from(sources.len()).unwrap_or(u16::MAX);
         let mut cache = Cache::new(config, count, seed);
         cache.keep_discarded();
+        let ids: Vec<SourceId> = cache.sources().collect();
         let mut listeners = Listeners::default().with_seed(seed);
         listeners.keep_discarded();
         Self {
@@ -130,9 +132,10 @@ impl<V> Inner<V> {
             reached: watch::Sender::new(vec![ResourceVersion::default(); sources.len()]),
             on_report,
             on_version,
-            sources: sources
+            sources: ids
                 .into_iter()
-                .map(|resource| Mutex::new(Source::new(resource)))
+                .zip(sources)
+                .map(|(id, resource)| (id, Mutex::new(Source::new(resource))))
                 .collect(),
             last: Mutex::new(Last {
                 report: None,
@@ -197,28 +200,27 @@ impl<V> Inner<V> {
     }
 
     /// Calls `look` with the state of one source.
-    pub(crate) fn source<R>(&self, source: u16, look: impl FnOnce(&mut Source) -> R) -> Option<R> {
-        let source = self.sources.get(usize::from(source))?;
+    pub(crate) fn source<R>(
+        &self,
+        source: SourceId,
+        look: impl FnOnce(&mut Source) -> R,
+    ) -> Option<R> {
+        let (_, source) = self.sources.get(source.index())?;
         Some(look(
             &mut source.lock().unwrap_or_else(PoisonError::into_inner),
         ))
     }
 
     /// Calls `look` with the state of each source.
-    pub(crate) fn each_source<R>(&self, mut look: impl FnMut(u16, &Source) -> R) -> Vec<R> {
-        let sources = self.sources.iter().zip(0..);
+    pub(crate) fn each_source<R>(&self, mut look: impl FnMut(SourceId, &Source) -> R) -> Vec<R> {
+        let sources = self.sources.iter();
         sources
-            .map(|(source, number)| {
-                look(
-                    number,
-                    &source.lock().unwrap_or_else(PoisonError::into_inner),
-                )
-            })
+            .map(|(id, source)| look(*id, &source.lock().unwrap_or_else(PoisonError::into_inner)))
             .collect()
     }
 
     /// Records the activity of a source's driver.
-    pub(crate) fn activity(&self, source: u16, activity: Activity) {
+    pub(crate) fn activity(&self, source: SourceId, activity: Activity) {
         if self.source(source, |source| source.activity(activity)) == Some(true) {
             self.hook(METRICS, || self.figures.watch_opened());
         }
@@ -232,7 +234,7 @@ impl<V> Inner<V> {
     }
 
     /// Records that a source completed a list.
-    pub(crate) fn listed(&self, source: u16) {
+    pub(crate) fn listed(&self, source: SourceId) {
         self.source(source, Source::listed);
         self.hook(METRICS, || self.figures.listed());
     }
@@ -409,7 +411,7 @@ impl<V> Inner<V> {
     }
 
     /// Reports a problem of a source.
-    pub(crate) fn report_of(&self, source: Option<u16>, report: &Report<'_>) {
+    pub(crate) fn report_of(&self, source: Option<SourceId>, report: &Report<'_>) {
         let (name, class) = (self.name.as_str(), report.class());
         self.hook(TRACING, || match report.level {
             Level::Debug => tracing::debug!(informer = name, class, "{report}"),

@@ -3,6 +3,7 @@
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
+use informer_core::cache::SourceId;
 use informer_core::{
     Decoder, Frame, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion,
     Sink, Timer as _, Transport,
@@ -23,7 +24,7 @@ const TOLD: usize = 100;
 /// A source under audit.
 pub(crate) struct Audited<V> {
     pub(crate) inner: Arc<Inner<V>>,
-    pub(crate) source: u16,
+    pub(crate) source: SourceId,
     pub(crate) config: ReflectorConfig,
     pub(crate) seed: u64,
     pub(crate) timer: TokioTimer,
@@ -50,7 +51,7 @@ impl<V> Audited<V> {
         loop {
             let version = reached
                 .borrow_and_update()
-                .get(usize::from(self.source))
+                .get(self.source.index())
                 .cloned();
             let version = version.unwrap_or_default();
             match audit.poll(timer.now(), &version) {

@@ -187,8 +187,9 @@ async fn run_sources<T: Transport, D>(
     let mut driving = FuturesUnordered::new();
     let mut auditing = FuturesUnordered::new();
     let is_one_of_many = transports.sources.len() > 1;
-    for (transport, source) in transports.sources.into_iter().zip(0..) {
-        let seed = seed.wrapping_add(u64::from(source));
+    let ids = inner.each_source(|id, _| id);
+    for (transport, source) in transports.sources.into_iter().zip(ids) {
+        let seed = seed.wrapping_add(source.index() as u64);
         let (repair, repairs) = mpsc::channel(1);
         if let Some((audit, transport)) = audits.next() {
             let audited = Audited {

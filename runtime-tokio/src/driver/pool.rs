@@ -8,6 +8,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use informer_core::Decode;
+use informer_core::cache::SourceId;
 
 use crate::cache::shared::Inner;
 use crate::driver::batch::Batch;
@@ -54,7 +55,7 @@ struct Desk<V> {
 pub(crate) struct Decoder<D: Decode> {
     pub(crate) inner: Arc<Inner<D::Value>>,
     pub(crate) decode: Arc<D>,
-    pub(crate) source: u16,
+    pub(crate) source: SourceId,
 }
 
 struct Job<V> {

@@ -4,6 +4,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
 
+use informer_core::cache::SourceId;
 use informer_core::journal::{
     FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record, Recorder, Recording,
 };
@@ -38,7 +39,7 @@ const MOST_STEPS: u32 = 16 * STEPS;
 /// Applies the frames of one source.
 pub(crate) struct CacheSink<D: Decode> {
     inner: Arc<Inner<D::Value>>,
-    source: u16,
+    source: SourceId,
     /// Gathered frames, which follow those in the pool.
     batch: Batch<D::Value>,
     pool: Pool<D>,
@@ -289,7 +290,7 @@ where
         self.inner
             .hook(METRICS, || self.inner.figures.applied(deltas, levels));
         self.inner.reached.send_if_modified(|shown| {
-            let shown = shown.get_mut(usize::from(self.source));
+            let shown = shown.get_mut(self.source.index());
             let moved = shown.as_ref().is_none_or(|shown| **shown != reached);
             if let Some(shown) = shown {
                 *shown = reached;
@@ -517,7 +518,7 @@ where
         if let Poll::Ready(Some(())) = self.repairs.poll_recv(cx) {
             return Poll::Ready(Command::Repair);
         }
-        if self.source > 0 {
+        if self.source != SourceId::FIRST {
             // The first source handles the resyncs of the cache.
             return Poll::Pending;
         }

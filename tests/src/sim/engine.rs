@@ -9,7 +9,7 @@ use informer_core::{
     Cache, End, Frame, Head, Heap, Informer, Inline, Instant, Notification, Object, Output,
     OwnedResource, RawObject, Reflector, ReflectorConfig, Report, RequestId, Resource,
     ResourceVersion, Step, Storage,
-    cache::{CacheConfig, IndexValues, decode_object, take_frame},
+    cache::{CacheConfig, IndexValues, SourceId, decode_object, take_frame},
     reflector::{Initial, Verb},
     report::{Phase, Problem},
 };
@@ -439,7 +439,7 @@ impl<S: SimStorage> Shown for Cache<Held<S>, S> {
     }
 
     fn is_restored(&self) -> bool {
-        Self::is_restored(self, 0)
+        Self::is_restored(self, SourceId::FIRST)
     }
 
     fn len(&self) -> usize {
@@ -447,7 +447,7 @@ impl<S: SimStorage> Shown for Cache<Held<S>, S> {
     }
 
     fn version(&self, source: usize) -> Option<u64> {
-        self.version(small(source)).and_then(number)
+        self.version(source_id(self, source)).and_then(number)
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -548,7 +548,7 @@ impl<S: SimStorage> Engine for Parts<S> {
     }
 
     fn poll(&mut self, source: usize, now: Instant) -> Out {
-        if self.cache.take_wants_relist(small(source)) {
+        if self.cache.take_wants_relist(source_id(&self.cache, source)) {
             self.reflectors[source].refill(now);
         }
         if !self.cache.wants_read() {
@@ -561,7 +561,9 @@ impl<S: SimStorage> Engine for Parts<S> {
             && let Some((_, version)) = self.withheld[source].take()
         {
             let reached = Step::Reached(version);
-            let applied = self.cache.apply(small(source), reached, &mut ());
+            let applied = self
+                .cache
+                .apply(source_id(&self.cache, source), reached, &mut ());
             assert!(applied.is_ok(), "the cache has the source");
         }
         out
@@ -588,7 +590,8 @@ impl<S: SimStorage> Engine for Parts<S> {
             if let Frame::Complete { version } = &frame {
                 listed = number(version);
             }
-            take(&mut self.cache, small(source), frame, self.late, reports);
+            let from = source_id(&self.cache, source);
+            take(&mut self.cache, from, frame, self.late, reports);
         }
         let reached = self.reflectors[source].version();
         if rest.is_empty() && reached.is_known() {
@@ -597,7 +600,9 @@ impl<S: SimStorage> Engine for Parts<S> {
                 .map(|listed| (listed, reached.clone()));
             if self.withheld[source].is_none() {
                 let reached = Step::Reached(reached.clone());
-                let applied = self.cache.apply(small(source), reached, &mut ());
+                let applied = self
+                    .cache
+                    .apply(source_id(&self.cache, source), reached, &mut ());
                 assert!(applied.is_ok(), "the cache has the source");
             }
         }
@@ -662,7 +667,7 @@ impl<S: SimStorage> Engine for Parts<S> {
 /// Takes a frame as a runtime does that computes the values of an index outside of the cache.
 fn take<S: SimStorage>(
     cache: &mut Cache<Held<S>, S>,
-    source: u16,
+    source: SourceId,
     frame: Frame<'_, S::Text>,
     late: Late,
     reports: &mut Vec<&'static str>,
@@ -717,8 +722,12 @@ pub(super) fn shown(report: &Report<'_>) -> &'static str {
     report.class()
 }
 
-fn small(source: usize) -> u16 {
-    u16::try_from(source).unwrap_or(u16::MAX)
+fn source_id<T: informer_core::object::Cached, S: Storage>(
+    cache: &Cache<T, S>,
+    source: usize,
+) -> SourceId {
+    let found = cache.sources().nth(source);
+    found.expect("the cache has the source")
 }
 
 fn state<X: informer_core::storage::Text>(object: &Object<Value, X>) -> State {

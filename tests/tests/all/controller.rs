@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use informer_core::cache::SourceId;
 use informer_core::{
     Cache, Heap, Notification, Object, RawObject, Resource, ResourceVersion, Step, Uid,
     cache::CacheConfig, reflector::Change,
@@ -563,15 +564,27 @@ fn x12_a_replay_is_of_the_state_that_was_told_last() {
     type Pod = Object<u32, Box<str>>;
     let at = |version: &str| Pod::new(Uid::new("u"), ResourceVersion::new(version), 0);
     let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
-    pods.apply(0, Step::Begin, &mut ()).unwrap();
-    pods.apply(0, Step::object(Change::Listed, "a", at("1")), &mut ())
-        .unwrap();
-    pods.apply(0, Step::Complete(ResourceVersion::new("1")), &mut ())
-        .unwrap();
+    pods.apply(SourceId::FIRST, Step::Begin, &mut ()).unwrap();
+    pods.apply(
+        SourceId::FIRST,
+        Step::object(Change::Listed, "a", at("1")),
+        &mut (),
+    )
+    .unwrap();
+    pods.apply(
+        SourceId::FIRST,
+        Step::Complete(ResourceVersion::new("1")),
+        &mut (),
+    )
+    .unwrap();
     while pods.pop().is_some() {}
     pods.resync();
-    pods.apply(0, Step::object(Change::Modified, "a", at("2")), &mut ())
-        .unwrap();
+    pods.apply(
+        SourceId::FIRST,
+        Step::object(Change::Modified, "a", at("2")),
+        &mut (),
+    )
+    .unwrap();
     let Some(Notification::Updated { old, object, .. }) = pods.pop() else {
         panic!("the change comes first");
     };

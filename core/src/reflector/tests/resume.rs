@@ -1,6 +1,7 @@
 //! Watches that resume at a restored version: `docs/JOURNAL.md`.
 
 use super::harness::*;
+use crate::cache::SourceId;
 use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::FailureKind;
 
@@ -17,10 +18,10 @@ fn both() -> [World; 2] {
 #[test]
 fn an_event_or_a_bookmark_confirms_what_was_restored() {
     for mut w in both() {
-        assert!(w.informer.cache().is_restored(0) && !w.informer.cache().is_synced());
+        assert!(w.informer.cache().is_restored(SourceId(0)) && !w.informer.cache().is_synced());
         w.events(&[bookmark(10)]);
         w.told(&["synced"]);
-        assert!(!w.informer.cache().is_restored(0) && w.informer.cache().is_synced());
+        assert!(!w.informer.cache().is_restored(SourceId(0)) && w.informer.cache().is_synced());
     }
     for mut w in both() {
         w.events(&[modified("a", 12)]);

@@ -1,6 +1,7 @@
 //! Watches: the reaction to each way in which one ends, and the effect of each event.
 
 use super::harness::*;
+use crate::cache::SourceId;
 use crate::reflector::{Initial, ReflectorConfig};
 use crate::report::{Level, Phase};
 use crate::transport::{End, FailureKind, Head};
@@ -177,7 +178,7 @@ fn r24_each_event_moves_the_version() {
         w.events(&[event]);
         w.version(version);
         assert_eq!(
-            w.informer.cache().version(0).unwrap(),
+            w.informer.cache().version(SourceId(0)).unwrap(),
             w.informer.reflector().version()
         );
     }
