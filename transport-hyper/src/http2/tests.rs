@@ -435,7 +435,7 @@ impl AsyncWrite for Busy {
     }
 }
 
-/// A task does a part of the work in a row, and then wakes the waiters to continue with it.
+/// A task that leaves work after some rounds does not lose it.
 #[tokio::test(start_paused = true)]
 async fn work_that_one_task_leaves_wakes_the_next() {
     let (ours, theirs) = duplex(1 << 20);
