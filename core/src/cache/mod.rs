@@ -11,7 +11,7 @@ mod walk;
 pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use record::{Reached, Record, Recording};
-pub use step::{Step, decode_object, decode_raw, restore_raw, take_frame};
+pub use step::{Step, decode_object, object_of, take_frame};
 
 use core::fmt;
 

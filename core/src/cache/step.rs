@@ -227,40 +227,11 @@ pub fn decode_object<D: Decode, X: Text>(
         report(Report::about(Phase::Cache, Problem::Frame { key, problem }));
         return None;
     }
-    decode_raw(decode, &frame.raw, key, report)
+    object_of(decode.decode(&frame.raw), &frame.raw, key, report)
 }
 
-/// Decodes an object whose JSON was copied from its frame. Returns `None` if it is unusable, which is reported.
-pub fn decode_raw<D: Decode, X: Text>(
-    decode: &D,
-    raw: &RawObject<'_>,
-    key: &str,
-    report: &mut dyn FnMut(Report<'_>),
-) -> Option<Object<D::Value, X>> {
-    object_of(decode.decode(raw), raw, key, report)
-}
-
-/// Decodes the bytes that [`Decode::persist`] passed for an object. Returns `None` if they are unusable, which is
-/// reported.
-///
-/// ```
-/// use informer_core::{Decoder, Object, Raw, RawObject, cache::restore_raw};
-///
-/// let json = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"7"}}"#;
-/// let report = &mut |report: informer_core::Report<'_>| println!("{report}");
-/// let pod: Option<Object<Raw, Box<str>>> = restore_raw(&Decoder::<Raw>::new(), &RawObject::parse(json), "prod/web", report);
-/// assert_eq!(pod.map(|pod| pod.value().bytes().to_vec()), Some(json.to_vec()));
-/// ```
-pub fn restore_raw<D: Decode, X: Text>(
-    decode: &D,
-    raw: &RawObject<'_>,
-    key: &str,
-    report: &mut dyn FnMut(Report<'_>),
-) -> Option<Object<D::Value, X>> {
-    object_of(decode.restore(raw), raw, key, report)
-}
-
-fn object_of<V, X: Text>(
+/// Combines the value of a decoder with the object's identity. Returns `None` if the decoder failed, which is reported.
+pub fn object_of<V, X: Text>(
     decoded: Result<V, impl fmt::Display>,
     raw: &RawObject<'_>,
     key: &str,

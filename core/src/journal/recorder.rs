@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 
 use super::{Identity, Journal, Loss, Lost, Reached, Record, Recording, Restored, Retry};
-use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, restore_raw};
+use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, object_of};
 use crate::decode::{Decode, RawObject};
 use crate::object::{KeyBuf, Object, ResourceVersion};
 use crate::reflector::Change;
@@ -126,7 +126,10 @@ impl<J: Journal> Recorder<J> {
             let report = &mut **reports.borrow_mut();
             let is_put = change == Change::Listed;
             let object = is_put
-                .then(|| restore_raw(decode, &RawObject::parse(bytes), key, report))
+                .then(|| {
+                    let raw = RawObject::parse(bytes);
+                    object_of(decode.restore(&raw), &raw, key, report)
+                })
                 .flatten();
             let is_lost = is_put && object.is_none();
             let object = object.map(|object| (cache.index_values_of(key, &object), object));

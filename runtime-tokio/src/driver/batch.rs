@@ -3,7 +3,7 @@
 
 use informer_core::{
     Decode, RawObject, Report, Step,
-    cache::{decode_object, decode_raw, restore_raw},
+    cache::{decode_object, object_of},
     decode::Places,
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem},
@@ -147,7 +147,8 @@ impl<V> Batch<V> {
         self.keys.push_str(key);
         let state = match now {
             Some(decode) => {
-                let object = restore_raw(&Guarded(decode), &RawObject::parse(json), key, report);
+                let raw = RawObject::parse(json);
+                let object = object_of(Guarded(decode).restore(&raw), &raw, key, report);
                 object.map(|object| Object::new(object, json.len())).into()
             }
             None => {
@@ -210,11 +211,12 @@ impl<V> Batch<V> {
                     Some(places) => RawObject::of_copy(json, &places),
                     None => RawObject::parse(json),
                 };
-                let mut object = if self.restores {
-                    restore_raw(&Guarded(decode), &raw, key, report)
+                let decoded = if self.restores {
+                    Guarded(decode).restore(&raw)
                 } else {
-                    decode_raw(&Guarded(decode), &raw, key, report)
+                    Guarded(decode).decode(&raw)
                 };
+                let mut object = object_of(decoded, &raw, key, report);
                 if self.persists && object.is_some() && gathered.change != Change::Deleted {
                     match persist(decode, &raw, key, &mut self.persisted, report) {
                         Some(place) => gathered.persisted = place,
