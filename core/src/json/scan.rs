@@ -64,27 +64,32 @@ impl Scanner {
         while let Some(&byte) = input.get(*at) {
             let start = *at;
             let state = self.state;
-            let step = match state {
-                State::Text if self.in_key => self.key_text(input, at),
-                State::Escape | State::Hex(_) if self.in_key => {
-                    match state.after_escaped_byte(byte) {
-                        Some(next) => {
-                            self.state = next;
-                            *at += 1;
-                            Ok(None)
-                        }
-                        None => Err(ScanErrorKind::BadEscape(byte)),
+            let step = match (state, self.in_key) {
+                (State::Text, true) => self.key_text(input, at),
+                (State::Escape | State::Hex(_), true) => match state.after_escaped_byte(byte) {
+                    Some(next) => {
+                        self.state = next;
+                        *at += 1;
+                        Ok(None)
                     }
-                }
-                State::Key
-                | State::KeyOrEnd
-                | State::Colon
-                | State::Value
-                | State::ValueOrEnd
-                | State::AfterValue => self.between(byte, at),
+                    None => Err(ScanErrorKind::BadEscape(byte)),
+                },
+                (
+                    State::Key
+                    | State::KeyOrEnd
+                    | State::Colon
+                    | State::Value
+                    | State::ValueOrEnd
+                    | State::AfterValue,
+                    _,
+                ) => self.between(byte, at),
                 // A value that was not skipped to its end.
-                _ if self.skip_value(input, at, u32::MAX)? => continue,
-                _ => return Ok(Step::More),
+                _ => {
+                    if self.skip_value(input, at, u32::MAX)? {
+                        continue;
+                    }
+                    return Ok(Step::More);
+                }
             };
             self.offset += (*at - start) as u64;
             match step {
@@ -542,17 +547,13 @@ impl State {
     /// Returns the state after another byte of an escape; `None` if the byte is not part of one.
     #[inline(always)]
     fn after_escaped_byte(self, byte: u8) -> Option<Self> {
-        match self {
-            Self::Escape => match byte {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(Self::Text),
-                b'u' => Some(Self::Hex(4)),
-                _ => None,
-            },
-            Self::Hex(left) if byte.is_ascii_hexdigit() => Some(if left > 1 {
-                Self::Hex(left - 1)
-            } else {
-                Self::Text
-            }),
+        match (self, byte) {
+            (Self::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                Some(Self::Text)
+            }
+            (Self::Escape, b'u') => Some(Self::Hex(4)),
+            (Self::Hex(left @ 2..), _) if byte.is_ascii_hexdigit() => Some(Self::Hex(left - 1)),
+            (Self::Hex(_), _) if byte.is_ascii_hexdigit() => Some(Self::Text),
             _ => None,
         }
     }
