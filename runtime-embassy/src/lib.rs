@@ -50,8 +50,8 @@
 //! gets the connection. The time in the queue does not count towards an informer's deadlines.
 //!
 //! # Features
-//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net. `serde-json-core` adds `JsonCore`, which
-//! decodes small closed structs.
+//! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net, and needs Rust 1.91. `serde-json-core` adds
+//! `JsonCore`, which decodes small closed structs.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
