@@ -5,18 +5,42 @@
 //! deletes it again.
 
 use core::time::Duration;
+use std::path::PathBuf;
 
+use clap::Parser;
 use informer::{Informer, Raw, Resource};
 use informer_examples::terminal::say;
 use informer_hyper::TowerTransport;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
-use kube::{Api, Client, client::Body};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, client::Body};
+
+/// Reads and writes the ConfigMaps of a namespace through one `kube::Client`.
+#[derive(Parser)]
+struct Arguments {
+    /// The kubeconfig file; by default the cluster that `kubectl` would use
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The namespace
+    #[arg(default_value = "default")]
+    namespace: String,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let namespace = std::env::args().nth(1).unwrap_or_else(|| "default".into());
-    let client = Client::try_default().await?;
+    let Arguments {
+        kubeconfig,
+        namespace,
+    } = Arguments::parse();
+    let client = match kubeconfig {
+        Some(file) => {
+            let file = Kubeconfig::read_from(file)?;
+            let options = KubeConfigOptions::default();
+            Client::try_from(Config::from_custom_kubeconfig(file, &options).await?)?
+        }
+        None => Client::try_default().await?,
+    };
 
     // The client finds the server and authenticates, for writes as well as for the informer.
     let sender = client.clone();
@@ -55,6 +79,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         waits * 100
     ));
     api.delete(&name, &DeleteParams::default()).await?;
+    say(&format!("{namespace}/{name} is deleted"));
     maps.stop();
     Ok(())
 }
