@@ -24,7 +24,6 @@ pub type Demo = Mock<FakeServer, TokioClock>;
 
 impl Cluster {
     /// Connects. Without a named server it starts one, which `fill` fills.
-
     pub async fn connect(
         &self,
         fill: impl FnOnce(&Demo),
