@@ -22,8 +22,9 @@ use informer::handler::{EventHandler, HandlerOptions};
 use informer::informer::Initial;
 use informer::transport::HyperTransport;
 use informer::{Entry, Form, Handlers, Informer, Meta, Raw, Resource};
+#[cfg(feature = "zstd")]
+use informer::{Packed, decode::Packer};
 use informer_core::json;
-use informer_tokio::{Packed, decode::Packer};
 use measure::{Change, STAMP, Tally, percentiles};
 use terminal::say;
 use tokio::sync::oneshot;
@@ -75,6 +76,7 @@ enum Kept {
     /// The metadata
     Meta,
     /// The bytes, compressed
+    #[cfg(feature = "zstd")]
     Packed,
 }
 
@@ -98,6 +100,7 @@ async fn main() -> ExitCode {
         }
         Kept::Raw => run::<Raw, _>(&options, "raw", Decoder::<Raw>::new(), raw).await,
         Kept::Meta => run::<Meta, _>(&options, "meta", Decoder::<Meta>::new(), meta).await,
+        #[cfg(feature = "zstd")]
         Kept::Packed => run::<Packed<Raw>, _>(&options, "packed", Packer::new(), packed).await,
     };
     match done {
@@ -145,6 +148,7 @@ fn raw(pod: &Raw, tell: Tell<'_>) {
     read(pod.bytes(), tell);
 }
 
+#[cfg(feature = "zstd")]
 fn packed(pod: &Packed<Raw>, tell: Tell<'_>) {
     // It was compressed in this process, so it cannot be damaged.
     let _ = pod.read(|json| read(json, tell));

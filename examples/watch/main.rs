@@ -21,10 +21,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use cluster::{Choice, Cluster};
+#[cfg(feature = "zstd")]
+use informer::Packed;
 use informer::Raw;
 use informer::controller::StopSignal;
 use informer::informer::{OwnedResource, ResourceError};
-use informer_tokio::Packed;
 
 const EXIT: &str = "\
 Exit status:
@@ -118,6 +119,7 @@ enum Keep {
     /// Its bytes as received
     Whole,
     /// Its bytes, compressed: much less memory, for more processor time
+    #[cfg(feature = "zstd")]
     Packed,
 }
 
@@ -171,6 +173,7 @@ async fn run(options: Options) -> Result<(), String> {
     };
     match options.keep {
         Keep::Whole => follow::watch::<Raw>(options, resource, cluster, &mut signal).await,
+        #[cfg(feature = "zstd")]
         Keep::Packed => follow::watch::<Packed<Raw>>(options, resource, cluster, &mut signal).await,
     }
 }

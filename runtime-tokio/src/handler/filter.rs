@@ -124,9 +124,11 @@ fn deleted<F: Form>(entry: &Entry<F>, final_state_unknown: bool) -> Event<F> {
     }
 }
 
+type Predicate<F> = Box<dyn FnMut(&Entry<F>) -> bool + Send>;
+
 /// Passes on the events of matching objects, and stores which objects the handler knows.
 pub(crate) struct Gate<F: Form> {
-    keep: Box<dyn FnMut(&Entry<F>) -> bool + Send>,
+    keep: Predicate<F>,
     known: HashSet<Key>,
 }
 

@@ -29,12 +29,9 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": node } })
 }
 
-fn informer(
-    mock: &Server,
-) -> (
-    Informer<Raw>,
-    Driver<informer_mock::MockTransport<FakeServer, TokioClock>, Decoder<Raw>>,
-) {
+type RawDriver = Driver<informer_mock::MockTransport<FakeServer, TokioClock>, Decoder<Raw>>;
+
+fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
     Informer::<Raw>::builder(mock.transport(), pods)
         .seed(1)

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use informer_tests::proxy::{Cut, FaultProxy};
-use informer_tests::real::{Identity, Outcome, Subject, ensure, until};
+use informer_tests::real::{Identity, Outcome, Subject, until};
 
 use crate::Context;
 

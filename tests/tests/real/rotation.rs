@@ -82,11 +82,11 @@ async fn start(
 /// The watch that runs goes on; the one after it is another's, and begins where this one ended.
 async fn goes_on(subject: &Subject, proxy: &FaultProxy, table: &Table) -> Outcome {
     tokio::time::sleep(FORGOTTEN).await;
-    subject.follows(&table, "item-00001", 1).await?;
+    subject.follows(table, "item-00001", 1).await?;
     tokio::time::sleep(Duration::from_millis(200)).await;
     proxy.cut(Cut::Close);
     table.delete("item-00002").await?;
-    subject.follows(&table, "item-00001", 2).await?;
+    subject.follows(table, "item-00001", 2).await?;
     subject.agrees(table).await?;
     subject.ensure(subject.log.lists() == 1, "it listed again")?;
     ensure(subject.log.answered_watches() == 1, subject)
