@@ -1,8 +1,8 @@
-//! The servers, and beside them the reference: every state that there ever was.
+//! The servers and the reference, which records every state that ever existed.
 //!
-//! Two API servers stand before one etcd. Each can lag behind it, go down, restart; the etcd can be compacted, or
-//! restored from a backup. The reference knows nothing of how the fake server keeps its objects: it is a list of
-//! writes, and the state at a version is what they come to.
+//! Two API servers share one etcd. Each server can lag, go down and restart. The etcd can be compacted or restored
+//! from a backup. The reference does not depend on how the fake server stores objects: it is a list of writes, and
+//! the state at a version is the result of the writes up to it.
 
 use core::time::Duration;
 
@@ -16,12 +16,12 @@ use serde_json::Value;
 use super::engine::CUSTOM_GROUP;
 use super::plan::{Custom, KEYS, Scope, World};
 
-/// One state of one object. `n` is different for every write that ever was, so it says which one it is.
+/// One state of an object. `n` differs for every write ever made, so it identifies the state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct State {
     /// The number of the write.
     pub n: u32,
-    /// Which object it is: another one where it was deleted and created again.
+    /// Identifies the object: an object that was deleted and created again has a new one.
     pub uid: u32,
     /// Its resourceVersion.
     pub version: u64,
@@ -29,12 +29,12 @@ pub struct State {
     pub label: u8,
 }
 
-/// Why an object is of no use to the informer.
+/// Why the informer cannot use an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Poison {
-    /// The decoder refuses it.
+    /// The decoder rejects it.
     Undecodable,
-    /// It is larger than a frame may be.
+    /// It exceeds the frame limit.
     Large,
 }
 
@@ -45,13 +45,13 @@ pub struct Write {
     pub version: u64,
     /// The key.
     pub slot: u8,
-    /// The state from then on; `None` where it was deleted.
+    /// The new state; `None` for a deletion.
     pub state: Option<State>,
-    /// Whether the state is of no use.
+    /// Why the state cannot be used, if it cannot.
     pub poison: Option<Poison>,
 }
 
-/// What etcd held between two restores from a backup.
+/// The contents of etcd between two restores from a backup.
 #[derive(Clone, Debug, Default)]
 pub struct Era {
     writes: Vec<Write>,
@@ -88,7 +88,7 @@ impl Era {
 #[derive(Debug)]
 struct Server {
     fake: FakeServer,
-    /// How often it was made anew: what was open before is reset.
+    /// Incremented by each restart, which resets open connections.
     life: u32,
     lagging: bool,
     visible: u64,
@@ -102,19 +102,19 @@ pub struct Cluster {
     custom: Option<Custom>,
     frame_limit: usize,
     servers: [Server; 2],
-    /// Which one answers new connections.
+    /// The server that answers new connections.
     pub route: usize,
     eras: Vec<Era>,
-    /// By `n`.
+    /// Indexed by `n`.
     states: Vec<(u8, State)>,
     next_uid: u32,
-    /// The highest version that there ever was.
+    /// The highest version ever reached.
     high: u64,
-    /// A backup was restored without moving its version beyond what clients have seen.
+    /// A backup was restored, but its version was not moved beyond what clients have seen.
     pub raw_restore: bool,
 }
 
-/// Names a response of one of the servers.
+/// Identifies a response of one of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
     server: usize,
@@ -150,7 +150,7 @@ impl Cluster {
         }
     }
 
-    /// Creates an object, or changes it.
+    /// Creates or changes an object.
     pub fn put(&mut self, slot: u8, label: u8, poison: Option<Poison>) {
         let uid = self
             .now()
@@ -178,7 +178,7 @@ impl Cluster {
         });
     }
 
-    /// Deletes an object, if it is there; tells whether it was.
+    /// Deletes an object; returns whether it existed.
     pub fn delete(&mut self, slot: u8) -> bool {
         let is_there = self
             .now()
@@ -212,9 +212,10 @@ impl Cluster {
         self.high = self.high.max(write.version);
     }
 
-    /// Returns the metadata of an object, apart from its names, as the writers of a custom resource leave it.
+    /// Returns the metadata of an object, apart from its names, in the order in which the writers of a custom
+    /// resource leave it.
     ///
-    /// In an object that is too large, the identity begins around the frame limit.
+    /// In an object that exceeds the frame limit, the identity begins around that limit.
     fn metadata(&self, write: &Write) -> Value {
         let (Some(custom), Some(state)) = (self.custom, write.state) else {
             return json!({});
@@ -238,7 +239,7 @@ impl Cluster {
         }
     }
 
-    /// Takes a version for something else.
+    /// Uses a version for an unrelated write.
     pub fn bump(&mut self) {
         let version = self.era().version + 1;
         self.bump_to(version);
@@ -253,7 +254,7 @@ impl Cluster {
         self.high = self.high.max(version);
     }
 
-    /// Compacts the etcd up to so many versions ago.
+    /// Compacts the etcd, up to `back` versions ago.
     pub fn compact(&mut self, back: u64) {
         let version = self.era().version.saturating_sub(back);
         for server in &mut self.servers {
@@ -261,7 +262,7 @@ impl Cluster {
         }
     }
 
-    /// Has the watch caches forget their events, while the etcd keeps its history.
+    /// Makes the watch caches forget their events; the etcd keeps its history.
     pub fn forget_events(&mut self) {
         let version = self.era().version;
         for server in &mut self.servers {
@@ -269,7 +270,7 @@ impl Cluster {
         }
     }
 
-    /// Has a server lag behind the etcd from now on, by so many versions at its beginning.
+    /// Makes a server lag behind the etcd from now on, initially by `back` versions.
     pub fn lag(&mut self, server: usize, back: u64) {
         let version = self.era().version.saturating_sub(back).max(1);
         let server = &mut self.servers[server];
@@ -278,7 +279,7 @@ impl Cluster {
         server.fake.lag_at(version);
     }
 
-    /// Has a server that lags see one version more, or all of them.
+    /// Lets a lagging server see one more version, or all of them.
     pub fn catch_up(&mut self, server: usize, all: bool) {
         let version = self.era().version;
         let server = &mut self.servers[server];
@@ -299,18 +300,18 @@ impl Cluster {
         self.servers[server].fake.go_down();
     }
 
-    /// Brings it up.
+    /// Brings a server up.
     pub fn come_up(&mut self, server: usize) {
         self.servers[server].fake.come_up();
     }
 
-    /// Starts a server anew.
+    /// Restarts a server.
     pub fn restart(&mut self, server: usize, unready: Duration) {
         self.servers[server].fake.restart(unready);
     }
 
-    /// Restores the etcd from a backup that has not seen the last `back` writes. A restore as it should be done moves
-    /// the version beyond all that clients have seen, and compacts; one as it is often done does not.
+    /// Restores the etcd from a backup that lacks the last `back` writes. A proper restore moves the version beyond
+    /// all that clients have seen, and compacts. An improper one, which is common, does neither.
     pub fn restore(&mut self, now: Instant, back: usize, properly: bool) {
         let old = self.era().clone();
         let kept = old.writes.len().saturating_sub(back);
@@ -348,14 +349,14 @@ impl Cluster {
         }
     }
 
-    /// Tells whether an object is there whose newest state is of no use.
+    /// Returns whether an object exists whose newest state cannot be used.
     #[must_use]
     pub fn is_spoilt(&self, slot: u8) -> bool {
         let newest = self.now().at(slot, u64::MAX);
         newest.is_some_and(|write| write.state.is_some() && write.poison.is_some())
     }
 
-    /// Loses an object without a word: the server has a bug. Tells whether there was one.
+    /// Loses an object without an event, as a buggy server does. Returns whether there was one.
     pub fn lose(&mut self, slot: u8) -> bool {
         let newest = self.now().at(slot, u64::MAX);
         if newest.is_none_or(|write| write.state.is_none()) {
@@ -370,7 +371,7 @@ impl Cluster {
                 .is_ok();
         }
         if lost {
-            // For the reference it is gone from the next version on, which it is to whoever lists.
+            // In the reference the object is absent from the next version on, as it is for a client that lists.
             self.bump();
             let version = self.era().version;
             self.era_mut().writes.push(Write {
@@ -398,7 +399,7 @@ impl Cluster {
         }
     }
 
-    /// Ends everything that is wrong. Where clients may believe in versions that are not there, these come true.
+    /// Ends all faults. If clients may hold versions that do not exist, moves the etcd beyond them.
     pub fn heal(&mut self) {
         for server in 0..2 {
             self.catch_up(server, true);
@@ -419,13 +420,13 @@ impl Cluster {
         }
     }
 
-    /// Lets a request come to one of the servers.
+    /// Sends a request to one of the servers.
     pub fn ask(&mut self, now: Instant, target: &str, accept: &str) -> Open {
         let server = self.route;
         let id = self.servers[server]
             .fake
             .handle_request(now, target, accept);
-        // A fault hits one request, whichever server it comes to.
+        // A fault hits one request, on whichever server receives it.
         if !self.servers[server].fake.has_faults() {
             self.servers[1 - server].fake.clear_faults();
         }
@@ -433,13 +434,13 @@ impl Cluster {
         Open { server, life, id }
     }
 
-    /// Tells whether a fault waits for a request.
+    /// Returns whether a fault is pending.
     #[must_use]
     pub fn has_faults(&self) -> bool {
         self.servers[self.route].fake.has_faults()
     }
 
-    /// Asks for the head of an answer.
+    /// Polls the head of an answer.
     pub fn head(&mut self, now: Instant, open: Open) -> HeadPoll {
         self.living(open)
             .map_or(HeadPoll::Failed(FailureKind::Reset), |fake| {
@@ -447,7 +448,7 @@ impl Cluster {
             })
     }
 
-    /// Asks for more of an answer.
+    /// Polls the next chunk of an answer.
     pub fn chunk(&mut self, now: Instant, open: Open) -> Chunk {
         self.living(open)
             .map_or(Chunk::Abort(FailureKind::Reset), |fake| {
@@ -455,46 +456,46 @@ impl Cluster {
             })
     }
 
-    /// Drops an answer.
+    /// Closes an answer.
     pub fn close(&mut self, open: Open) {
         if let Some(fake) = self.living(open) {
             fake.close(open.id);
         }
     }
 
-    /// The server of an answer, where it is the one that began it.
+    /// Returns the server of an answer, unless it has restarted since.
     fn living(&mut self, open: Open) -> Option<&mut FakeServer> {
         let server = &mut self.servers[open.server];
         (server.life == open.life).then_some(&mut server.fake)
     }
 
-    /// Has a server say GOAWAY.
+    /// Makes a server send GOAWAY.
     pub fn go_away(&mut self, server: usize) {
         self.servers[server].fake.go_away();
     }
 
-    /// Tells the servers what time it is.
+    /// Sets the time of the servers.
     pub fn tick(&mut self, now: Instant) {
         for server in &mut self.servers {
             server.fake.tick(now);
         }
     }
 
-    /// Returns the servers' configuration, to be changed on both.
+    /// Changes the configuration of both servers.
     pub fn configure(&mut self, change: impl Fn(&mut Config)) {
         for server in &mut self.servers {
             change(server.fake.config_mut());
         }
     }
 
-    /// Returns what the etcd holds now.
+    /// Returns the present contents of etcd.
     #[must_use]
     pub fn now(&self) -> &Era {
         self.era()
     }
 
     fn era(&self) -> &Era {
-        // There is always one.
+        // There is always at least one era.
         &self.eras[self.eras.len() - 1]
     }
 
@@ -509,19 +510,19 @@ impl Cluster {
         self.eras.len() - 1
     }
 
-    /// Returns what the etcd held in an era.
+    /// Returns the contents of etcd in an era.
     #[must_use]
     pub fn in_era(&self, era: usize) -> &Era {
         &self.eras[era]
     }
 
-    /// Returns the state that the write with this number made, and of which key.
+    /// Returns the state made by the write with this number, and its key.
     #[must_use]
     pub fn written(&self, n: u32) -> Option<(u8, State)> {
         self.states.get(n as usize).copied()
     }
 
-    /// Returns the state that an informer with this scope should have of a key at a version.
+    /// Returns the state of a key that an informer with this scope should have at a version.
     #[must_use]
     pub fn expected(&self, era: usize, scope: Scope, slot: u8, version: u64) -> Expected {
         let era = self.in_era(era);
@@ -538,18 +539,18 @@ impl Cluster {
     }
 }
 
-/// What an informer should have of a key.
+/// The expected state of a key in an informer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// The key is not there.
+    /// No object.
     Nothing,
     /// This state.
     State(State),
-    /// The latest state is of no use: an older one, if there is any, or none.
+    /// The latest state cannot be used: an older state, if there was one, or no object.
     OlderThan(State),
 }
 
-/// The resource that is listed and watched, as the fake server knows it.
+/// The name under which the fake server knows the resource.
 const fn resource(custom: Option<Custom>) -> &'static str {
     match custom {
         Some(_) => "pods.example.com",
@@ -568,7 +569,7 @@ fn fake(seed: u64, config: &Config, custom: Option<Custom>) -> FakeServer {
 fn apply(server: &mut FakeServer, resource: &str, write: &Write, mut metadata: Value) {
     let (namespace, name) = KEYS[usize::from(write.slot)];
     let Some(state) = write.state else {
-        // It is there: the reference has said so.
+        // The reference has confirmed that it exists.
         let _ = server.delete(resource, namespace, name);
         return;
     };
@@ -583,11 +584,11 @@ fn apply(server: &mut FakeServer, resource: &str, write: &Write, mut metadata: V
     metadata["labels"] = json!({ "app": format!("l{}", state.label) });
     let data = json!({
         "metadata": metadata,
-        // Bytes of every length of UTF-8, for cuts in the middle of them.
+        // Characters of every length in UTF-8, for cuts in the middle of them.
         "note": "ü€𝄞\\\"\u{1}",
         "n": if write.poison == Some(Poison::Undecodable) { json!("?") } else { json!(state.n) },
         "filler": filler,
-        // No two writes say the same.
+        // Makes every write different.
         "write": state.n,
     });
     let _ = server.apply(resource, data);

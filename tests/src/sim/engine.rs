@@ -1,4 +1,4 @@
-//! The engine under test, in words that do not depend on its storage.
+//! The engine under test, behind types that do not depend on its storage.
 
 use core::fmt;
 
@@ -17,14 +17,14 @@ use informer_core::{
 use super::cluster::State;
 use super::plan::{KEY_NAMES, Scope, World, half_of};
 
-/// What the decoder keeps.
+/// What the decoder stores of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Value {
     pub(super) n: u32,
     label: u8,
 }
 
-/// Why the decoder refuses an object.
+/// The error of the decoder.
 #[derive(Clone, Copy, Debug)]
 pub struct NoNumber;
 
@@ -49,10 +49,10 @@ pub(super) fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
     })
 }
 
-/// A notification that lends nothing.
+/// An owned notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// The key; of no meaning where everything is synced.
+    /// The key; meaningless for [`NoteKind::Synced`].
     pub slot: u8,
     /// What happened.
     pub kind: NoteKind,
@@ -60,18 +60,18 @@ pub struct Note {
     pub state: State,
 }
 
-/// What a notification says.
+/// The kinds of notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoteKind {
-    /// A new object, in the first state or not.
+    /// A new object; the flag is whether it belongs to the initial state.
     Added(bool),
-    /// A change, from this state.
+    /// A change from this state.
     Updated(State),
-    /// The same again, for a resync pass or since a server sent it again.
+    /// An unchanged object, sent by a resync pass or because the server repeated it.
     Replayed(Option<u32>),
-    /// It is gone; whether nobody saw it go.
+    /// A deletion; the flag is whether nobody observed it.
     Deleted(bool),
-    /// The first state is complete.
+    /// The initial state is complete.
     Synced,
 }
 
@@ -97,29 +97,29 @@ impl fmt::Display for Note {
     }
 }
 
-/// What the engine asks for.
+/// An output of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Out {
     /// A request.
     Send {
-        /// Its name.
+        /// Its id.
         id: RequestId,
-        /// What it asks for.
+        /// Its verb.
         verb: Verb,
         /// Path and query.
         target: String,
         /// The `Accept` header.
         accept: &'static str,
     },
-    /// A request is abandoned.
+    /// Abandons a request.
     Cancel(RequestId),
     /// A report.
     Report(&'static str),
-    /// Nothing until then.
+    /// Nothing to do until this time.
     Wait(Option<Instant>),
 }
 
-/// What is reported of each key for which there is no room.
+/// The report for each key that does not fit into the cache.
 pub const NO_ROOM: [&str; KEY_NAMES.len()] = [
     "no-room a/x",
     "no-room b/x",
@@ -129,57 +129,57 @@ pub const NO_ROOM: [&str; KEY_NAMES.len()] = [
     "no-room b/z",
 ];
 
-/// What the cache has of one key.
+/// A cached object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cached {
     /// The object.
     pub state: State,
-    /// Whether it was told.
+    /// Handlers were notified of it.
     pub told: bool,
-    /// Whether a newer state could not be used.
+    /// A newer state could not be used.
     pub stale: bool,
 }
 
-/// What the cache has of all keys.
+/// The cached objects of all keys.
 pub type Snapshot = [Option<Cached>; KEY_NAMES.len()];
 
-/// What a cache shows, whatever its storage is.
+/// The contents of a cache, independent of its storage.
 pub trait Shown {
-    /// Tells whether the first state is complete.
+    /// Returns whether the initial state is complete.
     fn is_synced(&self) -> bool;
-    /// Tells whether it was told that the first state is complete.
+    /// Returns whether the synced notification was sent.
     fn has_sent_synced(&self) -> bool;
-    /// Tells whether something was refused for want of room.
+    /// Returns whether an object was rejected because the cache was full.
     fn is_incomplete(&self) -> bool;
     /// Returns the version that the cache shows.
     fn version(&self, source: usize) -> Option<u64>;
-    /// Returns what the cache has.
+    /// Returns the cached objects.
     fn snapshot(&self) -> Snapshot;
-    /// Returns the objects that were told, with which a handler that joins now begins.
+    /// Returns the objects of which handlers were notified. A handler that joins now starts with them.
     fn notified(&self) -> Vec<(u8, State)>;
-    /// Returns which keys are in an index, as bits.
+    /// Returns the keys in an index, as bits.
     fn indexed(&self, index: &str, value: &str) -> u32;
-    /// Returns which of [`LABELS`] the index by label has, as bits.
+    /// Returns the [`LABELS`] that the index by label contains, as bits.
     fn labels(&self) -> u32;
-    /// Returns how many objects the cache says it has.
+    /// Returns the number of objects that the cache reports.
     fn len(&self) -> usize;
-    /// Tells whether it says it has none.
+    /// Returns whether the cache reports no objects.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Tells whether what was restored is not confirmed yet.
+    /// Returns whether the restored state is still unconfirmed.
     fn is_restored(&self) -> bool;
 }
 
-/// An informer of any storage, with one reflector or more.
+/// An informer of any storage, with one or more reflectors.
 pub trait Engine {
-    /// Returns how many sources there are.
+    /// Returns the number of sources.
     fn sources(&self) -> usize;
-    /// Says what a source wants next.
+    /// Returns the next output of a source.
     fn poll(&mut self, source: usize, now: Instant) -> Out;
-    /// Takes the head of an answer.
+    /// Receives the head of an answer.
     fn head(&mut self, source: usize, now: Instant, id: RequestId, head: Head);
-    /// Takes bytes of an answer; returns how many, and writes reports.
+    /// Receives bytes of an answer. Returns how many were consumed, and appends reports.
     fn data(
         &mut self,
         source: usize,
@@ -188,38 +188,38 @@ pub trait Engine {
         data: &[u8],
         reports: &mut Vec<&'static str>,
     ) -> usize;
-    /// Takes the end of an answer.
+    /// Receives the end of an answer.
     fn end(&mut self, source: usize, now: Instant, id: RequestId, end: End);
     /// Pops the next notification.
     fn pop(&mut self) -> Option<Note>;
-    /// Begins a resync; returns its pass.
+    /// Starts a resync; returns its pass.
     fn resync(&mut self) -> u32;
-    /// The user wants a list.
+    /// Requests a relist.
     fn relist(&mut self, source: usize, now: Instant);
-    /// The user wants an end.
+    /// Requests a stop.
     fn stop(&mut self);
     /// Returns the cache.
     fn cache(&self) -> &dyn Shown;
-    /// Tells whether everything that came was popped.
+    /// Returns whether everything received was popped.
     fn is_idle(&self) -> bool;
     /// Returns the version that the reflector has reached.
     fn reached(&self, source: usize) -> Option<u64>;
-    /// Returns the version of the list that the cache was given last, if it has applied all of it and was given no version
-    /// since.
+    /// Returns the version of the last list given to the cache, if the cache has applied all of it and has received
+    /// no version since.
     fn listed(&self, _source: usize) -> Option<u64> {
         None
     }
-    /// Adds the index [`LATE`], which then is built while the informer goes on. One that is there already is left alone.
+    /// Adds the index [`LATE`], which is built while the informer runs. Does nothing if it exists already.
     fn add_index(&mut self);
-    /// Tells whether [`LATE`] is built.
+    /// Returns whether [`LATE`] is built.
     fn has_late_index(&self) -> bool;
-    /// Has the disk of a journal be full, or have room again.
+    /// Makes the journal's disk full, or gives it room again.
     fn fill_disk(&mut self, _full: bool) {}
-    /// Tells whether a journal could not be written, so that a list may begin it anew.
+    /// Returns whether writing the journal failed, so that a list may start it anew.
     fn has_failed_journal(&self) -> bool {
         false
     }
-    /// Returns how a journal differs from the cache.
+    /// Returns how the journal differs from the cache.
     fn journal_lacks(&self) -> Option<String> {
         None
     }
@@ -227,17 +227,17 @@ pub trait Engine {
     fn restored(&self) -> Option<u64> {
         None
     }
-    /// Returns what a journal dropped at its start without a report.
+    /// Returns what the journal dropped at its start without a report.
     fn unreported_loss(&self) -> Option<&str> {
         None
     }
-    /// Returns the version that its journal has reached.
+    /// Returns the version that the journal has reached.
     fn journaled(&self) -> Option<u64> {
         None
     }
 }
 
-/// A storage that the simulation runs on.
+/// A storage for the simulation.
 pub trait SimStorage: Storage<Text: PartialEq> {
     /// Returns the function of the index by label.
     fn by_label() -> Self::IndexFn<Held<Self>>
@@ -312,7 +312,7 @@ pub(super) fn config(world: &World) -> ReflectorConfig {
     }
 }
 
-/// What a source asks for.
+/// Returns the resource that a source requests.
 pub(super) fn resource(world: &World, scope: Scope) -> OwnedResource {
     let group = world.custom.map_or("", |_| CUSTOM_GROUP);
     let pods = Resource::new(group, "v1", "pods").kind("Pod");
@@ -335,15 +335,15 @@ pub(super) struct One<S: Storage<Text: PartialEq>, J = ()>(
     pub(super) Informer<OwnedResource, Decoder, S, J>,
 );
 
-/// Reflectors and a cache that are joined by hand, as runtimes do.
+/// Reflectors and a cache that are connected by hand, as a runtime does.
 struct Parts<S: Storage<Text: PartialEq>> {
     reflectors: Vec<Reflector<OwnedResource, S>>,
     cache: Cache<Held<S>, S>,
     late: Late,
     /// See [`World::batched`].
     batched: bool,
-    /// The version of a list, and the version that the source has reached with it. The cache is given the latter once it is
-    /// idle.
+    /// The version of a list, and the version that the source has reached with it. The cache receives the latter once
+    /// it is idle.
     withheld: Vec<Option<(u64, ResourceVersion<S::Text>)>>,
 }
 
@@ -351,10 +351,10 @@ struct Parts<S: Storage<Text: PartialEq>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Late {
     None,
-    /// It is built piece by piece, and the values of new objects come with them.
+    /// Built piece by piece. New objects bring their values with them.
     Building(u16),
     Built(u16),
-    /// Storage that scans its objects has nothing to build.
+    /// A storage that scans its objects has nothing to build.
     Scanned,
 }
 
@@ -416,7 +416,7 @@ impl<S: SimStorage, J: Recording> Engine for One<S, J> {
     }
 
     fn add_index(&mut self) {
-        // A name that is taken is an error, and changes nothing.
+        // A name that is taken is an error without effect.
         let _ = self.0.cache_mut().add_index(LATE, S::by_label());
     }
 
@@ -487,7 +487,7 @@ impl<S: SimStorage> Shown for Cache<Held<S>, S> {
     fn labels(&self) -> u32 {
         let mut bits = 0;
         self.index_values("app", |value| {
-            // A value that nobody gave is a bit that no label has.
+            // An unknown value sets a bit that no label has.
             let label = LABELS.iter().position(|own| *own == value);
             bits |= 1 << label.unwrap_or(LABELS.len());
         });
@@ -523,7 +523,7 @@ impl<S: SimStorage> Parts<S> {
         }
     }
 
-    /// Builds a piece of the late index, as a runtime does that releases its lock between two pieces.
+    /// Builds a piece of the late index, as a runtime does that releases its lock between pieces.
     fn build_index(&mut self) {
         let Late::Building(index) = self.late else {
             return;
@@ -664,7 +664,7 @@ impl<S: SimStorage> Engine for Parts<S> {
     }
 }
 
-/// Takes a frame as a runtime does that computes the values of an index outside of the cache.
+/// Processes a frame like a runtime that computes index values outside the cache.
 fn take<S: SimStorage>(
     cache: &mut Cache<Held<S>, S>,
     source: SourceId,
@@ -749,7 +749,7 @@ fn number<X: informer_core::storage::Text>(version: &ResourceVersion<X>) -> Opti
     }
 }
 
-/// Reads the number in a short text, without the letter that a uid has before it.
+/// Parses the number in a short text, without the letter in front of a uid.
 fn digits(text: &dyn fmt::Display) -> Option<u64> {
     struct Digits(Option<u64>);
     impl fmt::Write for Digits {
@@ -768,7 +768,7 @@ fn digits(text: &dyn fmt::Display) -> Option<u64> {
 
 fn slot(key: &str) -> u8 {
     let found = KEY_NAMES.iter().position(|own| *own == key);
-    // A key that nobody made would be told as one that is not there, which an invariant sees.
+    // An unknown key counts as a key that is not in the cache, which an invariant detects.
     found.and_then(|slot| u8::try_from(slot).ok()).unwrap_or(0)
 }
 

@@ -5,24 +5,24 @@ use core::time::Duration;
 
 use informer_mock::{FailureKind, Fault};
 
-/// What goes wrong with the answer to the next request.
+/// The fault in the answer to the next request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FaultKind {
-    /// Nobody listens.
+    /// The connection is refused.
     Refuse,
-    /// The connection is reset before there is an answer.
+    /// The connection is reset before an answer.
     Reset,
-    /// A kept connection turns out to be closed.
+    /// A pooled connection turns out to be closed.
     StaleConnection,
-    /// The handshake fails.
+    /// The TLS handshake fails.
     Tls,
-    /// No answer came in time.
+    /// The request times out.
     TimedOut,
-    /// There is no answer, and no end either.
+    /// Neither an answer nor an end arrives.
     NoAnswer,
-    /// The answer comes late.
+    /// The answer is late.
     Late,
-    /// The head comes with the first byte of the body.
+    /// The head arrives together with the first byte of the body.
     LateHead,
     /// 401.
     Unauthorized,
@@ -30,62 +30,62 @@ pub enum FaultKind {
     Forbidden,
     /// 404: the resource is gone.
     NotFound,
-    /// 410 as an answer.
+    /// 410 as a status.
     Gone,
-    /// 410 as an event.
+    /// 410 as an ERROR event.
     GoneEvent,
-    /// 422: no streaming lists here.
+    /// 422: streaming lists are not supported.
     Invalid,
     /// 429 in plain text, without Retry-After.
     Overloaded,
     /// 429 with Retry-After.
     OverloadedRetryAfter,
-    /// 429 as an event.
+    /// 429 as an ERROR event.
     OverloadedEvent,
     /// 500.
     Internal,
     /// 503 with Retry-After.
     Unavailable,
-    /// 504: the version asked for is not there yet.
+    /// 504: the requested version is not available yet.
     TooLarge,
     /// A page of HTML with status 200.
     Html,
-    /// Half an answer that ends as if it were whole.
+    /// Half an answer that ends like a complete one.
     HalfClean,
     /// Half an answer, then a reset.
     Half,
     /// Half an answer, then silence.
     HalfSilent,
-    /// A cut in the middle of an object.
+    /// A cut within an object.
     CutInObject,
-    /// An end as soon as the head is there.
+    /// The answer ends right after its head.
     Empty,
-    /// A cut behind an object.
+    /// A cut after an object.
     CutBehindObject,
-    /// A cut in the middle of a member of gzip: what the transport could decompress comes, and then its error.
+    /// A cut within a gzip member: the transport delivers the bytes it could decompress, then its error.
     CutInMember,
-    /// Silence behind an object: the connection is half open.
+    /// Silence after an object: the connection is half open.
     StallBehindObject,
-    /// An object comes twice.
+    /// An object is sent twice.
     Duplicate,
-    /// An object never comes: the server has a bug.
+    /// An object is never sent: a bug of the server.
     Drop,
     /// Garbage before an object.
     Garbage,
-    /// An event of a type that nobody knows, and one of another kind, before an object.
+    /// An event of an unknown type, and one of another kind, before an object.
     Strange,
-    /// The end of a streaming list never comes.
+    /// A streaming list never ends.
     NoEnd,
-    /// Bytes behind the end.
+    /// Bytes follow the end.
     Trailing,
     /// One byte at a time.
     Dribble,
-    /// One event that says nothing, and the end; again and again.
+    /// Answers that contain one uninformative event and end, again and again.
     Restless,
 }
 
 impl FaultKind {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 37] = [
         Self::Refuse,
         Self::Reset,
@@ -126,13 +126,13 @@ impl FaultKind {
         Self::Restless,
     ];
 
-    /// Tells whether a server that does so lies: what it has told need not be the truth.
+    /// Returns whether a server with this fault lies: the state it shows need not be true.
     #[must_use]
     pub const fn lies(self) -> bool {
         matches!(self, Self::Drop | Self::NoEnd)
     }
 
-    /// Tells whether bytes come that are no answer of a server: nothing can be said about what a client makes of them.
+    /// Returns whether the bytes are no valid answer, so that the client's reaction cannot be predicted.
     #[must_use]
     pub const fn garbles(self) -> bool {
         matches!(
@@ -141,7 +141,7 @@ impl FaultKind {
         )
     }
 
-    /// Makes the fault. `at` chooses a place: an object, a byte, a number of seconds.
+    /// Makes the fault. `at` chooses a position: an object, a byte, or a number of seconds.
     #[must_use]
     pub fn fault(self, at: u8) -> Fault {
         let index = usize::from(at % 3);

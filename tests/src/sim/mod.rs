@@ -1,9 +1,9 @@
-//! A deterministic simulation of an informer: one seed makes the changes, the faults and the schedule.
+//! A deterministic simulation of an informer: one seed determines the changes, the faults and the schedule.
 //!
-//! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, against two fake API
-//! servers before one etcd, on virtual time. After every step all [`invariants`] are looked at; at its end all faults
-//! are taken away, and everything has to come right in bounded time. See `docs/TESTING.md`. [`replicas`] and, with the
-//! feature `runtime`, `runtime` are simulations of their own.
+//! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, on virtual
+//! time, against two fake API servers that share one etcd. All [`invariants`] are checked after every step. At the
+//! end all faults are removed, and the informer must converge within a bounded time. See `docs/TESTING.md`.
+//! [`replicas`] and, with the feature `runtime`, `runtime` are separate simulations.
 
 #![expect(
     clippy::wildcard_enum_match_arm,

@@ -1,4 +1,4 @@
-//! What happens in one run: the world and a list of actions. A seed makes it, and it can be made smaller.
+//! The plan of one run: the world and a list of actions. It is made from a seed, and can be shrunk.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use super::cluster::{Poison, State};
 use super::entropy::Entropy;
 use super::faults::FaultKind;
 
-/// The keys of all worlds: three in two namespaces are the usual ones.
+/// The keys of all worlds. Most worlds use the first three, which lie in two namespaces.
 pub const KEYS: [(&str, &str); 6] = [
     ("a", "x"),
     ("b", "x"),
@@ -21,24 +21,24 @@ pub const KEYS: [(&str, &str); 6] = [
 /// `namespace/name` of [`KEYS`].
 pub const KEY_NAMES: [&str; 6] = ["a/x", "b/x", "a/y", "a/z", "b/y", "b/z"];
 
-/// How many actions a plan from a seed has.
+/// The number of actions in a plan made from a seed.
 pub const STEPS: usize = 220;
 
-/// Which objects an informer asks for.
+/// The objects that an informer requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {
-    /// All.
+    /// All objects.
     All,
-    /// Those of one namespace.
+    /// The objects of one namespace.
     Namespace(&'static str),
-    /// Those with one label, in all namespaces.
+    /// The objects with one label, in all namespaces.
     Label(u8),
-    /// One half by uid. The server sends both.
+    /// Half of the objects, divided by uid. The server sends both halves.
     Half(u8),
 }
 
 impl Scope {
-    /// Tells whether an object in this state is asked for.
+    /// Returns whether the scope includes an object in this state.
     #[must_use]
     pub fn takes(self, slot: u8, state: State) -> bool {
         match self {
@@ -62,168 +62,169 @@ pub fn half_of(half: u8) -> Shard {
 /// A custom resource: the API server sorts its members, so the identity follows annotations and managedFields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Custom {
-    /// The decoder skips managedFields, and objects of use exceed the frame limit only because of them.
+    /// The decoder skips managedFields, and usable objects exceed the frame limit only because of them.
     pub skips_managed_fields: bool,
 }
 
-/// How the world is.
+/// The settings of a world.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The seed of jitter and hashes.
     pub seed: u64,
-    /// How many of [`KEYS`] there are.
+    /// The number of [`KEYS`] in use.
     pub keys: u8,
-    /// What is asked for; two make a cache of two sources.
+    /// The scope of each source. Two scopes make a cache of two sources.
     pub scopes: &'static [Scope],
-    /// Drives reflector and cache apart rather than an `Informer`.
+    /// Drives the reflector and the cache separately instead of through an `Informer`.
     pub parts: bool,
-    /// Deltas are merged as they wait.
+    /// Merges the deltas of a key while they are pending.
     pub merged: bool,
     /// Behaves as client-go does.
     pub client_go: bool,
-    /// Begins with a streaming list.
+    /// Starts with a streaming list.
     pub stream: bool,
-    /// Remembers that streaming lists are refused.
+    /// Remembers that the server refuses streaming lists.
     pub remember_refusal: bool,
-    /// The page size; 0 is none.
+    /// The page size; 0 means no pages.
     pub page: u8,
-    /// The server does stream lists.
+    /// The server supports streaming lists.
     pub watch_list: bool,
     /// The server sends bookmarks.
     pub bookmarks: bool,
-    /// The watch cache heeds `limit`.
+    /// The watch cache honours `limit`.
     pub cache_pages: bool,
-    /// 410 to a watch comes as an answer, not as an event.
+    /// A watch at an expired version is answered with status 410 rather than with an ERROR event.
     pub gone_http: bool,
-    /// The server forgets events after 75 s and history after 5 minutes.
+    /// The server forgets events after 75 s, and its history after 5 minutes.
     pub forgetful: bool,
-    /// Milliseconds until an answer begins.
+    /// Milliseconds until an answer starts.
     pub latency: u16,
-    /// Seconds of silence after which something on the way resets a connection; 0 is never.
+    /// Seconds of silence after which a middlebox resets a connection; 0 means never.
     pub idle_cut: u8,
-    /// There is an object under every key when the informer begins.
+    /// An object exists under every key when the informer starts.
     pub full: bool,
-    /// How many objects the cache has room for; 0 is any number.
+    /// The number of objects that fit into the cache; 0 means any number.
     pub room: u8,
-    /// What is odd about the server's watches.
+    /// An unusual behaviour of the server's watches.
     pub oddity: Oddity,
-    /// The resource is a custom one.
+    /// The resource is a custom resource.
     pub custom: Option<Custom>,
-    /// How many bytes an object may have.
+    /// The frame limit: the maximum size of an object in bytes.
     pub frame_limit: u16,
-    /// The version of a complete list is passed on only once the list is applied, as a runtime does that applies batches.
+    /// The version of a complete list is passed on only after the list is applied, as in a runtime that applies
+    /// batches.
     pub batched: bool,
 }
 
-/// What is odd about the watches of a server.
+/// An unusual behaviour of a server's watches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Oddity {
-    /// Nothing.
+    /// None.
     None,
     /// The resource has no watch cache: the only bookmark is the one that ends a streaming list.
     Uncached,
-    /// Streaming lists never come to their end, but a bookmark is sent every 20 s.
+    /// Streaming lists never send the bookmark that ends them, but a bookmark is sent every 20 s.
     Endless,
 }
 
-/// One thing that happens.
+/// One action in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// An object is created or changed.
+    /// Creates or changes an object.
     Put(u8, u8),
-    /// An object is made that is of no use.
+    /// Writes an object that the informer cannot use.
     Spoil(u8, bool),
-    /// An object is deleted.
+    /// Deletes an object.
     Delete(u8),
-    /// An object is deleted and created again at once.
+    /// Deletes an object and creates it again at once.
     Recreate(u8),
-    /// The version moves on for something else.
+    /// Advances the version for an unrelated write.
     Bump,
-    /// A fault for the next request.
+    /// Injects a fault into the next request.
     Fault(FaultKind, u8),
-    /// A fault for the next request for a later page.
+    /// Injects a fault into the next request for a later page.
     PageFault(FaultKind, u8),
-    /// The etcd is compacted up to so many versions ago.
+    /// Compacts the etcd, up to this many versions ago.
     Compact(u8),
-    /// The watch caches forget their events.
+    /// Makes the watch caches forget their events.
     ForgetEvents,
-    /// A server lags from now on, by so much at first.
+    /// A server lags from now on, initially by this many versions.
     Lag(u8, u8),
-    /// A server that lags catches up: by one version, or altogether.
+    /// A lagging server catches up: by one version, or completely.
     CatchUp(u8, bool),
-    /// New connections go to this server.
+    /// Routes new connections to this server.
     Route(u8),
     /// A server goes down.
     Down(u8),
     /// A server comes up.
     Up(u8),
-    /// A server starts anew and is not ready for so many seconds.
+    /// A server restarts and is not ready for this many seconds.
     Restart(u8, u8),
     /// The etcd is restored from a backup.
     Restore(u8, bool),
-    /// An object is lost without a word.
+    /// The server loses an object without an event.
     Lose(u8),
-    /// The connections of watches are reset.
+    /// Resets the connections of watches.
     CutWatches,
-    /// Watches end cleanly.
+    /// Ends watches cleanly.
     CloseWatches,
-    /// Watches fall silent.
+    /// Makes watches fall silent.
     StallWatches,
-    /// A server says GOAWAY: requests without an answer are cut, answers that have begun go on.
+    /// A server sends GOAWAY: requests without an answer are cut, answers that have started continue.
     GoAway(u8),
-    /// Bookmarks are sent from now on, or not.
+    /// Turns bookmarks on or off.
     Bookmarks(bool),
-    /// The client reads up to so many bytes of what is there.
+    /// The client reads up to this many of the available bytes.
     Read(u8, u8),
-    /// The client reads all that is there.
+    /// The client reads all available bytes.
     ReadAll(u8),
-    /// So many notifications are popped.
+    /// Pops this many notifications.
     Pop(u8),
-    /// A handler hears up to so many events.
+    /// Delivers up to this many events to a handler.
     Hear(u8, u8),
-    /// Time passes, in milliseconds; whether what comes is read and popped meanwhile.
+    /// Lets milliseconds pass; the flag chooses whether data is read and popped meanwhile.
     Pass(u32, bool),
-    /// Time jumps to the next deadline.
+    /// Jumps to the next deadline.
     ToDeadline,
-    /// The clock goes back, in milliseconds.
+    /// Sets the clock back by milliseconds.
     ClockBack(u16),
-    /// A handler joins: its resync period in seconds, its backlog, whether it wants unchanged objects.
+    /// A handler joins, with its resync period in seconds, its backlog, and whether it wants unchanged objects.
     Join(u8, u8, bool),
-    /// Notifications are popped up to a deletion, and a handler with this backlog joins before the next one.
+    /// Pops notifications up to a deletion; a handler with this backlog joins before the next one.
     JoinAmid(u8),
     /// A handler leaves.
     Leave(u8),
     /// The user adds an index.
     AddIndex,
-    /// A handler joins that is resynced every second, and no handler hears anything for so many seconds.
+    /// A handler with a resync period of one second joins, and no handler receives anything for this many seconds.
     Unheard(u8),
-    /// The journal's disk is full from now on, or has room again.
+    /// The journal's disk becomes full, or has room again.
     DiskFull(bool),
-    /// The user wants a resync.
+    /// The user requests a resync.
     Resync,
-    /// The user wants a list.
+    /// The user requests a relist.
     Relist(u8),
-    /// The answer to an abandoned request comes all the same.
+    /// An abandoned request is answered after all.
     LateAnswer(u8),
-    /// The client's process ends and starts anew.
+    /// The client's process ends and a new one starts.
     Reborn,
-    /// The user stops the informer, and starts another one.
+    /// The user stops the informer and starts a new one.
     Stop,
 }
 
-/// A world and what happens in it.
+/// A world and the actions in it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How the world is.
+    /// The settings of the world.
     pub world: World,
-    /// What happens.
+    /// The actions.
     pub actions: Vec<Action>,
 }
 
 impl Plan {
-    /// Fills the journal's disk for a while, in some plans.
+    /// In some plans, fills the journal's disk for a while.
     pub(super) fn fill_disk(&mut self, seed: u64) {
-        // Choices of their own change no other choice.
+        // A separate generator, so that no other choice of the seed changes.
         let entropy = &mut Entropy::Seed(!seed);
         if entropy.one_in(3) {
             let begin = entropy.below(u32::try_from(self.actions.len()).unwrap_or(u32::MAX));
@@ -263,7 +264,7 @@ impl Plan {
         while actions.len() < steps && !entropy.is_spent() {
             actions.push(temper.action(entropy, &world));
         }
-        // Drawn last, so that it changes no other choice.
+        // Drawn last, so that no other choice changes.
         world.oddity = match entropy.below(12) {
             10 => Oddity::Endless,
             11 => Oddity::Uncached,
@@ -321,7 +322,7 @@ impl World {
         }
     }
 
-    /// Makes some worlds one of a custom resource, and some of these one of a shard.
+    /// Makes some worlds use a custom resource, and some of these a shard.
     fn customize(&mut self, entropy: &mut Entropy<'_>) {
         if !entropy.one_in(4) {
             return;
@@ -335,14 +336,14 @@ impl World {
         }
     }
 
-    /// Tells whether reflector and cache have to be driven apart.
+    /// Returns whether the reflector and the cache must be driven separately.
     #[must_use]
     pub const fn needs_parts(&self) -> bool {
         self.parts || self.scopes.len() > 1 || self.merged || self.batched
     }
 }
 
-/// What a run likes: each has more of some things, so that few of them come together often.
+/// The character of a run. Each run has more of some actions, so that rare combinations occur often.
 #[derive(Clone, Copy, Debug)]
 struct Temper {
     changes: u32,
@@ -352,9 +353,9 @@ struct Temper {
     time: u32,
     client: u32,
     favourite: FaultKind,
-    /// Lies make what can be checked less.
+    /// The servers do not lie. Lies weaken what the invariants can check.
     honest: bool,
-    /// Lists in many pages are what it is about.
+    /// The run concentrates on lists in many pages.
     pager: bool,
 }
 
@@ -457,7 +458,7 @@ impl Temper {
     fn reading(self, entropy: &mut Entropy<'_>) -> Action {
         let source = small(entropy, 2);
         match entropy.below(8) {
-            // A page at a time, or a part of one.
+            // Reads one page at a time, or a part of one.
             0..6 if self.pager => Action::Read(source, small(entropy, 60) + 1),
             0..4 => Action::ReadAll(source),
             4..6 => Action::Read(source, small(entropy, 250) + 1),
@@ -468,7 +469,7 @@ impl Temper {
 
     fn time(self, entropy: &mut Entropy<'_>) -> Action {
         match entropy.below(16) {
-            // What passes while all is read leaves no page half read.
+            // Passing time while everything is read would leave no page half read.
             0..5 if self.pager => Action::ToDeadline,
             0..6 => Action::Pass(
                 [10, 900, 1_100, 2_000, 5_000, 31_000][entropy.below(6) as usize],
@@ -488,7 +489,7 @@ impl Temper {
         if self.pager {
             match entropy.below(3) {
                 0 => return Action::Relist(small(entropy, 2)),
-                // In the middle of a page, now and then.
+                // Occasionally in the middle of a page.
                 1 if entropy.one_in(3) => return Action::Stop,
                 1 if entropy.one_in(3) => return Action::Reborn,
                 _ => {}
@@ -512,7 +513,7 @@ impl Temper {
     }
 }
 
-/// Inserts an action anywhere.
+/// Inserts an action at a random position.
 fn insert(entropy: &mut Entropy<'_>, actions: &mut Vec<Action>, action: Action) {
     let places = u32::try_from(actions.len() + 1).unwrap_or(u32::MAX);
     actions.insert(entropy.below(places) as usize, action);
@@ -523,7 +524,7 @@ fn small(entropy: &mut Entropy<'_>, bound: u32) -> u8 {
 }
 
 impl Action {
-    /// Returns why the object that it makes is of no use.
+    /// Returns why the informer cannot use the object.
     #[must_use]
     pub const fn poison(large: bool) -> Poison {
         if large {

@@ -1,4 +1,4 @@
-//! One run: the plan is carried out, everything is looked at after every step, and at the end all must come right.
+//! One run: carries out the plan, checks everything after every step, and requires convergence at the end.
 
 mod check;
 mod come_right;
@@ -17,39 +17,38 @@ use super::invariants::{self, Named};
 use super::plan::{Action, KEY_NAMES, Oddity, Plan, World};
 use super::wire::Wire;
 
-/// How long it may take until all is right again when there are no more faults: the longest delay there is (a
-/// credential that was refused again and again, with its jitter), a watch that was asked for the longest time and
-/// has fallen silent, and some.
+/// The time limit for convergence without faults. It covers the longest delay (a credential refused repeatedly, with
+/// jitter), a watch with the longest timeout that has fallen silent, and a margin.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Which fault met which state.
     pub coverage: Coverage,
-    /// How many steps there were, those of the end included.
+    /// The number of steps, including those of the end.
     pub steps: usize,
-    /// What happened, one line each; empty where nobody wanted it.
+    /// The trace, one line per event; empty unless requested.
     pub trace: Vec<String>,
-    /// A hash of all that happened.
+    /// A hash of everything that happened.
     pub digest: u64,
-    /// One hash of what was told of each key, and one of all else: in which order keys are told is the storage's choice, and
-    /// replays are left out.
+    /// One hash of the notifications of each key, and one of everything else. The order among keys is up to the
+    /// storage, and replays are left out.
     pub agreement: [u64; KEY_NAMES.len() + 1],
 }
 
-/// An invariant was violated.
+/// A violation of an invariant.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The invariant.
     pub invariant: &'static str,
-    /// Where it is written down what should be.
+    /// The document that defines the invariant.
     pub source: &'static str,
     /// What is wrong.
     pub what: String,
-    /// After which step.
+    /// The step after which it was found.
     pub step: usize,
-    /// What happened up to there, where it was wanted.
+    /// The trace up to there, if requested.
     pub trace: Vec<String>,
 }
 
@@ -63,7 +62,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Makes the engine of a process, whose number is given.
+/// Makes the engine of a process from the world and the number of the process.
 pub type MakeEngine = dyn Fn(&World, u64) -> Box<dyn Engine>;
 
 /// Carries out a plan on an engine that the caller makes.
@@ -103,7 +102,7 @@ struct Run {
     lost: bool,
     /// What was known when the journal reached a version.
     journaled: BTreeMap<u64, Wire>,
-    /// There is room for all objects that are left.
+    /// All remaining objects fit into the cache.
     must_fit: bool,
     coverage: Coverage,
     wants_trace: bool,
@@ -284,7 +283,7 @@ impl Run {
         Ok(())
     }
 
-    /// What a journal gives back is something that was reached, and no less than was restored before.
+    /// A restored version must have been reached before, and must not be older than the version restored last.
     fn restore(&mut self) -> Result<(), Failed> {
         if let Some(what) = self.client.engine.unreported_loss() {
             return Err(("losses", "docs/JOURNAL.md", what.to_owned()));
@@ -293,7 +292,7 @@ impl Run {
             return Ok(());
         };
         self.note(|| format!("version {version} is restored"));
-        // Where several versions were reached in one piece, it is one of those up to the last.
+        // If several versions were reached in one step, the restored one lies between them.
         let Some((_, wire)) = self.journaled.range(version..).next() else {
             let what = format!("version {version} is restored, which was never reached");
             return Err(("journal", "docs/JOURNAL.md", what));
@@ -302,7 +301,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes note of what is known when the journal reaches a version.
+    /// Records what is known when the journal reaches a version.
     fn journaled(&mut self) {
         let wire = &self.client.wires[0];
         if let Some(version) = self.client.engine.journaled()
@@ -310,7 +309,7 @@ impl Run {
             && wire.versions.contains(&version)
         {
             let mut wire = wire.restored(version);
-            // Which of two that were reached with this version is there after a loss, nobody knows.
+            // If this version was reached twice, either state may be the one left after a loss.
             let before = self.journaled.get(&version);
             wire.trusted &= before.is_none_or(|before| before.trusted && before.era == wire.era);
             self.journaled.insert(version, wire);
@@ -338,7 +337,7 @@ impl Run {
         Ok(())
     }
 
-    /// Has a handler that is resynced every second fall behind by some passes.
+    /// Makes a handler with a resync period of one second fall behind by several passes.
     fn unheard(&mut self, seconds: u8) -> Result<(), Failed> {
         if self.client.handlers.len() >= 4 {
             self.client.leave(1);
@@ -352,12 +351,12 @@ impl Run {
         Ok(())
     }
 
-    /// Reads, pops and hears all that there is.
+    /// Reads, pops and delivers everything available.
     fn drain(&mut self) -> Result<(), Failed> {
         self.drain_for(true)
     }
 
-    /// Reads and pops all that there is, and hears it only where `hears` says so.
+    /// Reads and pops everything available, and delivers it only if `hears` is set.
     fn drain_for(&mut self, hears: bool) -> Result<(), Failed> {
         for _ in 0..10_000 {
             let mut news = false;
@@ -439,7 +438,7 @@ impl Run {
         Ok(())
     }
 
-    /// An object was lost, and what servers show from now on is no history.
+    /// An object was lost, so the servers no longer show a consistent history.
     fn give_up(&mut self) {
         self.lost = true;
         self.client.wires.iter_mut().for_each(Wire::give_up);

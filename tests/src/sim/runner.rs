@@ -1,4 +1,4 @@
-//! Many seeds of any simulation, on all processors, and what is said of one that fails.
+//! Runs many seeds of any simulation on all processors, and reports those that fail.
 
 use core::fmt::{Debug, Write as _};
 use core::ops::Range;
@@ -10,17 +10,17 @@ use std::sync::Mutex;
 use super::bugs::choose;
 use super::run::Violation;
 
-/// What a run came to, with its trace if that was wanted, or the first invariant that was violated.
+/// The result of a run, with its trace if requested, or the first violation of an invariant.
 pub type Ran<F> = Result<(F, Vec<String>), Box<Violation>>;
 
-/// A simulation, each run of which follows from a seed.
+/// A simulation in which each run follows from a seed.
 pub trait Simulation: Copy + Sync {
     /// What is carried out.
     type Plan;
-    /// What happened.
+    /// Counters of what happened.
     type Figures: Default + Debug + Send;
 
-    /// Returns what asks `simulate` for it.
+    /// Returns the arguments that select this simulation in `simulate`.
     fn arguments(self) -> String;
 
     /// Makes the plan of a seed.
@@ -32,10 +32,10 @@ pub trait Simulation: Copy + Sync {
     /// The first violation of an invariant.
     fn run(self, plan: &Self::Plan, trace: bool) -> Ran<Self::Figures>;
 
-    /// Adds what happened in another run.
+    /// Adds the counters of another run.
     fn add(sum: &mut Self::Figures, one: Self::Figures);
 
-    /// Returns a smaller plan that fails too, and describes it; `fails` may be asked 2,000 times.
+    /// Returns a smaller plan that still fails, with a description. `fails` may be called 2,000 times.
     fn shrink(
         self,
         plan: Self::Plan,
@@ -43,18 +43,18 @@ pub trait Simulation: Copy + Sync {
     ) -> (Self::Plan, String);
 }
 
-/// What many runs came to.
+/// The result of many runs.
 #[derive(Debug)]
 pub struct Summary<F> {
-    /// How many seeds were run.
+    /// The number of seeds run.
     pub seeds: u64,
-    /// What happened in all of them.
+    /// The counters of all runs.
     pub figures: F,
-    /// The seeds that failed, the smallest first, and why.
+    /// The seeds that failed, smallest first, and why.
     pub failed: Vec<(u64, Violation)>,
 }
 
-/// Runs seeds on so many threads, with a bug if one is named; stops after `enough` that fail.
+/// Runs seeds on `threads` threads, with a planted bug if one is named. Stops after `enough` failures.
 #[must_use]
 pub fn explore<S: Simulation>(
     simulation: S,
@@ -114,8 +114,8 @@ pub fn run_plan<S: Simulation>(simulation: S, plan: &S::Plan, trace: bool) -> Ra
     })
 }
 
-/// Says all that is to be said of a seed: its trace; and of one that fails what is wrong, how to run it again, and the
-/// smallest trace that could be found.
+/// Describes the run of a seed by its trace. For a failure, adds the violation, the command that reproduces it, and
+/// the smallest trace found.
 #[must_use]
 pub fn report<S: Simulation>(simulation: S, seed: u64) -> String {
     let plan = simulation.plan(seed);
