@@ -1,4 +1,4 @@
-//! What an audit needs of the simulation: a list of its own, and the cache as it sees it.
+//! The audit's part in the simulation: a separate list, and the cache as the audit sees it.
 
 use core::fmt::Write as _;
 
@@ -16,11 +16,11 @@ use super::plan::{KEY_NAMES, KEYS, Scope};
 
 type Text = Box<str>;
 
-/// The cache, in words of an audit.
+/// The cache in the types of an audit.
 pub struct Entries(Vec<(&'static str, Uid<Text>, ResourceVersion<Text>, bool)>);
 
 impl Entries {
-    /// Takes what is of one source.
+    /// Selects the entries of one source.
     #[must_use]
     pub fn of(snapshot: &Snapshot, scope: Scope) -> Self {
         let is_of = |slot: usize| match scope {
@@ -37,7 +37,7 @@ impl Entries {
         Self(entries.collect())
     }
 
-    /// Lends it.
+    /// Iterates over the entries.
     pub fn iter(&self) -> impl Iterator<Item = AuditEntry<'_, Text>> {
         self.0
             .iter()
@@ -50,14 +50,14 @@ impl Entries {
     }
 }
 
-/// A version as the engine has it.
+/// Converts a version to the engine's type.
 #[must_use]
 pub fn version(number: u64) -> ResourceVersion<Text> {
     ResourceVersion::new(&number.to_string())
 }
 
-/// Lists once for an audit, while time stands still. Tells whether the list came to its end; where an answer takes time
-/// it does not, and another try is due.
+/// Lists once for an audit while time stands still. Returns whether the list reached its end. It does not if an
+/// answer takes time; another attempt is due then.
 pub fn list(
     cluster: &mut Cluster,
     resource: &OwnedResource,
@@ -118,7 +118,7 @@ pub fn list(
     complete
 }
 
-/// The engine shows uids as numbers, and so this does.
+/// The engine shows uids as numbers, so this function does too.
 fn listed(audit: &mut Audit<Text>, object: &ObjectFrame<'_>, entries: &Entries) {
     let (key, raw) = (object.key, &object.raw);
     let digits: String = raw

@@ -1,10 +1,10 @@
-//! The bugs that are planted in this build, of which there are none. The copy of the workspace that has bugs has another
-//! version of this file: see `docs/TESTING.md`.
+//! The bugs planted in this build: none. The copy of the workspace with planted bugs replaces this file, see
+//! `docs/TESTING.md`.
 
 use super::planted::Bug;
 
-/// All of them.
+/// All bugs.
 pub const BUGS: &[Bug] = &[];
 
-/// Chooses the bug of this thread.
+/// Selects the bug of this thread.
 pub const fn choose(_bug: Option<&'static str>) {}

@@ -1,5 +1,5 @@
-//! The client's side: an engine, its connections, its handlers. It does what a runtime would do, at the pace of the
-//! plan.
+//! The client's side: an engine, its connections and its handlers. It does the work of a runtime, at the pace set by
+//! the plan.
 
 mod handlers;
 mod request;
@@ -22,7 +22,7 @@ use super::plan::World;
 use super::wire::Wire;
 use request::Conn;
 
-/// Something that happened in the client, for the invariants.
+/// An event in the client, checked by the invariants.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A request was sent.
@@ -31,17 +31,17 @@ pub enum Seen {
     Reported(usize, &'static str),
     /// A notification was popped.
     Told(Note),
-    /// A handler heard something.
+    /// A handler received an event.
     Heard(usize, Heard),
     /// A handler joined.
     Joined(Handler),
     /// A handler left.
     Left(usize),
-    /// A resync began, for these handlers; none where it is the user who wants it.
+    /// A resync started for these handlers; the list is empty if the user requested it.
     Resync(u32, Vec<usize>),
-    /// How many outputs a source gave until it waited, and until when it waits, seen from now.
+    /// The number of outputs of a source until it waited, and the duration of the wait.
     Drained(usize, usize, Option<Duration>),
-    /// Something that nobody may do.
+    /// A violation found by the client itself.
     Wrong(String),
 }
 
@@ -49,46 +49,46 @@ pub enum Seen {
 pub struct Client {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// What each source should know.
+    /// The expected state of each source.
     pub wires: Vec<Wire>,
     /// The handlers.
     pub handlers: Vec<Handler>,
-    /// What happened and was not looked at yet.
+    /// Events that were not checked yet.
     pub seen: Vec<Seen>,
     conns: Vec<Option<Conn>>,
     deadlines: Vec<Option<Instant>>,
     ended: Vec<Option<Ended>>,
     forced: Vec<bool>,
-    /// The last list was one in pages at the last version, which shows no newer one.
+    /// The last list was paged at the last version, so it cannot show a newer one.
     exact: Vec<bool>,
-    /// The next list is such a one: it is so, or may be.
+    /// Whether the next list will be such a list; `None` if unknown.
     next_is_exact: Option<bool>,
     client_go: bool,
     abandoned: VecDeque<(usize, RequestId)>,
     listeners: Listeners<Key, State>,
     joined: usize,
-    /// How far the client's clock is behind the true one.
+    /// How far the client's clock is behind true time.
     behind: Duration,
-    /// The fault that waits for a request.
+    /// The fault for the next request.
     pub fault: Option<FaultKind>,
-    /// The fault, and its place, that waits for a request for a later page.
+    /// The fault, and its position, for the next request for a later page.
     pub page_fault: Option<(FaultKind, u8)>,
     stopped: bool,
-    /// Something may have changed since [`Client::seen`] was looked at.
+    /// Something may have changed since [`Client::seen`] was checked.
     pub touched: bool,
-    /// All that was read was popped.
+    /// Everything read was popped.
     popped: bool,
-    /// The engine has stopped in the middle of what was given to it, until there is room for more: the version that the
-    /// cache shows is that of what it was given before. Where that is all that ever comes, it is so until the next list.
+    /// The engine stopped within its input until there is room for more, so the cache still shows the version before
+    /// that input. If no more input arrives, this lasts until the next list.
     held: Vec<bool>,
-    /// How many complete lists of each source there were when all was popped last.
+    /// The number of complete lists of each source when everything was last popped.
     pictures: Vec<u32>,
-    /// How many lists had begun then.
+    /// The number of lists started by then.
     begun: Vec<u32>,
 }
 
 impl Client {
-    /// Makes a client that has not begun.
+    /// Makes a client that has not started.
     #[must_use]
     pub fn new(engine: Box<dyn Engine>, world: &World) -> Self {
         let sources = engine.sources();
@@ -112,7 +112,7 @@ impl Client {
             exact: vec![false; sources],
             next_is_exact: match (world.page > 0, world.stream, world.remember_refusal) {
                 (true, false, _) => Some(true),
-                // Whether it has been told that streaming lists are refused, only the reflector knows for sure.
+                // Only the reflector knows whether it has received the refusal of streaming lists.
                 (true, true, true) => None,
                 (true, true, false) | (false, ..) => Some(false),
             },
@@ -132,19 +132,19 @@ impl Client {
         }
     }
 
-    /// Takes note of what a process knows that has restored something.
+    /// Sets the expected state of a process that has restored a journal.
     pub fn restore(&mut self, wire: Wire) {
         self.wires[0] = wire;
         self.popped = false;
     }
 
-    /// Returns how many sources there are.
+    /// Returns the number of sources.
     #[must_use]
     pub const fn sources(&self) -> usize {
         self.wires.len()
     }
 
-    /// Returns what the client's clock shows.
+    /// Returns the time on the client's clock.
     fn clock(&self, now: Instant) -> Instant {
         let behind = u64::try_from(self.behind.as_micros()).unwrap_or(0);
         Instant::from_micros(now.as_micros().saturating_sub(behind))
@@ -152,13 +152,13 @@ impl Client {
 
     /// Sets the client's clock back.
     pub fn clock_back(&mut self, by: Duration) {
-        // A clock that goes on going back is none.
+        // Bounded: a clock that keeps going back would be no clock.
         if self.behind < Duration::from_secs(60) {
             self.behind += by;
         }
     }
 
-    /// Returns when the client wants to do something, or a server has news.
+    /// Returns the time of the next deadline of the client, or of the next news from a server.
     pub fn next_deadline(&mut self, cluster: &mut Cluster, now: Instant) -> Option<Instant> {
         let own = self.deadlines.iter().flatten().copied().min();
         let clock = self.clock(now);
@@ -179,7 +179,8 @@ impl Client {
                     HeadPoll::Ready(_) | HeadPoll::Failed(_) => Some(now),
                 }
             } else {
-                // It is asked at the time of the next bookmark or end, and what comes then is kept for the reader.
+                // Not needed: the server is polled when the next bookmark or end is due, and bytes are kept until
+                // read.
                 None
             };
             next = next.into_iter().chain(until).min();
@@ -187,7 +188,7 @@ impl Client {
         next
     }
 
-    /// Does what the engine asks for, until it waits.
+    /// Carries out the engine's outputs until it waits.
     pub fn poll(&mut self, cluster: &mut Cluster, now: Instant, coverage: &mut Coverage) {
         for source in 0..self.sources() {
             self.poll_source(source, cluster, now, coverage);
@@ -231,7 +232,7 @@ impl Client {
         }
     }
 
-    /// The user wants a list.
+    /// Requests a relist.
     pub fn relist(&mut self, source: usize, now: Instant) {
         let clock = self.clock(now);
         self.force(source);
@@ -246,7 +247,7 @@ impl Client {
         }
     }
 
-    /// An abandoned request is answered after all.
+    /// Delivers an answer to an abandoned request.
     pub fn late_answer(&mut self, which: usize, now: Instant) {
         let clock = self.clock(now);
         let Some((source, id)) = self.abandoned.get(which).copied() else {
@@ -264,7 +265,7 @@ impl Client {
         }
     }
 
-    /// The user stops it. What is under way is abandoned.
+    /// Stops the engine; abandons open requests.
     pub fn stop(&mut self, cluster: &mut Cluster, now: Instant, coverage: &mut Coverage) {
         self.engine.stop();
         self.stopped = true;
@@ -281,7 +282,7 @@ impl Client {
         }
     }
 
-    /// Returns what a source is doing.
+    /// Returns the phase of a source.
     #[must_use]
     pub fn phase(&self, source: usize) -> Phase {
         let Some(conn) = &self.conns[source] else {
@@ -301,7 +302,7 @@ impl Client {
         }
     }
 
-    /// Tells whether every source follows the changes, and nothing waits anywhere.
+    /// Returns whether every source follows changes and nothing is pending.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let follows = |(conn, wire): (&Option<Conn>, &Wire)| {
@@ -313,27 +314,27 @@ impl Client {
         self.conns.iter().zip(&self.wires).all(follows) && self.engine.is_idle()
     }
 
-    /// Tells whether all that was read was popped, up to the point where there is nothing more.
+    /// Returns whether everything read was popped, until nothing was left.
     #[must_use]
     pub fn is_popped(&self) -> bool {
         self.popped && self.engine.is_idle() && !self.held.contains(&true)
     }
 
-    /// Tells whether the last complete list of a source was popped, so that the version which the cache shows is not one
-    /// from before it.
+    /// Returns whether the last complete list of a source was popped, so that the cache does not show a version from
+    /// before it.
     #[must_use]
     pub fn shows_last_list(&self, source: usize) -> bool {
         self.pictures[source] == self.wires[source].complete
     }
 
-    /// Returns how many lists of a source, or parts of one, were not popped yet.
+    /// Returns how many lists of a source, complete or partial, were not popped yet.
     #[must_use]
     pub fn unpopped_lists(&self, source: usize) -> u32 {
         let wire = &self.wires[source];
         (wire.complete - self.pictures[source]).max(wire.begun.saturating_sub(self.begun[source]))
     }
 
-    /// Returns what the cache has.
+    /// Returns the cached objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.engine.cache().snapshot()

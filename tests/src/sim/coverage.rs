@@ -1,37 +1,37 @@
-//! Which fault has met the reflector in which state.
+//! Which faults met the reflector in which state.
 
 use core::fmt::Write as _;
 
 use super::faults::FaultKind;
 use super::plan::Action;
 
-/// What a source is doing.
+/// The phase of a source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Phase {
-    /// Nothing is under way.
+    /// No request is open.
     Paused,
-    /// A list was asked for.
+    /// A list was sent.
     ListSent,
-    /// A list is read.
+    /// A list is being read.
     ListBody,
-    /// A later page was asked for.
+    /// A request for a later page was sent.
     PageSent,
-    /// A later page is read.
+    /// A later page is being read.
     PageBody,
-    /// A streaming list was asked for.
+    /// A streaming list was sent.
     StreamSent,
-    /// A streaming list is read.
+    /// A streaming list is being read.
     StreamInitial,
     /// A streaming list is past its end.
     StreamFollowing,
-    /// A watch was asked for.
+    /// A watch was sent.
     WatchSent,
-    /// A watch is read.
+    /// A watch is being read.
     WatchBody,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 10] = [
         Self::Paused,
         Self::ListSent,
@@ -46,7 +46,7 @@ impl Phase {
     ];
 }
 
-/// The actions that are faults by themselves.
+/// The actions that are faults themselves.
 const EVENTS: [&str; 20] = [
     "CutWatches",
     "CloseWatches",
@@ -72,7 +72,7 @@ const EVENTS: [&str; 20] = [
 
 const FAULTS: usize = FaultKind::ALL.len();
 
-/// How often each fault met each state.
+/// The number of times that each fault met each phase.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     counts: Vec<u64>,
@@ -87,7 +87,7 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// Counts the fault of a request.
+    /// Counts a fault in the answer to a request.
     pub fn hit(&mut self, phase: Phase, fault: FaultKind) {
         self.count(fault as usize, phase);
     }
@@ -103,14 +103,14 @@ impl Coverage {
         self.counts[row * Phase::ALL.len() + phase as usize] += 1;
     }
 
-    /// Adds what another run has met.
+    /// Adds the coverage of another run.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in self.counts.iter_mut().zip(&other.counts) {
             *own += other;
         }
     }
 
-    /// Returns the cells that should have something in them and have not.
+    /// Returns the possible cells that were never met.
     #[must_use]
     pub fn empty(&self) -> Vec<String> {
         let mut empty = Vec::new();
@@ -126,7 +126,7 @@ impl Coverage {
         empty
     }
 
-    /// Writes the table.
+    /// Formats the table.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{:<22}", "");
@@ -151,7 +151,7 @@ impl Coverage {
     }
 }
 
-/// The fault of a request meets it when it is sent. Everything else may come at any time.
+/// The fault of a request meets it when it is sent. All other faults can come at any time.
 const fn is_possible(row: usize, phase: Phase) -> bool {
     row >= FAULTS
         || matches!(

@@ -1,16 +1,16 @@
-//! Where the choices come from: a seed, or the bytes of a fuzzer.
+//! The source of choices: a seed, or the bytes of a fuzzer.
 
-/// A source of choices that is the same each time.
+/// A reproducible source of choices.
 #[derive(Clone, Debug)]
 pub enum Entropy<'a> {
-    /// splitmix64 from a seed; it never ends.
+    /// splitmix64 from a seed; unlimited.
     Seed(u64),
-    /// Bytes; where they end every choice is the first one.
+    /// Bytes; after their end every choice is the first one.
     Bytes(&'a [u8]),
 }
 
 impl Entropy<'_> {
-    /// Returns a number below `bound`, which counts as 1 where it is 0.
+    /// Returns a number below `bound`; a bound of 0 counts as 1.
     pub fn below(&mut self, bound: u32) -> u32 {
         let bound = bound.max(1);
         match self {
@@ -18,7 +18,7 @@ impl Entropy<'_> {
                 *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
                 let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
                 let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                // The rest is below the bound.
+                // The remainder is below the bound.
                 u32::try_from((z ^ z >> 31) % u64::from(bound)).unwrap_or(0)
             }
             Self::Bytes(bytes) => {
@@ -30,18 +30,18 @@ impl Entropy<'_> {
         }
     }
 
-    /// Tells whether something comes true that does so once in `n` times.
+    /// Returns true once in `n` times.
     pub fn one_in(&mut self, n: u32) -> bool {
-        // The first choice is the tame one: bytes that have ended make no more trouble.
+        // The first choice is the harmless one: after the end of the bytes there are no more faults.
         self.below(n) == n.saturating_sub(1)
     }
 
-    /// Returns one of these.
+    /// Returns one of the items.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(u32::try_from(of.len()).unwrap_or(u32::MAX)) as usize]
     }
 
-    /// Takes one of these out.
+    /// Removes one of the items and returns it.
     pub fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
         let count = u32::try_from(from.len()).unwrap_or(u32::MAX);
         (count > 0).then(|| from.swap_remove(self.below(count) as usize))

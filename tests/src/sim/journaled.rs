@@ -1,4 +1,4 @@
-//! An engine with a journal, on a disk that outlives it and loses what was not synced.
+//! An engine with a journal, on a disk that outlives it and loses data that was not synced.
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ pub struct Shelf(Rc<RefCell<Kept>>);
 struct Kept {
     disk: Disk,
     chance: Chance,
-    /// Whether the medium changes what it has stored, and when.
+    /// Whether and when the medium corrupts stored data.
     damage: Chance,
 }
 
-/// The disk as a process has it. It works as long as that lives.
+/// The disk as one process sees it. It works until that process dies.
 struct Lent(Shelf);
 
-/// A journal that is synced now and then, and says what it has reached.
+/// A journal that is synced now and then, and reports the version it has reached.
 struct Told {
     log: Log<Lent, Keys, Vec<u8>>,
     reached: Rc<Cell<Option<u64>>>,
@@ -40,14 +40,14 @@ struct Journaled {
     restored: Option<u64>,
     reached: Rc<Cell<Option<u64>>>,
     clock: u64,
-    /// What damage took without a report.
+    /// Damage that removed something without a report.
     unreported: Option<String>,
-    /// It was reported that the journal failed, and not yet that it is complete again.
+    /// A failure of the journal was reported, and it is not complete again yet.
     failed: bool,
     shelf: Shelf,
 }
 
-/// The objects of a journal, and its version.
+/// The objects in a journal, and its version.
 type Content = (BTreeMap<String, Vec<u8>>, String);
 
 impl Shelf {
@@ -61,7 +61,7 @@ impl Shelf {
         })))
     }
 
-    /// Makes the engine of a process, which finds what the power has left of what was written by the one before it.
+    /// Makes the engine of a process, which finds what survived of the previous process's writes.
     #[must_use]
     pub fn engine(&self, world: &World, seed: u64) -> Box<dyn Engine> {
         let one = One(informer(world, config(world), seed));
@@ -88,7 +88,7 @@ impl Shelf {
         let mut is_reported = false;
         let mut one = One(one.0.with_journal(told));
         let restored = one.0.restore("here", &mut |report| {
-            // An object that the decoder refuses was refused before, and is not in the journal.
+            // An object that the decoder rejects was rejected before, so it is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");
             is_reported |= report.class() == "journal-lost";
         });
@@ -108,7 +108,7 @@ impl Shelf {
     }
 }
 
-/// Reads what is on a disk.
+/// Reads the contents of a disk.
 fn content<J: Recording>(disk: Disk, one: &One<Heap, J>) -> Content {
     let resource = one.0.reflector().resource();
     let identity = Identity::new("here", &resource, 0);
@@ -270,7 +270,7 @@ impl Engine for Journaled {
         let number = |bytes: &Vec<u8>| decode(&RawObject::parse(bytes)).ok().map(|value| value.n);
         let cache = self.one.0.cache();
         let kept = |key: &str| objects.get(key).and_then(number);
-        // What a list named in a state of no use is not in a journal that this list began anew.
+        // An object that a list showed in an unusable state is absent from a journal that this list began anew.
         let wrong = cache
             .iter()
             .find(|(key, object)| kept(key) != Some(object.value().n) && !cache.is_stale(key));

@@ -1,4 +1,4 @@
-//! Each planted bug against the simulation: it has to find every one of them.
+//! Hunts each planted bug: the simulation must find every one.
 
 use core::ops::Range;
 
@@ -9,33 +9,33 @@ use super::runner::explore;
 use super::runtime::Runtime;
 use super::variant::Variant;
 
-/// Within so many seeds each bug has to be found, and without one none of these may fail.
+/// Each bug must be found within these seeds, and none of them may fail without a bug.
 pub const SEEDS: Range<u64> = 0..2_000;
 
 /// A planted bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bug {
-    /// What it is called, as its patch is.
+    /// Its name, which is that of its patch.
     pub name: &'static str,
-    /// The function that it is in.
+    /// The function that contains it.
     pub place: &'static str,
     /// What is wrong.
     pub what: &'static str,
 }
 
-/// What came of one bug.
+/// The result of hunting one bug.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// The bug; `None` is the engine as it is.
+    /// The bug; `None` is the unchanged engine.
     pub bug: Option<Bug>,
     /// The seed that found it, and the invariant that was violated.
     pub found: Option<(u64, &'static str)>,
 }
 
-/// Runs the engine as it is and hunts all bugs, or hunts only the bug of one name.
+/// Runs the unchanged engine and hunts all bugs, or hunts only the bug with the given name.
 #[must_use]
 pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt> {
-    // Without the feature `runtime` there is no simulation of the informer on tokio.
+    // The informer on tokio is simulated only with the feature `runtime`.
     let is_wanted = |bug: &Bug| {
         (cfg!(feature = "runtime") || !is_of_runtime(*bug))
             && only.is_none_or(|only| bug.name == only)
@@ -44,7 +44,7 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
     let bugs = BUGS.iter().copied().filter(is_wanted).map(Some);
     let hunt = |bug: Option<Bug>| {
         let name = bug.map(|bug| bug.name);
-        // Without a bug all are hunted in.
+        // Without a bug all simulations run.
         let is_in = |is_in: fn(Bug) -> bool| bug.is_none_or(is_in);
         let mut failed = Vec::new();
         if is_in(is_of_engine) {
@@ -71,7 +71,7 @@ pub fn hunt(threads: usize, only: Option<&str>, say: &dyn Fn(&Hunt)) -> Vec<Hunt
     none.into_iter().chain(bugs).map(hunt).collect()
 }
 
-/// Tells whether a bug is one of replicas, which have a simulation of their own.
+/// Returns whether a bug concerns replicas, which have a separate simulation.
 fn is_of_replicas(bug: Bug) -> bool {
     is_in(
         bug,
@@ -79,12 +79,12 @@ fn is_of_replicas(bug: Bug) -> bool {
     )
 }
 
-/// Tells whether a bug is one of the journal, with which a process dies again and again.
+/// Returns whether a bug concerns the journal, which is simulated by a process that dies repeatedly.
 fn is_of_journal(bug: Bug) -> bool {
     is_in(bug, &["Log::", "Recorder::", "format::"])
 }
 
-/// Tells whether a bug is one of the crate for tokio, or of the loop that it runs.
+/// Returns whether a bug concerns the crate for tokio or the loop that it runs.
 fn is_of_runtime(bug: Bug) -> bool {
     is_in(bug, &["informer-tokio ", "drive::"])
 }
@@ -97,7 +97,7 @@ fn is_in(bug: Bug, places: &[&str]) -> bool {
     places.iter().any(|place| bug.place.starts_with(place))
 }
 
-/// Writes a line of the table.
+/// Formats a row of the table.
 #[must_use]
 pub fn line(hunt: &Hunt) -> String {
     let (name, place, what) = hunt.bug.map_or_else(
@@ -112,7 +112,7 @@ pub fn line(hunt: &Hunt) -> String {
     format!("{name:<22} {place:<28} {found:<28} {what}\n")
 }
 
-/// Tells whether every bug was found, and nothing where there is none.
+/// Returns whether every bug was found, and the unchanged engine passed.
 #[must_use]
 pub fn is_good(hunts: &[Hunt]) -> bool {
     !hunts.is_empty()

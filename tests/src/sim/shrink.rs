@@ -1,8 +1,8 @@
-//! Makes a plan that fails smaller, while it fails in the same way.
+//! Shrinks a failing plan while it fails in the same way.
 
 use super::plan::Plan;
 
-/// Takes actions away for as long as `fails` says that the plan still fails. `budget` is how often it may be asked.
+/// Removes actions while `fails` returns true for the rest. `budget` limits the calls of `fails`.
 pub fn shrink(mut plan: Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let world = plan.world.clone();
     plan.actions = shrink_list(&plan.actions, &mut budget, &mut |actions| {
@@ -14,8 +14,7 @@ pub fn shrink(mut plan: Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) ->
     simplify(plan, budget, fails)
 }
 
-/// Takes away what can be without, for as long as `fails` says that what is left still fails. `budget` is how often it may
-/// be asked.
+/// Removes items while `fails` returns true for the rest. `budget` limits the calls of `fails`.
 pub fn shrink_list<A: Clone>(
     list: &[A],
     budget: &mut usize,

@@ -1,4 +1,4 @@
-//! The storages that a plan is carried out on.
+//! The storages on which a plan is run.
 
 use core::fmt;
 
@@ -12,31 +12,31 @@ use super::run::{Outcome, Violation, run_with};
 use super::runner::{Ran, Simulation};
 use super::shrink::shrink;
 
-/// How many objects there is room for in [`Variant::Small`].
+/// The number of objects that fit into [`Variant::Small`].
 pub const ROOM: usize = 2;
 
-/// Room for all objects that there are, and for what comes beside them.
+/// Fits all objects, and everything stored beside them.
 type Roomy = Inline<16, 32, 4096>;
 type Small = Inline<ROOM, 32, 4096>;
 
-/// Which storage a plan is carried out on.
+/// The storage on which a plan is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Variant {
     /// Growing storage.
     Heap,
-    /// Storage of a fixed size in which there is room for everything: it has to do what growing storage does.
+    /// Fixed storage with room for everything: it must behave like growing storage.
     Agree,
-    /// Storage of a fixed size in which there is room for two objects.
+    /// Fixed storage with room for two objects.
     Small,
-    /// Growing storage and a journal on a disk, and a process that dies again and again.
+    /// Growing storage with a journal on a disk, in a process that dies repeatedly.
     Journal,
 }
 
 impl Variant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Heap, Self::Agree, Self::Small, Self::Journal];
 
-    /// Returns the name that the command line knows.
+    /// Returns its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,17 +47,17 @@ impl Variant {
         }
     }
 
-    /// Returns the one with this name.
+    /// Returns the variant with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.name() == name)
     }
 }
 
-/// What happened in runs.
+/// Counters of the runs.
 #[derive(Default)]
 pub struct Figures {
-    /// How many steps there were.
+    /// The number of steps.
     pub steps: u64,
     /// Which fault met which state.
     pub coverage: Coverage,
@@ -82,13 +82,13 @@ impl Simulation for Variant {
         match self {
             Self::Heap => {}
             Self::Agree => {
-                // Storage of a fixed size always merges what waits. The order of a walk is its own choice, so that
-                // nothing may come in the middle of one.
+                // Fixed storage always merges pending notifications. It walks the cache in an order of its choice, so
+                // nothing may arrive in the middle of a walk.
                 plan.world.merged = true;
                 let all = Action::Pop(u8::MAX);
                 let actions = plan.actions.into_iter().flat_map(|action| match action {
                     Action::Pop(_) | Action::JoinAmid(_) => [Some(all), None],
-                    // Few passes at a time, for there is room for eight.
+                    // Few passes at a time: there is room for eight.
                     Action::Join(1.., backlog, unchanged) => {
                         [Some(all), Some(Action::Join(120, backlog, unchanged))]
                     }
@@ -148,7 +148,7 @@ impl Simulation for Variant {
     }
 }
 
-/// Carries out a plan on both storages, which have to ask and report the same, and to tell the same of each key.
+/// Runs a plan on both storages. They must send the same requests and reports, and notify the same of each key.
 fn agree(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
     let fixed = run_with(plan, trace, &engine::<Roomy>)?;
     let growing = run_with(plan, trace, &engine::<Heap>)?;

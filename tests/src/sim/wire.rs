@@ -1,36 +1,36 @@
-//! A second reading of the bytes that the engine was given: what a reflector should have made of them.
+//! An independent reading of the bytes given to the engine: the state that a reflector should derive from them.
 //!
-//! It shares no code with the engine. It is slower, keeps whole answers, and reads them by serde_json.
+//! It shares no code with the engine. It is slower, buffers whole answers, and parses them with serde_json.
 
 use informer_core::reflector::Verb;
 use serde_json::{Deserializer, Value};
 
 use super::plan::{KEY_NAMES, KEYS};
 
-/// What one source should know.
+/// The expected state of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Wire {
-    /// The version reached, if any; none before the first list.
+    /// The possible versions reached; empty before the first list.
     pub versions: Vec<u64>,
-    /// The version of the last complete picture.
+    /// The version of the last complete list.
     pub listed: Option<u64>,
-    /// It was older than what had been reached before it.
+    /// That version was older than the one reached before it.
     pub went_back: bool,
-    /// A complete picture has begun and is not complete.
+    /// A list has started and is not complete.
     pub in_list: bool,
-    /// How many pictures have begun. What came of one that was cut is kept.
+    /// The number of lists started. Objects from a list that was cut are kept.
     pub begun: u32,
-    /// How many complete pictures there were.
+    /// The number of complete lists.
     pub complete: u32,
-    /// What was told is the truth: no server has lied since the last complete picture.
+    /// The state is true: no server has lied since the last complete list.
     pub trusted: bool,
-    /// The era to which the picture belongs.
+    /// The era of the list.
     pub era: usize,
-    /// Whether the server has refused the last version, so that a list without one is in order.
+    /// Whether the server has refused the last version, which permits a list without a version.
     pub refused: Refused,
-    /// How many bookmarks have come, but for those of streaming lists up to their end.
+    /// The number of bookmarks, except those up to the end of a streaming list.
     pub bookmarks: u32,
-    /// The number of the newest state of each key that has come by a watch; none where that cannot be said.
+    /// The write number of the newest state of each key received by a watch; `None` if unknown.
     pub newest: [Option<u32>; KEY_NAMES.len()],
     lost: bool,
     reading: Option<Reading>,
@@ -40,12 +40,12 @@ pub struct Wire {
 /// Whether a server has refused a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Refused {
-    /// It has not.
+    /// It has not refused it.
     #[default]
     No,
-    /// The answer was cut, so that a client may not know.
+    /// It may have: the answer was cut, so the client may not know.
     Perhaps,
-    /// It has.
+    /// It has refused it.
     Yes,
 }
 
@@ -56,13 +56,13 @@ struct ListSoFar {
     honest: bool,
 }
 
-/// What is known of the answer that is being read.
+/// The state of the answer being read.
 #[derive(Clone, Debug)]
 struct Reading {
     verb: Verb,
     bytes: Vec<u8>,
     started: bool,
-    /// Before the end of a streaming list.
+    /// Still before the end of a streaming list.
     initial: bool,
     is_first_page: bool,
     done: bool,
@@ -74,26 +74,27 @@ struct Reading {
     honest: bool,
 }
 
-/// How an answer was.
+/// A summary of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// How many events came; bookmarks count.
+    /// The number of events, including bookmarks.
     pub events: u32,
-    /// An ERROR event came.
+    /// An ERROR event arrived.
     pub error: bool,
-    /// It was an ERROR event that asks for patience.
+    /// That ERROR event asked the client to wait.
     pub overloaded: bool,
-    /// What came cannot be read on.
+    /// The bytes cannot be parsed further.
     pub broken: bool,
-    /// A streaming list that has not come to its end.
+    /// A streaming list that has not reached its end.
     pub initial: bool,
 }
 
 impl Wire {
-    /// An answer with status 200 begins.
+    /// Starts an answer with status 200.
     pub fn begin(&mut self, verb: Verb, is_first_page: bool, era: usize, honest: bool) {
         if verb == Verb::Watch && era != self.era {
-            // It goes on from a version of another history. Where it does not say so, nobody can know.
+            // The watch resumes at a version of another history. Unless the server reports this, no client can detect
+            // it.
             self.trusted = false;
         }
         self.reading = Some(Reading {
@@ -112,7 +113,7 @@ impl Wire {
         });
     }
 
-    /// What a process should know that has restored this version, which was reached when this was so.
+    /// Returns the expected state after this version is restored, given the state when it was reached.
     #[must_use]
     pub fn restored(&self, version: u64) -> Self {
         Self {
@@ -126,13 +127,13 @@ impl Wire {
         }
     }
 
-    /// A server has lost an object, and all that was known of it: what it shows from now on is no history.
+    /// A server has lost an object without an event, so what it shows from now on is not a consistent history.
     pub fn give_up(&mut self) {
         self.lost = true;
         self.distrust();
     }
 
-    /// A server has refused the last version; whether it was clear in saying so.
+    /// The server has refused the last version; `is_clear` is whether it said so unambiguously.
     pub fn refuse(&mut self, is_clear: bool) {
         if is_clear {
             self.refused = Refused::Yes;
@@ -141,12 +142,12 @@ impl Wire {
         }
     }
 
-    /// Tells whether all that has come of the list that is being read is the truth.
+    /// Returns whether everything received of the current list is true.
     pub const fn list_is_honest(&self) -> bool {
         self.list.honest
     }
 
-    /// A server has begun to lie.
+    /// The server has started to lie.
     pub fn distrust(&mut self) {
         self.trusted = false;
         self.newest = Default::default();
@@ -156,7 +157,7 @@ impl Wire {
         }
     }
 
-    /// Bytes of the answer have come.
+    /// Reads bytes of the answer.
     pub fn read(&mut self, bytes: &[u8]) {
         let Some(mut reading) = self.reading.take() else {
             return;
@@ -192,7 +193,7 @@ impl Wire {
         self.reading = Some(reading);
     }
 
-    /// The answer has ended, or was abandoned.
+    /// The answer has ended or was abandoned.
     pub fn end(&mut self) -> Answer {
         self.reading
             .take()
@@ -205,7 +206,7 @@ impl Wire {
             })
     }
 
-    /// Tells whether the answer that is being read is a watch that is past its initial events.
+    /// Returns whether the answer being read is a watch past its initial events.
     #[must_use]
     pub fn follows(&self) -> bool {
         self.reading.as_ref().is_some_and(|reading| {
@@ -333,7 +334,7 @@ impl Wire {
 }
 
 impl Reading {
-    /// Tells whether it begins a complete picture.
+    /// Returns whether the answer starts a complete list.
     fn begins(&self) -> bool {
         match self.verb {
             Verb::List => self.is_first_page,
@@ -342,7 +343,7 @@ impl Reading {
         }
     }
 
-    /// What was cut in the middle may have been broken already.
+    /// A body that was cut in the middle may have been malformed before the cut.
     fn looks_broken(&self) -> bool {
         let mut stream = Deserializer::from_slice(&self.bytes).into_iter::<Value>();
         matches!(stream.next(), Some(Err(error)) if !error.is_eof())

@@ -1,4 +1,4 @@
-//! The handlers of a client: they join, hear and leave.
+//! The handlers of a client: they join, receive events and leave.
 
 use core::time::Duration;
 
@@ -23,28 +23,28 @@ impl AsRef<str> for Key {
     }
 }
 
-/// What a handler heard.
+/// An event that a handler received.
 pub type Heard = Event<Key, State>;
 
-/// Somebody who hears.
+/// A handler.
 #[derive(Clone, Debug)]
 pub struct Handler {
-    /// Its name among the listeners.
+    /// Its id among the listeners.
     pub id: ListenerId,
-    /// Its number, in the order in which handlers joined.
+    /// Its number, in order of joining.
     pub number: usize,
     /// Its resync period.
     pub resync: Option<Duration>,
-    /// How much may wait for it before it is coalesced.
+    /// Events are coalesced once this many are pending.
     pub backlog: usize,
     /// Whether it wants unchanged objects.
     pub unchanged: bool,
-    /// When its next resync is due; its periods begin with the first step after it joined.
+    /// The time of its next resync. Its periods start with the first step after it joined.
     due: Option<Instant>,
 }
 
 impl Client {
-    /// Pops up to so many notifications; returns how many there were.
+    /// Pops up to `count` notifications; returns how many were popped.
     pub fn pop(&mut self, count: usize) -> usize {
         let mut popped = 0;
         while popped < count {
@@ -89,7 +89,7 @@ impl Client {
         self.listeners.append(&notification);
     }
 
-    /// Pops up to and with a deletion; returns whether there was one.
+    /// Pops up to and including a deletion; returns whether there was one.
     pub fn pop_deletion(&mut self) -> bool {
         while self.pop(1) > 0 {
             let last = self.seen.iter().rev().find_map(|seen| match seen {
@@ -103,7 +103,7 @@ impl Client {
         false
     }
 
-    /// Has a handler hear up to so many events; returns how many there were.
+    /// Delivers up to `count` events to a handler; returns how many were delivered.
     pub fn hear(&mut self, handler: usize, count: usize) -> usize {
         let Some(id) = self
             .handlers
@@ -120,7 +120,7 @@ impl Client {
         heard
     }
 
-    /// A handler joins.
+    /// Adds a handler.
     pub fn join(&mut self, resync: u8, backlog: u8, unchanged: bool) {
         if self.handlers.len() >= 4 {
             return;
@@ -154,7 +154,7 @@ impl Client {
         self.seen.push(Seen::Joined(handler));
     }
 
-    /// A handler leaves.
+    /// Removes a handler.
     pub fn leave(&mut self, handler: usize) {
         if handler < self.handlers.len() {
             let handler = self.handlers.remove(handler);
@@ -163,13 +163,13 @@ impl Client {
         }
     }
 
-    /// Begins a resync, as the user wants it.
+    /// Starts a resync requested by the user.
     pub fn resync(&mut self) {
         let pass = self.engine.resync();
         self.seen.push(Seen::Resync(pass, Vec::new()));
     }
 
-    /// Begins the resyncs whose time has come.
+    /// Starts the resyncs that are due.
     pub fn resync_due(&mut self, now: Instant) {
         let clock = self.clock(now);
         for handler in &mut self.handlers {
@@ -194,7 +194,7 @@ impl Client {
                 && at <= clock
             {
                 due.push(handler.number);
-                // A period that was missed altogether is not made up for.
+                // Periods that were missed entirely are skipped.
                 let next = at + period;
                 handler.due = Some(if next > clock { next } else { clock + period });
             }
@@ -202,7 +202,7 @@ impl Client {
         self.seen.push(Seen::Resync(pass, due));
     }
 
-    /// Returns how much waits for a handler.
+    /// Returns the number of events pending for a handler.
     #[must_use]
     pub fn pending(&self, handler: &Handler) -> usize {
         self.listeners.pending(handler.id)

@@ -13,7 +13,7 @@ use crate::sim::coverage::Coverage;
 use crate::sim::faults::FaultKind;
 use crate::sim::wire::{Answer, Refused};
 
-/// How often a request is asked again below the reflector.
+/// The maximum number of retries of a request below the reflector.
 const MAX_RETRIES: u32 = 10;
 
 /// A request as it was sent.
@@ -21,52 +21,52 @@ const MAX_RETRIES: u32 = 10;
 pub struct Asked {
     /// The source.
     pub source: usize,
-    /// When, by a clock that never goes back.
+    /// The time of sending, by a monotonic clock.
     pub at: Instant,
-    /// What for.
+    /// The verb.
     pub verb: Verb,
     /// Path and query.
     pub target: String,
-    /// The versions that the source has reached, as far as can be said.
+    /// The versions that the source may have reached.
     pub versions: Vec<u64>,
-    /// The server has refused the last version, or may have done so.
+    /// Whether the server has refused the last version.
     pub refused: Refused,
-    /// How the request of this source before it ended.
+    /// The end of this source's previous request.
     pub before: Option<Ended>,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What it asked for.
+    /// Its verb.
     pub verb: Verb,
     /// Path and query.
     pub target: String,
     /// The status of its answer.
     pub status: Option<u16>,
-    /// The answer asked to wait so long.
+    /// The `Retry-After` of the answer.
     pub retry_after: Option<Duration>,
     /// Why it failed.
     pub failure: Option<FailureKind>,
-    /// The client has abandoned it.
+    /// The client abandoned it.
     pub cancelled: bool,
-    /// The user, or room in the cache, has made the client list.
+    /// The client was forced to list, by the user or because the cache has room again.
     pub forced: bool,
-    /// How the answer was.
+    /// The summary of the answer.
     pub answer: Answer,
-    /// How often it had been asked before, below the reflector.
+    /// The number of earlier attempts below the reflector.
     repeats: u32,
-    /// When it was first sent, before all its repetitions, by the client's clock.
+    /// When the first attempt was sent, by the client's clock.
     began: Instant,
-    /// For how long it was under way since then, by the client's clock.
+    /// The time since the first attempt, by the client's clock.
     pub lived: Duration,
     /// When it ended.
     pub at: Instant,
 }
 
 impl Ended {
-    /// Tells whether it is asked again below the reflector, so that the next one of the same text is the same request. Two
-    /// watches can ask for the same time by chance.
+    /// Returns whether the request is retried below the reflector, so that the next one with the same text is the
+    /// same request. The text alone is not enough: two watches can have the same timeout by chance.
     fn is_repeated(&self) -> bool {
         let cut = matches!(
             self.failure,
@@ -78,7 +78,7 @@ impl Ended {
     }
 }
 
-/// A request that is under way.
+/// An open request.
 #[derive(Debug)]
 pub(super) struct Conn {
     id: RequestId,
@@ -89,18 +89,18 @@ pub(super) struct Conn {
     repeats: u32,
     pub(super) status: Option<u16>,
     retry_after: Option<Duration>,
-    /// What was received and not yet read.
+    /// Bytes received and not yet read.
     pub(super) bytes: VecDeque<u8>,
-    /// How it will end when the bytes are read.
+    /// Its end, once the bytes are read.
     pub(super) ending: Option<End>,
     hit: Option<FaultKind>,
     pub(super) forced: bool,
 }
 
 impl Conn {
-    /// Takes what the servers have sent; returns when they have more to say.
+    /// Receives what the servers have sent; returns when they will have more.
     fn receive(&mut self, cluster: &mut Cluster, now: Instant) -> Option<Instant> {
-        // Before its head an answer has no body.
+        // There is no body before the head.
         self.status?;
         while self.ending.is_none() {
             match cluster.chunk(now, self.open) {
@@ -114,7 +114,7 @@ impl Conn {
     }
 
     fn abort(&mut self, kind: FailureKind) {
-        // What is compressed and cut is an error of the decompressor, not of the connection.
+        // A cut within compressed data is an error of the decompressor, not of the connection.
         let kind = if self.hit == Some(FaultKind::CutInMember) {
             FailureKind::Other
         } else {
@@ -240,7 +240,7 @@ impl Client {
             Verb::List => Some(false),
         };
         if is_gone && is_refused != Some(false) {
-            // What the user gave up in the middle of the refusal may not have said it.
+            // A refusal that the user interrupted may not have reached the reflector.
             self.wires[source].refuse(is_refused == Some(true) && !conn.forced);
         }
         let failure = match end {
@@ -263,8 +263,8 @@ impl Client {
         });
     }
 
-    /// Receives what is there for a source, and has the engine read up to so many bytes of it. Returns whether
-    /// anything happened.
+    /// Receives the available data of a source and passes up to `bytes` bytes to the engine. Returns whether anything
+    /// happened.
     pub fn read(
         &mut self,
         source: usize,
@@ -322,7 +322,7 @@ impl Client {
             );
             news = taken > 0;
         }
-        // After each call the engine is asked what it wants, so an end comes by itself.
+        // The engine is polled after each call, so an end is handled without further reading.
         if !news
             && conn.bytes.is_empty()
             && let Some(end) = conn.ending
@@ -339,28 +339,28 @@ impl Client {
         news
     }
 
-    /// A refused version is not asked for again until there is a list.
+    /// A refused version is not requested again before the next list.
     fn note_refusal(&mut self, source: usize, conn: &Conn, end: Option<End>) {
         let is_page = conn.target.contains("continue=");
         let without = conn.verb == Verb::Stream && !conn.target.contains("resourceVersion=");
         let is_whole = conn.hit.is_none() && !conn.forced && matches!(end, Some(End::Clean));
         if is_page && conn.status == Some(410) && !is_whole {
-            // Half of it, or what was given up for taking too long, says that something is gone, but not that it is the
-            // page.
+            // A partial answer, or one abandoned because it took too long, shows that something expired, but not that
+            // it was the page.
             self.wires[source].refuse(false);
         }
         if conn.verb != Verb::Watch
             && !without
             && (conn.status == Some(410) && !is_page || conn.status == Some(504))
         {
-            // What was abandoned or cut in the middle may not have said it.
+            // An answer that was abandoned or cut may lack the refusal.
             let is_clear = matches!(end, Some(End::Clean))
                 && matches!(conn.hit, None | Some(FaultKind::Gone | FaultKind::TooLarge));
             self.wires[source].refuse(is_clear);
         }
     }
 
-    /// Returns when the servers have more to say on what is open.
+    /// Returns when the servers will have more to send on open connections.
     pub fn next_news(&mut self, cluster: &mut Cluster, now: Instant) -> Option<Instant> {
         let mut next = None;
         for source in 0..self.sources() {
@@ -377,7 +377,7 @@ impl Client {
         next
     }
 
-    /// Breaks all connections, as TCP does in the end with those that are half open.
+    /// Breaks all connections, as TCP eventually does with half-open ones.
     pub fn break_connections(&mut self) {
         for conn in self.conns.iter_mut().flatten() {
             conn.bytes.clear();
@@ -385,12 +385,11 @@ impl Client {
         }
     }
 
-    /// Breaks the connections on which a server may yet lie, or goes on with a list of which it has told a part that is
-    /// no truth.
+    /// Breaks the connections on which a server may still lie, or continues a list that already contains a lie.
     pub fn break_lies(&mut self) {
         for (conn, wire) in self.conns.iter_mut().zip(&self.wires) {
             let Some(conn) = conn else { continue };
-            // After a reset the same page would be asked for again.
+            // After a reset the same page would be requested again.
             let kind = if conn.target.contains("continue=") && !wire.list_is_honest() {
                 FailureKind::Refused
             } else if conn.hit.is_some_and(FaultKind::lies) {
@@ -403,7 +402,7 @@ impl Client {
         }
     }
 
-    /// Drops all connections, as when the process ends.
+    /// Drops all connections, as the end of the process does.
     pub fn abandon(&mut self, cluster: &mut Cluster) {
         for conn in self.conns.iter_mut().filter_map(Option::take) {
             cluster.close(conn.open);

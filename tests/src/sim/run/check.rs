@@ -1,4 +1,4 @@
-//! What is looked at after each step, and what is kept of it.
+//! The checks after each step, and what is recorded of it.
 
 use core::hash::{Hash, Hasher};
 
@@ -9,7 +9,7 @@ use crate::sim::invariants::{Context, Invariant, source};
 use crate::sim::plan::KEY_NAMES;
 
 impl Run {
-    /// Looks at all that happened since the last time, and at the state.
+    /// Checks everything that happened since the last time, and the state.
     pub(super) fn check(&mut self) -> Result<(), Failed> {
         self.journaled();
         let seen = core::mem::take(&mut self.client.seen);
@@ -21,12 +21,12 @@ impl Run {
                 self.note(|| format!("    {line}"));
             }
         }
-        // What handlers hear was told before.
+        // Events of handlers repeat earlier notifications.
         let quiet = seen
             .iter()
             .all(|seen| matches!(seen, Seen::Drained(..) | Seen::Heard(..)));
         let touched = core::mem::take(&mut self.client.touched) || !quiet;
-        // Where nothing happened the state is what it was.
+        // Without an event the state is unchanged.
         let snapshot = if touched {
             self.client.snapshot()
         } else {
@@ -51,7 +51,7 @@ impl Run {
         self.ask(&snapshot, |invariant, context| invariant.settled(context))
     }
 
-    /// Asks each invariant, up to the first that is violated.
+    /// Calls each invariant, up to the first violation.
     fn ask(
         &mut self,
         snapshot: &Snapshot,
@@ -75,10 +75,10 @@ impl Run {
         feed(seen, &mut hasher);
         self.digest = hasher.finish();
         let part = match seen {
-            // Whether what came in the middle of a pass is replayed by it depends on its place.
+            // Whether a pass replays an object that arrived during it depends on the object's position.
             Seen::Told(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
             Seen::Told(note) if note.kind != NoteKind::Synced => note.slot.into(),
-            // What handlers hear follows from what was told.
+            // Events of handlers follow from the notifications.
             Seen::Heard(..) => return,
             _ => KEY_NAMES.len(),
         };

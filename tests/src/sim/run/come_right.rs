@@ -1,4 +1,4 @@
-//! The end of a run: all faults are over, and what is told has to become true.
+//! The end of a run: all faults end, and the cache must converge.
 
 use core::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::sim::engine::resource;
 use crate::sim::invariants;
 use crate::sim::plan::KEY_NAMES;
 
-/// How long a journal may take that failed: the longest delay until it asks for a list, and some.
+/// The time limit for a failed journal: the longest delay until it requests a list, and a margin.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2 * 3600);
 
 impl Run {
-    /// All faults end, and what is told has to become true.
+    /// Ends all faults and requires convergence.
     pub(super) fn come_right(&mut self) -> Result<(), Failed> {
         self.step += 1;
         self.note(|| "all faults end".to_owned());
@@ -24,13 +24,13 @@ impl Run {
         self.client.break_lies();
         self.client.engine.fill_disk(false);
         if self.world.client_go {
-            // It waits for a connection that is half open as long as TCP likes, which is not for ever.
+            // client-go waits on a half-open connection until TCP gives up, which takes long but not forever.
             self.client.break_connections();
-            // And a list in pages that shows a version from which no watch can go on does so until the etcd compacts.
+            // A paged list at a version from which no watch can resume keeps that version until the etcd compacts.
             self.cluster.compact(0);
         }
         if self.lost {
-            // What was lost would come back from the history.
+            // The lost objects would reappear from the history.
             self.cluster.compact(0);
         }
         self.poll();
@@ -40,14 +40,14 @@ impl Run {
             if self.client.wires[source].trusted {
                 continue;
             }
-            // Nobody can know that a server has lied. An audit asks again.
+            // No watch reveals that a server has lied. An audit does.
             self.audit(source)?;
         }
         self.poll();
         self.drain()?;
         self.wait_until_right()?;
         self.settled()?;
-        // It is not right by chance: what happens now comes as well.
+        // It must not have converged by chance: later changes must arrive as well.
         for slot in 0..self.world.keys {
             self.cluster.put(slot, slot % 2, None);
         }
@@ -62,7 +62,7 @@ impl Run {
         self.wait_for_journal()
     }
 
-    /// A journal whose disk was full is written again, by a list, and then holds what the cache has.
+    /// A journal whose disk was full is written again by a list, and then equals the cache.
     fn wait_for_journal(&mut self) -> Result<(), Failed> {
         let start = self.now;
         while let Some(what) = self.client.engine.journal_lacks() {
@@ -75,7 +75,7 @@ impl Run {
         Ok(())
     }
 
-    /// Servers that have lied also lose what is of no use in its newest state: nothing is harder to notice.
+    /// Servers that have lied also lose the objects whose newest state cannot be used, which is hardest to detect.
     fn lose_what_is_spoilt(&mut self) {
         if self.client.wires.iter().all(|wire| wire.trusted) {
             return;
@@ -89,7 +89,7 @@ impl Run {
         }
     }
 
-    /// What did not fit comes when there is room for it.
+    /// Objects that did not fit must arrive once there is room.
     fn make_room(&mut self) -> Result<(), Failed> {
         self.step += 1;
         self.note(|| "objects are deleted until the others fit".to_owned());
@@ -102,7 +102,7 @@ impl Run {
         self.settled()
     }
 
-    /// Looks for what a server's lies have left in the cache. Where it finds nothing there is nothing.
+    /// Audits the cache for the effects of a server's lies. An audit without findings must be right.
     fn audit(&mut self, source: usize) -> Result<(), Failed> {
         let scope = self.world.scopes[source];
         let resource = resource(&self.world, scope);
@@ -163,7 +163,7 @@ impl Run {
         quiet && synced && heard && self.missing().is_none()
     }
 
-    /// Tells whether the cache is incomplete, and may be.
+    /// Returns whether the cache is incomplete, and is allowed to be.
     fn lacks_room(&self) -> bool {
         self.client.engine.cache().is_incomplete() && !self.must_fit
     }
