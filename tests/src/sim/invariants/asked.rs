@@ -1,6 +1,6 @@
-//! Each request asks for the version that it should: a watch goes on exactly from what was read, so that nothing is
-//! missed and nothing comes twice; a list asks for `0` at first, for no older state than the one that is there
-//! later, and for the newest one only after the server has refused the last version.
+//! Each request has the right version. A watch resumes exactly at the version read, so nothing is missed and nothing
+//! arrives twice. The first list requests `0`. A later list never permits an older state than the cached one, and
+//! requests the newest state only after the server has refused the last version.
 //!
 //! Source: etcd's robustness tests, "Resumable"; client-go's `relistResourceVersion` and `rewatchResourceVersion`.
 
@@ -36,7 +36,7 @@ impl Invariant for Asked {
             Verb::List if asked.target.contains("continue=") => version.is_none(),
             Verb::Stream if !self.streams => false,
             Verb::List | Verb::Stream if version.is_none() => {
-                // A streaming list at first asks for the newest state by saying nothing.
+                // The first streaming list requests the newest state by omitting the version.
                 asked.refused != Refused::No
                     || asked.verb == Verb::Stream && asked.versions.is_empty()
             }

@@ -1,8 +1,8 @@
-//! At a version the cache is what the server had at that version; while changes wait to be popped it is never older
-//! than the version that it shows.
+//! At a version the cache equals the server's state at that version. While notifications are pending the cache is
+//! never older than the version that it shows.
 //!
-//! Source: etcd's robustness tests, "Bookmarkable", "Reliable" and "Atomic" (`tests/robustness/validate/watch.go`); the
-//! model is asked at every step, not at bookmarks alone.
+//! Source: etcd's robustness tests, "Bookmarkable", "Reliable" and "Atomic" (`tests/robustness/validate/watch.go`).
+//! The model is compared after every step, not only at bookmarks.
 
 use super::super::cluster::{Cluster, Expected, State};
 use super::super::engine::{Cached, Snapshot};
@@ -17,14 +17,14 @@ impl Invariant for Bookmarkable {
         let shown = |source: usize| {
             let wire = &client.wires[source];
             let version = client.engine.cache().version(source)?;
-            // A list that is told, but not swept: the version is still that of the picture before it.
+            // After a list is popped, but before its sweep, the cache still shows the version of the list before.
             let is_present = client.shows_last_list(source);
             (wire.trusted && !wire.in_list && is_present).then_some((wire.era, version))
         };
         let found = if client.is_popped() && !client.engine.cache().is_incomplete() {
             difference(context.cluster, context.world, context.snapshot, shown)
         } else if client.engine.cache().is_incomplete() || context.cluster.era_number() > 0 {
-            // The version that is shown may be one of the era before.
+            // The version may belong to the previous era.
             None
         } else {
             older(context, shown)
@@ -33,7 +33,7 @@ impl Invariant for Bookmarkable {
     }
 }
 
-/// Finds a key in which the cache is not what the server had, at the era and version that are given for each source.
+/// Finds a key in which the cache differs from the server's state at the given era and version of each source.
 pub fn difference(
     cluster: &Cluster,
     world: &World,
@@ -50,7 +50,7 @@ pub fn difference(
                 same(cluster, state, cached)
                     && (!cached.stale || is_spoilt_later(cluster, era, slot, state))
             }
-            // It says that it is not the latest one. Which one it is depends on what came before.
+            // It is marked as stale. Which older state it has depends on earlier events.
             (Expected::OlderThan(_), Some(cached)) => cached.stale,
         };
         (!right).then(|| {
@@ -113,15 +113,15 @@ pub(super) fn each(
     None
 }
 
-/// Where a backup was restored with its version as it was, versions come twice with other contents. Nobody can tell
-/// these apart.
+/// After an improper restore of a backup, the same version can occur with other contents. A client cannot tell these
+/// apart.
 pub(super) fn same(cluster: &Cluster, state: State, cached: Cached) -> bool {
     state == cached.state
         || cluster.raw_restore
             && (state.uid, state.version) == (cached.state.uid, cached.state.version)
 }
 
-/// A later state was too large for a frame to say its version.
+/// Returns whether a later state was so large that its version lies beyond the frame limit.
 fn is_spoilt_later(cluster: &Cluster, era: usize, slot: u8, state: State) -> bool {
     cluster
         .in_era(era)

@@ -1,11 +1,11 @@
-//! `poll_output` comes to its wait in a few steps, and what it waits for is ahead: there is no busy loop.
+//! `poll_output` waits after a few outputs, and for a time in the future: there is no busy loop.
 //!
 //! Source: `docs/RUN-LOOP.md`; smoltcp and str0m both have had this fault.
 
 use super::super::client::Seen;
 use super::{Context, Invariant, Verdict};
 
-/// A request, a cancel and four reports are all there can be.
+/// A request, a cancellation and four reports are the most that can occur.
 const OUTPUTS: usize = 8;
 
 pub(super) struct Busy;

@@ -1,6 +1,7 @@
-//! A streaming list that does not come to its end is given up for a list, in one piece or in several.
+//! A streaming list that does not reach its end is abandoned in favour of a list, with or without pages.
 //!
-//! Source: `docs/DIFFERENCES.md` D7. The bound is the longest timeout of a watch, and what a clock that goes back adds.
+//! Source: `docs/DIFFERENCES.md` D7. The bound is the longest timeout of a watch, plus what a clock that goes back
+//! adds.
 
 use core::time::Duration;
 
@@ -11,13 +12,13 @@ use super::super::client::Asked;
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
-/// For how long streaming lists may be read in a row without their end.
+/// The time limit for consecutive streaming lists that do not end.
 const LIMIT: Duration = Duration::from_secs(600 + 120);
 
 pub(super) struct Endless {
-    /// For each source, when its last request was sent.
+    /// The time of each source's last request.
     sent: Vec<Option<Instant>>,
-    /// For each source, how long streaming lists were read since there was another request.
+    /// For each source, how long streaming lists were read since its last other request.
     read: Vec<Duration>,
 }
 

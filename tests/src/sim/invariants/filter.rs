@@ -1,4 +1,4 @@
-//! The cache never has an object that was not asked for.
+//! The cache never contains an object that was not requested.
 //!
 //! Source: etcd's robustness tests, "Filter".
 

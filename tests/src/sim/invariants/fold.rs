@@ -1,5 +1,4 @@
-//! What was told adds up to what the cache has: nothing is applied that is not told, nothing is told that is not
-//! applied.
+//! The notifications add up to the cache: every change applied is notified, and every notification is applied.
 //!
 //! Source: `docs/RUN-LOOP.md`, "The cache"; etcd's robustness tests, "Reliable".
 
@@ -11,7 +10,7 @@ use super::{Context, Invariant, Verdict};
 #[derive(Default)]
 pub(super) struct Fold {
     told: [Option<State>; KEY_NAMES.len()],
-    /// The last thing told was the first half of a deletion and an addition, perhaps.
+    /// The last notification may be the first half of a deletion and an addition.
     half: Option<u8>,
 }
 

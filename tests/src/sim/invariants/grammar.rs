@@ -22,7 +22,7 @@ impl Invariant for Grammar {
     }
 }
 
-/// Something that is told of a key.
+/// A notification of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
     Added(State),
@@ -43,7 +43,7 @@ impl Told {
     }
 }
 
-/// Sees whether something may be told after what was told before.
+/// Checks whether a notification may follow the previous ones.
 pub(super) fn follow(
     has: &mut [Option<State>; KEY_NAMES.len()],
     slot: u8,

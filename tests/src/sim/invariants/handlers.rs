@@ -1,6 +1,6 @@
-//! Every handler, whenever it joined, however slow it is, hears a legal sequence for each key, is told once that the
-//! first state is complete, and in the end has what the cache has. One whose backlog is not bounded hears each replay of
-//! each resync pass that was due for it.
+//! Every handler receives a legal sequence for each key and one synced notification, and in the end its state equals
+//! the cache. This holds whenever it joined and however slow it is. A handler with an unbounded backlog receives each
+//! replay of each resync pass that was due for it.
 //!
 //! Source: client-go's `SharedInformer`; DESIGN: the table of coalescing, "skipped initial adds count for HasSynced".
 
@@ -24,9 +24,9 @@ struct One {
     handler: Handler,
     has: [Option<State>; KEY_NAMES.len()],
     synced: bool,
-    /// The passes in which it was due.
+    /// The passes for which it was due.
     passes: BTreeSet<u32>,
-    /// How many replays it has yet to hear.
+    /// The number of replays it has not received yet.
     replays: u32,
 }
 
@@ -121,7 +121,7 @@ impl One {
                 }
                 (key, Told::Added(*object))
             }
-            // What was merged may come back to where it began: an update to the same state, as a replay is.
+            // Merged changes may end where they began. The update to the same state then looks like a replay.
             Event::Updated { key, old, object }
                 if old == object && self.handler.backlog != usize::MAX =>
             {

@@ -1,4 +1,5 @@
-//! A server that sends no periodic bookmarks is taken for dead at most once: a quiet watch lasts as long as it was asked for.
+//! The heartbeat gives up at most one watch of a server that sends no periodic bookmarks. After that a quiet watch
+//! lasts for its timeout.
 //!
 //! Source: `docs/DIFFERENCES.md` D6.
 
@@ -10,11 +11,11 @@ use super::super::client::{Asked, Ended};
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
-/// The shortest time for which a watch is asked.
+/// The shortest timeout of a watch.
 const SHORTEST: Duration = Duration::from_secs(300);
 
 pub(super) struct Heartbeat {
-    /// For each source, how many watches were given up before a periodic bookmark came.
+    /// For each source, how many watches were given up before a periodic bookmark arrived.
     given_up: Vec<u32>,
 }
 
@@ -45,7 +46,7 @@ impl Invariant for Heartbeat {
     }
 }
 
-/// The client took the watch for dead before its time.
+/// Returns whether the client considered the watch dead before its timeout.
 fn is_given_up(watch: &Ended) -> bool {
     watch.verb.is_watch()
         && watch.status == Some(200)

@@ -1,5 +1,5 @@
-//! An index finds exactly those objects that have the value, and names exactly the values that objects have; so does one
-//! that was added while objects were stored and queued.
+//! An index finds exactly the objects that have a value, and lists exactly the values that objects have. The same
+//! holds for an index added while objects were stored and queued.
 //!
 //! Source: client-go's `ThreadSafeStore`, `updateSingleIndex`, `ListIndexFuncValues`.
 

@@ -1,4 +1,4 @@
-//! An object whose newest state is of no use stays as it was: a list that names it does not end it.
+//! An object whose newest state cannot be used keeps its previous state: a list that names it does not delete it.
 //!
 //! Source: `docs/DIFFERENCES.md` S9.
 
@@ -21,16 +21,16 @@ impl Invariant for Kept {
             .enumerate()
             .take(context.client.sources())
         {
-            // Of several lists that are not popped yet nobody can say which one ends it.
+            // With several unpopped lists, the one that caused the deletion is unknown.
             if context.client.unpopped_lists(source) > 1 {
                 continue;
             }
             let wire = &context.client.wires[source];
-            // What a watch told the end of, and waits to be told, an older list may name again.
+            // A watch may have deleted the object, with the notification pending, while an older list names it again.
             if context.client.unpopped_lists(source) > 0 && wire.went_back {
                 continue;
             }
-            // Who leaves a selector and comes back is told to be gone.
+            // An object that leaves a selector and returns is correctly reported as deleted.
             if matches!(scope, Scope::Label(_)) {
                 continue;
             }
@@ -44,11 +44,12 @@ impl Invariant for Kept {
                 let expected = context
                     .cluster
                     .expected(wire.era, *scope, note.slot, version);
-                // What was lost for another reason was there before.
+                // Otherwise the deletion has another reason: it concerns another object, or a state newer than the
+                // unusable one.
                 matches!(expected, Expected::OlderThan(state)
                     if state.uid == note.state.uid && state.version >= note.state.version)
             };
-            // It is of no use in the list, and nothing has happened to it since.
+            // The object cannot be used in the list, and has not changed since.
             if names_it(listed) && names_it(*version) {
                 return Err(format!("{note}: the list at {listed} names it"));
             }

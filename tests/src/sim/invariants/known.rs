@@ -1,4 +1,4 @@
-//! Nothing is told, kept or replayed that no server ever had.
+//! Nothing is notified, cached or replayed that no server ever had.
 //!
 //! Source: etcd's robustness tests, "Unique"; reference: "nothing reported that the server never had".
 
@@ -13,7 +13,7 @@ impl Invariant for Known {
         let cluster = context.cluster;
         match note.kind {
             NoteKind::Synced => Ok(()),
-            // It has the version of its end, where somebody saw that.
+            // A deletion carries the version of the deletion if it was observed.
             NoteKind::Deleted(_) => {
                 let known = cluster.written(note.state.n).is_some_and(|(slot, state)| {
                     slot == note.slot

@@ -1,4 +1,4 @@
-//! What has to hold, each in a file of its own.
+//! The invariants, one per file.
 
 pub mod asked;
 pub mod bookmarkable;
@@ -29,30 +29,30 @@ use super::cluster::Cluster;
 use super::engine::{Note, Snapshot};
 use super::plan::World;
 
-/// What is wrong, where something is.
+/// An error describes the violation.
 pub type Verdict = Result<(), String>;
 
-/// What an invariant may look at.
+/// The state that an invariant may inspect.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The servers and the reference.
     pub cluster: &'a Cluster,
-    /// How the world is.
+    /// The settings of the world.
     pub world: &'a World,
     /// The client.
     pub client: &'a Client,
-    /// What its cache has.
+    /// The cached objects.
     pub snapshot: &'a Snapshot,
-    /// The time.
+    /// The current time.
     pub now: Instant,
 }
 
-/// Something that has to hold.
+/// A property that must hold.
 pub trait Invariant {
-    /// Looks at something that happened.
+    /// Checks an event.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Returns a description of the violation.
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Told(note) => self.told(note, context),
@@ -60,40 +60,40 @@ pub trait Invariant {
             _ => Ok(()),
         }
     }
-    /// Looks at a notification.
+    /// Checks a notification.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Returns a description of the violation.
     fn told(&mut self, _note: &Note, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
-    /// Looks at a request.
+    /// Checks a request.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Returns a description of the violation.
     fn asked(&mut self, _asked: &Asked, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
-    /// Looks at the state after a step.
+    /// Checks the state after a step.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Returns a description of the violation.
     fn step(&mut self, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
-    /// Looks at the state when all has come right.
+    /// Checks the state after convergence.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Returns a description of the violation.
     fn settled(&mut self, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
 }
 
-/// An invariant and its name, which is that of its file.
+/// An invariant and its name, which is the name of its file.
 pub type Named = (&'static str, Box<dyn Invariant>);
 
-/// Makes all invariants, for a process that begins.
+/// Makes all invariants for a new process.
 #[must_use]
 pub fn all(world: &World) -> Vec<Named> {
     vec![
@@ -121,7 +121,7 @@ pub fn all(world: &World) -> Vec<Named> {
     ]
 }
 
-/// Returns where an invariant is written down.
+/// Returns the document that defines an invariant.
 #[must_use]
 pub fn source(name: &str) -> &'static str {
     let mut pairs = SOURCES.lines().filter_map(|line| line.split_once(": "));

@@ -1,4 +1,4 @@
-//! The version that the cache shows does not go back, but by a complete list that answers the present request.
+//! The version of the cache never decreases, except by a complete list that answers the current request.
 //!
 //! Source: etcd's robustness tests, "Ordered"; `docs/DIFFERENCES.md` S8.
 
@@ -6,7 +6,7 @@ use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct Monotone {
-    /// For each source the version, and how many complete lists there were by then.
+    /// For each source, the version and the number of complete lists at that time.
     last: Vec<(u64, u32)>,
 }
 
@@ -36,7 +36,7 @@ impl Invariant for Monotone {
                 ));
             }
             if version != last.0 {
-                // Where more lists than one wait to be popped, this need not be the version of the last.
+                // If several lists are unpopped, the version may come from a list before the last.
                 let earlier = u32::from(!client.shows_last_list(source));
                 *last = (version, complete.saturating_sub(earlier));
             }

@@ -1,6 +1,6 @@
-//! There is no list where a watch could have gone on: after a watch that lived and ended, was cut or fell silent, that
-//! found nobody listening, or that the server had no room for. Where the cache has refused something it lists again when
-//! there is room, and a journal that failed is begun anew by a list.
+//! There is no list where a watch can resume: after a watch that lived and then ended, was cut or fell silent, after
+//! a refused connection, or after the server was overloaded. Exceptions: a cache that rejected an object lists when
+//! it has room again, and a failed journal is begun anew by a list.
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
 
@@ -28,7 +28,7 @@ impl Invariant for NoRelist {
     }
 }
 
-/// What was restored may be newer than the server, where a watch from there has said nothing.
+/// Returns whether the restored version may be newer than the server's, because no watch from it has sent an event.
 fn is_doubtful(before: &Ended, context: &Context<'_>) -> bool {
     context.client.engine.cache().is_restored() && before.answer.events == 0
 }

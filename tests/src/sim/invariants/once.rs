@@ -1,4 +1,4 @@
-//! Each state is told once, and so is the end of each object.
+//! Each state is notified once, and so is each object's deletion.
 //!
 //! Source: etcd's robustness tests, "Unique"; client-go's `dedupDeltas`.
 
@@ -11,7 +11,7 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Once {
     told: BTreeSet<u32>,
     ended: BTreeSet<u32>,
-    /// The object that was told last under each key, while it lives.
+    /// The last notified object under each key, while it exists.
     live: BTreeMap<u8, u32>,
     client_go: bool,
 }
@@ -31,7 +31,8 @@ impl Invariant for Once {
     fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         match note.kind {
             NoteKind::Added(_) | NoteKind::Updated(_) => {
-                // Who comes into a selector again, or back from a backup, or to a server that is behind, comes as it was.
+                // An object that returns to a selector, from a backup, or on a lagging server, returns in its old
+                // state.
                 let may_come_again = context.cluster.era_number() > 0
                     || context
                         .client
@@ -45,11 +46,11 @@ impl Invariant for Once {
                 self.live.insert(note.slot, note.state.uid);
             }
             NoteKind::Deleted(_) => {
-                // After a backup was restored with its version as it was, what a watch has told the end of may live
-                // again behind its back, and end again.
+                // After an improper restore of a backup, an object that a watch reported as deleted may exist again
+                // unnoticed, and be deleted a second time.
                 let may_end_again = context.cluster.raw_restore;
-                // client-go does not tell objects under one key apart: where a server that is behind shows the one before
-                // again, and merging leaves that untold, its second end is that of the one that was told.
+                // client-go does not distinguish objects under one key. If a lagging server shows the previous object
+                // again and merging hides it, its second deletion stands for the deletion of the notified object.
                 let told = self.live.remove(&note.slot);
                 let ends_another = self.client_go && told.is_some_and(|uid| uid != note.state.uid);
                 if !self.ended.insert(note.state.uid) && !may_end_again && !ends_another {

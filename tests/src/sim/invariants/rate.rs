@@ -1,9 +1,9 @@
-//! Requests do not come faster than the delays allow, whatever the servers do; and not before the time that a server
-//! has asked for.
+//! Requests are never more frequent than the delays allow, whatever the servers do, and never earlier than a server's
+//! `Retry-After`.
 //!
-//! Source: client-go's backoff of 800 ms to 30 s with jitter; `docs/DIFFERENCES.md` D1 to D4. The bounds are those
-//! of what a run may do at once (a streaming list, a list at the last version, one at the newest, one in one piece, a
-//! watch) and of how often a run may begin, and pages are not counted.
+//! Source: client-go's backoff of 800 ms to 30 s with jitter; `docs/DIFFERENCES.md` D1 to D4. The bounds follow from
+//! the requests that a run may send at once (a streaming list, a list at the last version, one at the newest, one
+//! without pages, a watch) and from how often a run may start. Pages are not counted.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::super::client::Asked;
 use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
-/// No more than so many requests of a source within such a time.
+/// The maximum number of requests of a source within each period.
 const BOUNDS: [(Duration, usize); 3] = [
     (Duration::from_secs(1), 16),
     (Duration::from_secs(30), 60),

@@ -1,7 +1,7 @@
-//! Nothing goes wrong in silence: before another request follows upon a failure, the user has heard of it.
+//! No failure is silent: the user receives a report before the request that follows a failure.
 //!
-//! Source: `core/src/report/mod.rs`: "nothing is lost in silence". What is repeated below the reflector, and a watch that ends as watches do, is no
-//! failure.
+//! Source: `core/src/report/mod.rs`: "nothing is lost in silence". Retries below the reflector and the normal end of
+//! a watch are no failures.
 
 use informer_core::reflector::Verb;
 
@@ -10,7 +10,7 @@ use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct Reported {
-    /// For each source, how many reports came since its last request.
+    /// For each source, the number of reports since its last request.
     reports: Vec<u32>,
 }
 
@@ -35,8 +35,8 @@ impl Invariant for Reported {
                     && failed(before)
                     && !before.forced
                     && before.target != asked.target;
-                // client-go takes a watch that cannot be opened ten times for one that has ended.
-                // Room in the cache and a journal that failed begin a list, whatever becomes of the request before it.
+                // client-go treats a watch that could not be opened ten times like one that ended. A cache that has
+                // room again and a failed journal both start a list, whatever the result of the previous request.
                 let excused = context.world.client_go && before.verb == Verb::Watch
                     || context.client.engine.cache().is_incomplete()
                     || context.client.engine.has_failed_journal();

@@ -1,5 +1,5 @@
-//! A resync tells every object that is there once, in the newest state that has come, and asks nobody. A handler is due
-//! when its own period says so.
+//! A resync sends one notification for every cached object, in the newest state received, and sends no request. A
+//! handler is due according to its own period.
 //!
 //! Source: client-go's `DeltaFIFO.Resync`: "skips a key that has deltas"; `docs/DIFFERENCES.md` S1.
 
@@ -12,9 +12,9 @@ use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
 pub(super) struct Resync {
-    /// For each pass that is under way the keys that it has still to tell, as bits.
+    /// For each running pass, the keys not yet sent, as bits.
     due: BTreeMap<u32, u32>,
-    /// What each pass has told.
+    /// The keys sent by each pass.
     told: BTreeMap<u32, u32>,
     has: u32,
 }
@@ -23,7 +23,7 @@ impl Invariant for Resync {
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
             Seen::Resync(pass, _) => {
-                // Where there is little room it may be one that was begun before, and begins anew.
+                // With little room, a resync may restart an earlier pass.
                 self.due.insert(*pass, self.has);
                 self.told.remove(pass);
             }
@@ -82,7 +82,7 @@ impl Resync {
             NoteKind::Deleted(_) => {
                 self.has &= !bit;
                 self.due.values_mut().for_each(|due| *due &= !bit);
-                // What comes after it under the same name is another object, which a pass may come to in its turn.
+                // A later object of the same name is another object, so the pass may send it too.
                 self.told.values_mut().for_each(|told| *told &= !bit);
             }
             NoteKind::Updated(_) | NoteKind::Replayed(None) | NoteKind::Synced => {}

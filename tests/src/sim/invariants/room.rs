@@ -1,5 +1,5 @@
-//! What the cache has no room for is reported with its key, and the cache says that it is incomplete; what it does have
-//! is right all the same.
+//! An object that does not fit into the cache is reported with its key, and the cache reports that it is incomplete.
+//! The objects that it does contain are right.
 //!
 //! Source: `core/src/cache/mod.rs`, `Cache::upsert`: "an object for which there is no room is refused, and the cache is then
 //! incomplete until a list fits"; `core/src/report/mod.rs`: "nothing is lost in silence".
@@ -13,9 +13,9 @@ use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
 pub(super) struct Room {
-    /// Of which keys it was reported since they were in the cache that there is no room for them.
+    /// The keys that were reported as not fitting since they were last cached.
     reported: [bool; KEY_NAMES.len()],
-    /// Whether that was reported of any key since the cache was complete.
+    /// Whether any key was reported since the cache was last complete.
     any: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The reflector has reached the version that the bytes say, as a second reading of them has it; and the cache shows it
-//! when all was popped. A version that was pending when a list completed does not come over that of the list.
+//! The reflector's version equals that of the independent reading of the bytes, and the cache shows it once
+//! everything is popped. A version that was pending when a list completed does not replace that of the list.
 //!
 //! Source: client-go's `Reflector.LastSyncResourceVersion`; KEP-3157 and KEP-956 for bookmarks.
 

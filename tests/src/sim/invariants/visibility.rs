@@ -1,5 +1,5 @@
-//! Before the first complete list nothing is told; when all sources have one it is told once that all is synced, after
-//! all of the first state.
+//! No notification is sent before the first complete list. Once all sources have one, a single synced notification
+//! follows the whole initial state.
 //!
 //! Source: client-go's `HasSynced`; `docs/DIFFERENCES.md` S5.
 

@@ -1,4 +1,4 @@
-//! A decoder whose calls on other threads wait for each other, so that the jobs of a pool end in any order.
+//! A decoder whose calls on different threads wait for each other, so that the jobs of a pool end in any order.
 
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use informer_core::{Decode, Decoder, Raw, RawObject};
 
 use super::user::{Picky, User};
 
-/// Decodes as [`Picky`] does.
+/// Decodes like [`Picky`].
 pub(super) struct Gated {
     picky: Picky,
     is_costly: bool,
@@ -16,14 +16,14 @@ pub(super) struct Gated {
     gate: Arc<Gate>,
 }
 
-/// Counts calls. One on another thread waits now and then until there were some more.
+/// Counts calls. Some calls wait until a few more calls on other threads have started.
 struct Gate {
     seed: u64,
     calls: Mutex<u64>,
     changed: Condvar,
 }
 
-/// How long a call waits at most, by a real clock. Nothing depends on it but which job ends first.
+/// The maximum wait of a call, in real time. Only the order in which jobs end depends on it.
 const WAIT: Duration = Duration::from_micros(500);
 
 impl Gated {
@@ -49,7 +49,7 @@ impl Gate {
         let waits = (*calls ^ self.seed) % 3;
         if is_elsewhere && waits > 0 {
             let until = *calls + waits;
-            // Where no call follows, the time is over.
+            // Without a further call, the wait times out.
             drop(
                 self.changed
                     .wait_timeout_while(calls, WAIT, |calls| *calls < until),

@@ -1,4 +1,4 @@
-//! What was written to the server, in the order of versions.
+//! The writes to the server, in order of version.
 
 use super::user::{Mark, State};
 
@@ -7,7 +7,7 @@ use super::user::{Mark, State};
 pub(super) struct Write {
     pub(super) version: u64,
     pub(super) key: String,
-    /// What the decoder does with the object; `None` if it was deleted.
+    /// How the decoder treats the object; `None` after a deletion.
     pub(super) mark: Option<Mark>,
 }
 
@@ -35,7 +35,7 @@ impl History {
         writes.find(|write| write.key == key && write.version <= version)
     }
 
-    /// Tells whether a cache that shows a key at `shown` has seen its write at `version`.
+    /// Returns whether a cache that shows a key at version `shown` has seen the write at `version`.
     pub(super) fn is_shown(&self, key: &str, version: u64, shown: Option<u64>) -> bool {
         let is_useless = |write: &Write| write.mark != Some(Mark::Fine);
         let mut later = self
@@ -45,8 +45,8 @@ impl History {
         shown.is_some_and(|shown| shown >= version) || later.any(is_useless)
     }
 
-    /// Returns why this is no state that the server ever had, at a version where one is given. A state that the decoder
-    /// refuses leaves the older one.
+    /// Returns why this is not a state that the server had, at a version if one is given. After a state that the
+    /// decoder rejects, the older one stays valid.
     pub(super) fn is_no_state(&self, shown: &State, version: Option<u64>) -> Option<String> {
         let never = shown.iter().find(|(key, shown)| {
             let mut writes = self.0.iter();

@@ -1,4 +1,4 @@
-//! A process with an informer, and what that has beside its watch.
+//! A process with an informer and the features in use beside its watch.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -16,23 +16,23 @@ use super::listener::Listener;
 use super::user::User;
 use super::{PATIENCE, PODS, Server, Verdict, Wrong, holds};
 
-/// The resync period of all listeners that want one.
+/// The resync period of all listeners that have one.
 pub(super) const RESYNC: Duration = Duration::from_secs(30);
-/// An index by the parity of the step that wrote an object; the one that is added late has the same values.
+/// An index by the parity of the step that wrote an object. The late index has the same values.
 pub(super) const INDEXES: [&str; 2] = ["parity", "late"];
 
-/// What an informer has beside its watch.
+/// The features in use beside the watch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kit {
-    /// It has a source for each of two namespaces.
+    /// It has one source for each of two namespaces.
     pub(super) namespaces: bool,
     pub(super) journal: bool,
     pub(super) audit: bool,
-    /// Large objects are decoded on other threads, while another one reads the cache.
+    /// Large objects are decoded on other threads while another thread reads the cache.
     pub(super) threads: bool,
     pub(super) streams: bool,
     pub(super) paged: bool,
-    /// Each answer takes some time.
+    /// Each answer takes time.
     pub(super) slow: bool,
 }
 
@@ -59,13 +59,13 @@ impl Kit {
         }
     }
 
-    /// How many threads a runtime has for blocking work. The only one can be made to hang.
+    /// The number of a runtime's threads for blocking work. If there is only one, it can be made to hang.
     pub(super) const fn blocking_threads(self) -> usize {
         if self.threads { 4 } else { 1 }
     }
 }
 
-/// The value of an object in the indexes.
+/// Computes the index value of an object.
 pub(super) fn parity(object: &Raw, emit: &mut dyn FnMut(&str)) {
     let contains = |text: &[u8]| object.bytes().windows(text.len()).any(|part| part == text);
     emit(if contains(br#""parity":"odd""#) {
@@ -75,7 +75,7 @@ pub(super) fn parity(object: &Raw, emit: &mut dyn FnMut(&str)) {
     });
 }
 
-/// An index finds what has its value, and nothing else.
+/// Checks that an index finds exactly the objects with its value.
 pub(super) fn indexed(lister: &Lister<Raw>, index: &str) -> Verdict {
     for value in ["odd", "even"] {
         let found = lister.by_index(index, value);
@@ -152,7 +152,7 @@ pub(super) fn begin(
     }
 }
 
-/// Reads the cache on another thread, over and over, until the flag is set.
+/// Reads the cache repeatedly on another thread, until the flag is set.
 fn read(lister: Lister<Raw>) -> Arc<AtomicBool> {
     let ends = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ends);

@@ -1,4 +1,4 @@
-//! A listener of any sort, and what it has to know.
+//! A listener of any kind, with the state that it must have.
 
 use core::fmt;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use super::{PATIENCE, Verdict, holds, shown_of};
 pub(super) struct Listener {
     sort: u32,
     fold: Arc<Mutex<Fold>>,
-    /// It is notified only of what [`keeps`].
+    /// It is notified only of objects that pass [`keeps`].
     is_filtered: bool,
     is_resynced: bool,
     handle: Result<HandlerHandle<Raw>, JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// What filters keep.
+/// The predicate of filters.
 fn keeps(entry: &Entry<Raw>) -> bool {
     entry.label("parity").as_deref() == Some("odd")
 }
@@ -96,7 +96,7 @@ impl Listener {
         self.handle.is_err()
     }
 
-    /// Each notification follows from those before it.
+    /// Checks that each notification follows from the previous ones.
     pub(super) fn follows(&self) -> Verdict {
         let wrong = lock(&self.fold).wrong.clone();
         holds("grammar", wrong.is_none(), &|| {
@@ -104,7 +104,7 @@ impl Listener {
         })
     }
 
-    /// It knows what the cache shows.
+    /// Checks that the listener's state equals the cache.
     pub(super) fn settled(&self, lister: &Lister<Raw>) -> Verdict {
         let right = self.right(lister);
         let mut fold = lock(&self.fold);
@@ -117,7 +117,7 @@ impl Listener {
         })
     }
 
-    /// It was notified of replays since it was [`settled`](Self::settled), if it wants them.
+    /// Checks that it received replays since it was [`settled`](Self::settled), if it wants them.
     pub(super) fn is_resynced(&self) -> Verdict {
         let fold = lock(&self.fold);
         let wants = self.is_resynced && !fold.state.is_empty();
@@ -126,7 +126,7 @@ impl Listener {
         })
     }
 
-    /// It ends with its informer, and knows by then what the cache has.
+    /// Checks that it ends with its informer, in the final state of the cache.
     pub(super) async fn ends(self, informer: &Informer<Raw>, lister: &Lister<Raw>) -> Verdict {
         let right = self.right(lister);
         if let Err(reader) = self.handle {
@@ -153,7 +153,8 @@ impl Listener {
     }
 }
 
-/// Reads a subscription to its end. Whoever is notified that all of `informer` is synced sees its version.
+/// Reads a subscription to its end. A subscriber that is notified that all of `informer` is synced must see its
+/// version.
 async fn read(
     mut events: Subscription<Raw>,
     mut recorder: Recorder,

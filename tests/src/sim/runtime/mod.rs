@@ -1,11 +1,12 @@
-//! The informer on tokio under user code that fails: one seed makes the changes, the faults and what users do.
+//! The informer on tokio with failing user code: one seed determines the changes, the faults and the actions of
+//! users.
 //!
-//! The `Informer` and the `Factory` that users run are driven by a runtime of one thread, on paused time, against the fake
-//! API server on the same clock. Handlers join, leave, are slow and panic; hooks, the decoder and the transport panic;
-//! informers are stopped and drivers dropped. At the end all faults are taken away, and everything has to come right.
+//! The `Informer` and the `Factory` of the public API run on a single-threaded runtime with paused time, against the
+//! fake API server on the same clock. Handlers join, leave, are slow and panic. Hooks, the decoder and the transport
+//! panic. Informers are stopped and drivers dropped. At the end all faults are removed, and everything must converge.
 //!
-//! Each seed also runs a `process` that dies and starts again, with all that an informer has beside its watch, and
-//! `replicas` that share keys.
+//! Each seed also runs a `process` that dies and restarts, with all features of an informer, and `replicas` that
+//! share keys.
 
 mod decoder;
 mod history;
@@ -30,27 +31,27 @@ use super::runner::{Ran, Simulation};
 use user::State;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-/// Within this time everything comes right once there are no more faults.
+/// The time limit for convergence without faults.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What happened in a run, so that a simulation of nothing is noticed.
+/// Counters of a run, which reveal a simulation that does nothing.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Figures {
-    /// How many times user-defined code panicked.
+    /// The number of panics in user-defined code.
     pub panics: u64,
-    /// How many handlers and subscriptions joined.
+    /// The number of handlers and subscriptions that joined.
     pub joined: u64,
-    /// How many informers were stopped, or lost their driver, before the end.
+    /// The number of informers that were stopped or lost their driver before the end.
     pub replaced: u64,
-    /// How many drivers were dropped.
+    /// The number of drivers dropped.
     pub dropped: u64,
-    /// How many processes began with objects from a journal.
+    /// The number of processes that started with objects from a journal.
     pub restored: u64,
-    /// How many writes were waited for until the cache showed them.
+    /// The number of writes awaited in the cache.
     pub waits: u64,
 }
 
-/// The simulation of the informer on tokio, whose other threads have this bug.
+/// The simulation of the informer on tokio. Its other threads have this planted bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime(pub Option<&'static str>);
 
@@ -109,7 +110,7 @@ impl Simulation for Runtime {
 }
 
 impl Runtime {
-    /// Runs something on one thread and paused time, with so many threads for blocking work.
+    /// Runs a future on one thread and paused time, with this many threads for blocking work.
     fn on_paused_time(
         self,
         blocking: usize,
@@ -169,7 +170,7 @@ fn holds(invariant: &'static str, holds: bool, what: &dyn Fn() -> String) -> Ver
     Err(Wrong::new(invariant, &what()))
 }
 
-/// Has the server or the network fail.
+/// Injects a fault into the server or the network.
 fn trouble(mock: &Server, which: u32, at: u64) {
     mock.with(|server| match which {
         0 => server.inject(Fault::refuse()),
@@ -188,7 +189,7 @@ fn trouble(mock: &Server, which: u32, at: u64) {
     });
 }
 
-/// Waits until a cache has reached a version of the server.
+/// Waits until a cache reaches a version of the server.
 async fn reaches(informer: &Informer<Raw>, version: u64) -> Verdict {
     let waited = timeout(PATIENCE, informer.wait_until(&version.to_string())).await;
     holds("liveness", matches!(waited, Ok(Ok(()))), &|| {
@@ -197,7 +198,7 @@ async fn reaches(informer: &Informer<Raw>, version: u64) -> Verdict {
     })
 }
 
-/// Waits until an informer that was stopped has ended.
+/// Waits until a stopped informer has ended.
 async fn ends(informer: &Informer<Raw>) -> Verdict {
     let ended = timeout(PATIENCE * 2, informer.ended()).await;
     holds("ended", ended.is_ok(), &|| "it does not end".to_owned())
@@ -213,7 +214,7 @@ fn objects(mock: &Server, wants: impl Fn(&ObjectRef<'_>) -> bool) -> Vec<(String
     })
 }
 
-/// Compares what a cache shows with the server. An object that the decoder refuses is stale, or missing.
+/// Compares a cache with the server. An object that the decoder rejects must be stale or missing.
 fn converges(
     server: &[(String, String)],
     shown: &State,
@@ -243,7 +244,7 @@ fn shown(lister: &Lister<Raw>) -> State {
     shown_of(lister, |_| true)
 }
 
-/// Returns the versions of those objects of a cache that are wanted, by key.
+/// Returns the versions of the selected objects in a cache, by key.
 fn shown_of(lister: &Lister<Raw>, wants: impl Fn(&Entry<Raw>) -> bool) -> State {
     let entries = lister.list();
     let entries = entries.iter().filter(|entry| wants(entry));

@@ -1,5 +1,5 @@
-//! An informer on tokio whose process dies and starts again, with everything that works beside its watch: a journal with a
-//! slow writer, decoding on other threads, audits, late indexes, filters, waiting for writes, and workers of a queue.
+//! An informer on tokio whose process dies and restarts, with every feature beside its watch: a journal with a slow
+//! writer, decoding on other threads, audits, late indexes, filters, waiting for writes, and workers of a queue.
 
 mod deaths;
 
@@ -37,7 +37,7 @@ const NAMES: [(&str, &str); 6] = [
 ];
 const STEPS: usize = 36;
 
-/// A wait for a write: its key and version, and the version that the cache showed after it.
+/// A wait for a write: its key and version, and the version in the cache afterwards.
 type Wait = JoinHandle<Option<(String, u64, Option<u64>)>>;
 
 pub(super) struct World {
@@ -51,10 +51,10 @@ pub(super) struct World {
     lives: u64,
     waits: Vec<Wait>,
     workers: Workers,
-    /// Opens the thread that writes the journal, which hangs.
+    /// Releases the thread that writes the journal, which hangs.
     hangs: Option<std::sync::mpsc::Sender<()>>,
     is_missing: bool,
-    /// The server has lost an object without a word.
+    /// The server has lost an object without an event.
     has_lied: bool,
     /// Objects are large.
     is_flood: bool,
@@ -72,7 +72,7 @@ impl World {
             mock.with(|server| server.config_mut().latency = Duration::from_millis(700));
         }
         let user = Arc::new(User::default());
-        // In memory, where there is such a place: a sync takes no time there.
+        // Uses memory if such a folder exists, since syncing takes no time there.
         let shared = PathBuf::from("/dev/shm");
         let folder = if shared.is_dir() {
             tempfile::tempdir_in(shared)
@@ -152,7 +152,7 @@ impl World {
         self.workers.end().await
     }
 
-    /// Lets time pass. While a thread for blocking work hangs, time does not pass by itself.
+    /// Lets time pass. While a thread for blocking work hangs, paused time does not advance by itself.
     async fn pause(&self, time: Duration) {
         if self.hangs.is_none() {
             return sleep(time).await;
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Writes or deletes an object, and mostly waits until the cache shows it.
+    /// Writes or deletes an object, and usually waits until the cache shows the write.
     fn change(&mut self) {
         let mut place = self.dice.pick(&NAMES);
         if !self.kit.namespaces {
@@ -193,13 +193,13 @@ impl World {
         self.note(&format!(
             "{key} is {mark:?} at {version:?}, deleted: {is_deletion}"
         ));
-        // A write that changes nothing has no version of its own.
+        // A write that changes nothing has no version.
         let Some(version) = version.filter(|version| self.history.version() < *version) else {
             return;
         };
         self.history
             .add(version, key.clone(), (!is_deletion).then_some(mark));
-        // Without a process nobody waits.
+        // Without a running process there is nothing to wait with.
         if self.dice.one_in(4) || self.life.informer.health().ended {
             return;
         }
@@ -237,8 +237,8 @@ impl World {
         }
     }
 
-    /// More is written than may wait for the journal, whose writer hangs, so that the driver is held back; and then it is
-    /// stopped, perhaps.
+    /// Writes more than may be pending for the journal while its writer hangs, so that the driver is blocked.
+    /// Sometimes stops the driver then.
     async fn flood(&mut self) -> Verdict {
         self.note("a flood");
         self.is_flood = true;
@@ -274,7 +274,7 @@ impl World {
         })
     }
 
-    /// Has the server or the network fail.
+    /// Injects a fault into the server or the network.
     fn trouble(&mut self) {
         let which = self.dice.below(10);
         let at = u64::from(self.dice.below(400));
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// The server loses an object without a word, as only an audit finds out.
+    /// Makes the server lose an object without an event, which only an audit detects.
     fn lose(&mut self) {
         let (namespace, name) = self.dice.pick(&NAMES);
         let lost = self
@@ -320,21 +320,21 @@ impl World {
         holds("index", added.is_ok(), &|| format!("{added:?}"))
     }
 
-    /// The disk of the journal is slow until the next call.
+    /// Makes the journal's disk hang until the next call.
     fn hang(&mut self) {
         if self.hangs.take().is_some() {
             return self.note("the writer goes on");
         }
         let (open, gate) = std::sync::mpsc::channel();
         tokio::task::spawn_blocking(move || {
-            // It ends as well when the sender is dropped.
+            // Also returns when the sender is dropped.
             let _ = gate.recv();
         });
         self.hangs = Some(open);
         self.note("the writer hangs");
     }
 
-    /// Looks at everything that has to hold at any time.
+    /// Checks everything that must hold at any time.
     async fn check(&mut self) -> Verdict {
         settle().await;
         let informer = &self.life.informer;
@@ -373,7 +373,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes all faults away and waits until everything is as it should be.
+    /// Removes all faults and waits for convergence.
     async fn come_right(&mut self) -> Verdict {
         self.note("no more faults");
         self.hangs = None;
@@ -394,11 +394,12 @@ impl World {
             self.lose();
         }
         if self.kit.audit && self.kit.streams {
-            // Only audits list. The first list is never silent and takes too long; the next one does not.
+            // Only audits send lists. The first list takes too long, although it never falls silent; the next one is
+            // fast.
             let slow = Fault::nothing().bandwidth(1).on(Verb::List);
             self.mock.with(|server| server.inject(slow));
         }
-        // An audit finds what the server has lost, and a journal is tried again.
+        // An audit detects the lost object, and the journal is retried.
         let mends = if self.has_lied {
             PATIENCE
         } else {
@@ -410,7 +411,7 @@ impl World {
         let server = objects(&self.mock, |pod| is_wide || pod.namespace() == "prod");
         let is_fine = |key: &str| self.history.mark(key) == Some(Mark::Fine);
         converges(&server, &shown(&informer.lister()), &informer, is_fine)?;
-        // An object that the decoder refuses is missing, and an audit says so.
+        // An object that the decoder rejects is missing from the cache, and an audit reports it.
         let drifted = self.user.counts().drifted.clone();
         let drifted = drifted
             .iter()
@@ -440,7 +441,7 @@ impl World {
         self.workers.settled(&lister)
     }
 
-    /// Stops the informer. Each listener knows by then what the cache has.
+    /// Stops the informer. Each listener must have the final state of the cache by then.
     async fn stop(&mut self) -> Verdict {
         self.note("a stop");
         self.hangs = None;
@@ -464,7 +465,7 @@ impl Drop for World {
     }
 }
 
-/// Lets everything run that is ready.
+/// Runs all tasks that are ready.
 async fn settle() {
     for _ in 0..48 {
         tokio::task::yield_now().await;

@@ -1,5 +1,5 @@
-//! Replicas on tokio that share keys: their Leases are listed and renewed by requests that take long, are lost, or answer
-//! with an old state, and replicas die.
+//! Replicas on tokio that share keys. Requests for their Leases are slow, lost, or answered with an old state, and
+//! replicas die.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ const KEYS: usize = 12;
 /// Ten minutes, looked at every quarter of a second.
 const LOOKS: u64 = 4 * 60;
 
-/// The Leases, with a version each.
+/// The Leases, each with a version.
 #[derive(Clone, Default)]
 struct Leases(Arc<Mutex<BTreeMap<String, (LeaseRecord, u64)>>>);
 
-/// The way of one replica to the Leases.
+/// A replica's connection to the Leases.
 struct Api {
     leases: Leases,
     name: String,
@@ -37,7 +37,7 @@ struct Life {
 }
 
 impl Api {
-    /// Some part of a request takes some time, mostly a short one.
+    /// Waits for a part of a request's latency, which is mostly short.
     async fn travel(&mut self) {
         let most = self.dice.pick(&[50, 50, 200, 14_000]);
         sleep(Duration::from_millis(u64::from(self.dice.below(most)))).await;
@@ -94,7 +94,7 @@ impl MembersClient for Api {
             .values()
             .map(|(record, _)| record.clone())
             .collect();
-        // The answer is of this moment, and comes later.
+        // The answer shows the state of this moment, but arrives later.
         self.travel().await;
         if self.dice.one_in(8) {
             Err("lost")
@@ -104,7 +104,7 @@ impl MembersClient for Api {
     }
 }
 
-/// Runs three replicas of a seed, some of which die and are followed by others.
+/// Runs three replicas from a seed. Some die and are replaced.
 pub(super) async fn play(seed: u64) -> Verdict {
     let mut dice = Entropy::Seed(seed ^ 0x1ea5e);
     let leases = Leases::default();
@@ -114,7 +114,7 @@ pub(super) async fn play(seed: u64) -> Verdict {
         let dies = look > 0 && dice.one_in(100);
         let count = u32::try_from(lives.len()).unwrap_or(u32::MAX);
         if dies && count > 0 {
-            // What has died does nothing any more; its Lease stays.
+            // A dead replica does nothing more; its Lease remains.
             lives.swap_remove(dice.below(count) as usize).work.abort();
         }
         if lives.len() < 3 && dice.one_in(if look < 20 { 4 } else { 60 }) {

@@ -1,4 +1,4 @@
-//! User-defined code: what it does, what it is to do wrong, and what it was notified of.
+//! User-defined code: its behaviour, its planned failures, and the notifications it received.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::super::entropy::Entropy;
 /// The functions that can be made to panic at their next call.
 pub(super) const HOOKS: [&str; 4] = ["on_report", "on_version", "index", "transport"];
 
-/// What user-defined code is to do wrong, and what it has seen.
+/// The planned failures of user-defined code, and its observations.
 #[derive(Default)]
 pub(super) struct User {
     armed: [AtomicBool; HOOKS.len()],
@@ -26,7 +26,7 @@ pub(super) struct User {
     counts: Mutex<Counts>,
 }
 
-/// How often something happened.
+/// The number of occurrences of each event.
 #[derive(Default)]
 pub(super) struct Counts {
     /// The panics of each function, and the objects that the decoder refused.
@@ -50,7 +50,7 @@ impl User {
             .for_each(|armed| armed.store(false, Ordering::Relaxed));
     }
 
-    /// Has the decoder refuse a part of what a journal restores.
+    /// Makes the decoder reject some of the objects that a journal restores.
     pub(super) fn refuse_restore(&self, refuses: bool) {
         self.refuses_restore.store(refuses, Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl User {
         self.refuses_restore.load(Ordering::Relaxed)
     }
 
-    /// Panics where that was asked for.
+    /// Panics if a panic is planned for the hook.
     pub(super) fn call(&self, hook: &str) {
         let armed = HOOKS.iter().zip(&self.armed);
         for (name, armed) in armed {
@@ -69,7 +69,7 @@ impl User {
         }
     }
 
-    /// Panics, and is silent on the terminal.
+    /// Panics without output on the terminal.
     fn panic(&self, what: &'static str) -> ! {
         self.failed(what);
         resume_unwind(Box::new("as planned"))
@@ -106,7 +106,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the decoder does with an object, by one of its labels.
+/// How the decoder treats an object, chosen by one of its labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Fine,
@@ -115,7 +115,7 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    /// Most objects are fine.
+    /// Returns a random mark; most objects are fine.
     pub(super) fn any(dice: &mut Entropy<'_>) -> Self {
         match dice.below(8) {
             0 => Self::Refused,
@@ -152,7 +152,7 @@ impl Decode for Picky {
     }
 }
 
-/// A transport that panics in `send` where that was asked for.
+/// A transport that panics in `send` if a panic is planned.
 #[derive(Clone)]
 pub(super) struct Shaky<T>(pub(super) T, pub(super) Arc<User>);
 
@@ -166,15 +166,15 @@ impl<T: Transport> Transport for Shaky<T> {
     }
 }
 
-/// The versions of the objects that somebody was notified of, by key.
+/// The versions of the notified objects, by key.
 pub(super) type State = BTreeMap<String, String>;
 
-/// The state that follows from notifications, and the first of them that does not follow.
+/// The state that follows from the notifications, and the first notification that was out of order.
 #[derive(Default)]
 pub(super) struct Fold {
     pub(super) state: State,
     pub(super) synced: bool,
-    /// How many notifications said nothing new.
+    /// The number of notifications without a change.
     pub(super) replays: u64,
     pub(super) wrong: Option<String>,
 }
@@ -211,7 +211,7 @@ impl Fold {
     }
 }
 
-/// A handler that is slow and panics as its dice fall; the notification is noted before.
+/// A handler that is randomly slow and panics at random, after recording the notification.
 pub(super) struct Recorder {
     pub(super) fold: Arc<Mutex<Fold>>,
     pub(super) user: Arc<User>,
@@ -252,7 +252,7 @@ impl EventHandler<Raw> for Recorder {
     }
 }
 
-/// The same, for a handler that awaits.
+/// The same, for an async handler.
 pub(super) struct Awaiting(pub(super) Recorder);
 
 impl AsyncEventHandler<Raw> for Awaiting {

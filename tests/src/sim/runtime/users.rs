@@ -1,5 +1,5 @@
-//! Users of an informer whose code fails: handlers join, leave, are slow and panic, hooks, the decoder and the transport
-//! panic, informers are stopped and drivers dropped.
+//! Users of an informer with failing code: handlers join, leave, are slow and panic, hooks, the decoder and the
+//! transport panic, informers are stopped and drivers dropped.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use super::{
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const STEPS: usize = 40;
 
-/// Where informers come from.
+/// The origin of an informer.
 enum Source {
-    /// Built by itself, with every hook.
+    /// Built directly, with every hook.
     Own(Informer<Raw>, Option<JoinHandle<()>>),
-    /// A factory's. Between two steps nobody has the informer itself, but a lister.
+    /// From a factory. Between two steps the user holds only a lister, not the informer.
     Shared(Factory, Lister<Raw>),
 }
 
@@ -137,7 +137,7 @@ impl World {
         self.note(&format!("{name} is {mark:?} at {version:?}"));
     }
 
-    /// Has the server or the network fail.
+    /// Injects a fault into the server or the network.
     fn trouble(&mut self) {
         let which = self.dice.below(8);
         let at = u64::from(self.dice.below(400));
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Ends the informer, and looks at what everybody was notified of. A user of a shared one stops it for all.
+    /// Ends the informer and checks all notifications. Stopping a shared informer stops it for all users.
     async fn end(&mut self, drop_driver: bool) -> Verdict {
         self.note(if drop_driver {
             "the driver is dropped"
@@ -175,7 +175,7 @@ impl World {
         ends(&informer).await?;
         let lister = informer.lister();
         for listener in core::mem::take(&mut self.joined) {
-            // What a handler has not received when its driver is dropped it never will.
+            // A handler whose driver was dropped never receives what was pending for it.
             if !drop_driver || listener.is_reader() {
                 listener.ends(&informer, &lister).await?;
             }
@@ -190,7 +190,7 @@ impl World {
         Ok(())
     }
 
-    /// Begins anew after the end of an informer. A factory gives a new one by itself.
+    /// Starts anew after the end of an informer. A factory creates a new one by itself.
     fn begin(&mut self) {
         match &mut self.source {
             Source::Own(informer, driver) => {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Takes all faults away and waits until the cache shows the server's state.
+    /// Removes all faults and waits until the cache shows the server's state.
     async fn come_right(&mut self) -> Verdict {
         self.note("no more faults");
         self.user.disarm();
@@ -214,7 +214,7 @@ impl World {
         });
         self.marks.push(("last", Mark::Fine));
         let last = last.map_err(|error| Wrong::new("server", &error))?;
-        // A lister that was kept must be as good as the informer, although nobody held that.
+        // A lister that was kept must work like the informer, although nobody held the informer.
         let lister = match &self.source {
             Source::Own(informer, _) => informer.lister(),
             Source::Shared(_, lister) => lister.clone(),
@@ -230,7 +230,7 @@ impl World {
         converges(&server, &shown(&lister), &informer, is_fine)
     }
 
-    /// Compares what user code did wrong with what was reported.
+    /// Compares the failures of user code with the reports.
     fn reported(&mut self, dropped: bool) -> Verdict {
         let counts = self.user.counts();
         let failures = |what| counts.failures.get(what).copied().unwrap_or_default();
@@ -249,7 +249,7 @@ impl World {
                 )
             })?;
         }
-        // The first panic in each informer is reported.
+        // Only the first panic in each informer is reported.
         for hook in ["on_report", "on_version"] {
             let (failures, reported) = (failures(hook), reported(hook));
             let is_right = (failures > 0) == (reported > 0) && reported <= failures;

@@ -1,4 +1,4 @@
-//! Workers of a queue that a handler fills.
+//! The workers of a queue that is filled by a handler.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +24,10 @@ pub(super) struct Workers {
 #[derive(Default)]
 struct Desk {
     lister: Option<Lister<Raw>>,
-    /// How many workers wait for a key.
+    /// The number of workers waiting for a key.
     idle: usize,
     busy: BTreeSet<String>,
-    /// The version of each key that was reconciled last.
+    /// The version of each key that was last reconciled.
     done: BTreeMap<String, Option<String>>,
     wrong: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Workers {
         Self { queue, desk, tasks }
     }
 
-    /// Every worker ends when the queue is shut down.
+    /// Checks that every worker ends when the queue is shut down.
     pub(super) async fn end(&mut self) -> Verdict {
         self.queue.shut_down();
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -57,19 +57,20 @@ impl Workers {
         })
     }
 
-    /// Fills the queue from another informer from now on.
+    /// Fills the queue from this informer from now on.
     pub(super) fn follow(&self, informer: &Informer<Raw>) {
         lock(&self.desk).lister = Some(informer.lister());
-        // It leaves with its informer.
+        // The handler leaves together with its informer.
         drop(informer.add_handler(Feeder(self.queue.clone())));
     }
 
-    /// Tells whether a key waits while a worker does. The timer of a delayed key may be due just now.
+    /// Returns whether a key is pending while a worker is idle. The timer of a delayed key may be due at this very
+    /// moment.
     pub(super) fn is_missed(&self) -> bool {
         self.queue.waiting() > 0 && lock(&self.desk).idle > 0
     }
 
-    /// No key waits while a worker does, and none is reconciled by two at once.
+    /// Checks that no key is pending while a worker is idle, and that no key is reconciled by two workers at once.
     pub(super) fn check(&self) -> Verdict {
         holds("handed_out", !self.is_missed(), &|| {
             "a key waits, and a worker too".to_owned()
@@ -80,7 +81,7 @@ impl Workers {
         })
     }
 
-    /// Each object was reconciled in its newest state.
+    /// Checks that each object was reconciled in its newest state.
     pub(super) fn settled(&self, lister: &Lister<Raw>) -> Verdict {
         let desk = lock(&self.desk);
         let entries = lister.list();
@@ -97,7 +98,7 @@ impl Workers {
 async fn work(queue: WorkQueue<String>, desk: Arc<Mutex<Desk>>, mut dice: Entropy<'static>) {
     loop {
         lock(&desk).idle += 1;
-        // Some stop waiting, even if they were just woken; at the end none does.
+        // Some workers stop waiting, even if they were just woken; during shutdown none does.
         let patience = if dice.one_in(3) && !queue.is_shutting_down() {
             u64::from(dice.below(2_000))
         } else {

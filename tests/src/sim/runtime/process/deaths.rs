@@ -1,4 +1,4 @@
-//! How a process dies, what happens to its journal meanwhile, and what the next one restores.
+//! The death of a process, damage to its journal meanwhile, and the state that the next process restores.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -11,22 +11,22 @@ use super::super::life::begin;
 use super::super::{Verdict, holds, shown};
 use super::World;
 
-/// What happened to the files of a journal while no process ran.
+/// Damage to the files of a journal while no process ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     None,
     Cut,
     Flipped,
-    /// There is no journal any more.
+    /// The journal was deleted.
     Deleted,
-    /// Its folder is missing, so that the journal cannot be opened until [`World::repair`].
+    /// Its folder is missing, so the journal cannot be opened until [`World::repair`].
     Missing,
-    /// The decoder refuses a part of what is restored.
+    /// The decoder rejects some of the restored objects.
     Undecodable,
 }
 
 impl World {
-    /// Kills the process and starts another one, after some changes and perhaps damage to the files.
+    /// Kills the process and starts another one, after some changes and sometimes damage to the files.
     pub(super) async fn die(&mut self) -> Verdict {
         self.note("the process dies");
         self.life.driver.abort();
@@ -50,7 +50,7 @@ impl World {
         self.restart(damage).await
     }
 
-    /// Waits for what a process leaves behind on other threads.
+    /// Waits until the threads of a dead process are done.
     pub(super) async fn bury(&mut self) {
         self.hangs = None;
         if let Some(ends) = self.life.reader.take() {
@@ -59,11 +59,11 @@ impl World {
         for listener in core::mem::take(&mut self.life.listeners) {
             listener.leave();
         }
-        // Time passes only when these threads have nothing to do any more.
+        // Paused time advances only once these threads are idle.
         sleep(Duration::from_millis(5)).await;
     }
 
-    /// Starts a process while no server can be reached, and looks at what it has restored.
+    /// Starts a process while no server is reachable, and checks what it restored.
     pub(super) async fn restart(&mut self, damage: Damage) -> Verdict {
         self.figures.replaced += 1;
         self.lives += 1;
@@ -94,7 +94,7 @@ impl World {
         Ok(())
     }
 
-    /// Damages the files of the journal; returns whether there was something to damage.
+    /// Damages the files of the journal; returns whether there were any.
     fn damage(&mut self, damage: Damage) -> bool {
         let folder = self.folder.path().join("journal");
         let files = std::fs::read_dir(&folder).into_iter().flatten();
@@ -129,17 +129,17 @@ impl World {
         }
     }
 
-    /// Gives a journal its folder back.
+    /// Restores the folder of the journal.
     pub(super) fn repair(&mut self) {
         if core::mem::take(&mut self.is_missing) {
             let away = self.folder.path().join("away");
-            // What fails here shows in the end.
+            // A failure here is detected in the end.
             let _ = std::fs::rename(away, self.folder.path().join("journal"));
             self.note("the folder of the journal is there again");
         }
     }
 
-    /// A process that is started without a server shows what the last one had.
+    /// Checks that a process started without a server shows the previous process's state.
     pub(super) async fn is_persisted(&mut self) -> Verdict {
         let before = shown(&self.life.informer.lister());
         let stale = self.life.informer.health().stale;
