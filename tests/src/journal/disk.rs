@@ -1,4 +1,5 @@
-//! Two files on a disk with a cache: what was not synced is there, or not, or half, sector by sector and in any order.
+//! Two files on a disk with a cache. Data that was not synced may survive, be lost, or survive in part, sector by
+//! sector and in any order.
 
 use core::ops::Range;
 
@@ -6,7 +7,7 @@ use informer_core::journal::{Area, Medium};
 
 use super::power::{Chance, Fate, Off, Power};
 
-/// What a disk writes as a whole, mostly.
+/// The unit that a disk usually writes atomically.
 const SECTOR: usize = 512;
 
 /// Two files.
@@ -19,9 +20,9 @@ pub struct Disk {
 
 #[derive(Clone, Debug, Default)]
 struct File {
-    /// What the process sees.
+    /// The contents that the process sees.
     seen: Vec<u8>,
-    /// What is there in any case.
+    /// The contents that are synced.
     safe: Vec<u8>,
 }
 
@@ -35,12 +36,12 @@ impl Disk {
         }
     }
 
-    /// Has the disk be full from now on, so that half of what is written fails to fit, or have room again.
+    /// Makes the disk full, so that half of the data written does not fit, or gives it room again.
     pub const fn fill(&mut self, full: bool) {
         self.full = full;
     }
 
-    /// What is left when the power has gone.
+    /// Returns what is left after a power loss.
     #[must_use]
     pub fn after_loss(mut self, chance: &mut Chance) -> Self {
         for file in &mut self.files {
@@ -49,8 +50,8 @@ impl Disk {
         self
     }
 
-    /// Changes what is stored, as a bad medium or somebody else's program does: some bytes, the begin of a file, or its
-    /// last bytes. A file is never cut at the end of a record, for nobody could see that.
+    /// Corrupts stored data, as a bad medium or another program does: some bytes, the start of a file, or its last
+    /// bytes. A file is never cut at the end of a record, which could not be detected.
     pub fn damage(&mut self, chance: &mut Chance) {
         let longest = usize::from(self.files[1].seen.len() > self.files[0].seen.len());
         let file = &mut self.files[longest];
@@ -59,7 +60,7 @@ impl Disk {
             return;
         }
         match chance.below(4) {
-            // A record has more bytes.
+            // Shorter than any record.
             0 => file.seen.truncate(len.saturating_sub(1 + chance.place(11))),
             1 => {
                 let end = len.min(64);
@@ -78,7 +79,7 @@ impl Disk {
         &mut self.files[area.number()]
     }
 
-    /// Does an operation: the whole of it, or a part.
+    /// Performs an operation completely or in part.
     fn run(
         &mut self,
         whole: impl FnOnce(&mut Self),
@@ -107,8 +108,8 @@ impl File {
         self.seen[at..end].copy_from_slice(bytes);
     }
 
-    /// Each sector that is not safe has what was written, or what was there before, or the one up to a place and then the
-    /// other; what was never written is zeros or rubbish. The length is one of those that it had.
+    /// Each sector that was not synced has its new or its old contents, or the new ones up to a place and the old
+    /// ones after it. Parts never written are zeros or garbage. The length is between the old and the new one.
     fn lose(&mut self, chance: &mut Chance) {
         let (seen, safe) = (
             core::mem::take(&mut self.seen),
@@ -139,7 +140,7 @@ impl File {
     }
 }
 
-/// The bytes of a sector; where there are none, zeros or rubbish.
+/// Returns the bytes of a sector, padded with zeros or garbage.
 fn sector(bytes: &[u8], range: &Range<usize>, chance: &mut Chance) -> Vec<u8> {
     let start = range.start.min(bytes.len());
     let mut sector = bytes[start..range.end.min(bytes.len())].to_vec();

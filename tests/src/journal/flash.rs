@@ -1,5 +1,5 @@
-//! A NOR flash whose power goes: while words are programmed some of their bits are cleared, and while a page is erased some
-//! of its bits are set.
+//! A NOR flash that loses power. If a word is being programmed, some of its bits are cleared; if a page is being
+//! erased, some of its bits are set.
 
 use embedded_storage::nor_flash::{
     ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash, check_erase, check_read, check_write,
@@ -7,22 +7,22 @@ use embedded_storage::nor_flash::{
 
 use super::power::{Chance, Fate, Power};
 
-/// The bytes of a page. Real ones have 4096, and take longer to test.
+/// The bytes of a page. Real flash has 4096, which would make tests slower.
 pub const PAGE: usize = 512;
 const WORD: usize = 8;
 
-/// A flash of some pages.
+/// A flash of several pages.
 #[derive(Clone, Debug)]
 pub struct Flash {
     bytes: Vec<u8>,
     power: Power,
     chance: Chance,
-    /// How often a page was erased.
+    /// The number of page erasures.
     pub erased: u64,
 }
 
 impl Flash {
-    /// Makes one of so many pages, in which is what was there before.
+    /// Makes a flash with this many pages and arbitrary old contents.
     #[must_use]
     pub fn new(pages: usize, power: Power, mut chance: Chance) -> Self {
         let bytes = (0..pages * PAGE).map(|_| chance.below(256) as u8).collect();
@@ -34,7 +34,7 @@ impl Flash {
         }
     }
 
-    /// Programs a word: bits are cleared, and none is set. In a torn one only some are.
+    /// Programs a word, which only clears bits. A torn write clears only some of them.
     fn program(&mut self, at: usize, word: &[u8], is_torn: bool) -> bool {
         for (place, new) in self.bytes[at..at + word.len()].iter_mut().zip(word) {
             if *place & *new != *new {
@@ -109,7 +109,7 @@ impl NorFlash for Flash {
         };
         for (number, word) in bytes.chunks(WORD).enumerate().take(whole + 1) {
             let at = offset as usize + number * WORD;
-            // A word that was programmed may not be programmed again.
+            // A word must not be programmed twice.
             if !self.program(at, word, number == whole) {
                 return Err(NorFlashErrorKind::Other);
             }

@@ -1,5 +1,5 @@
-//! A persisted cache whose power goes at any moment: media that lose what they may lose, and a process that starts anew on
-//! what is left, against the history of a server.
+//! A persisted cache that loses power at any moment: media that lose all they are allowed to lose, and a process that
+//! restarts on the rest, checked against the history of a server.
 
 pub mod disk;
 pub mod flash;
@@ -13,13 +13,13 @@ use flash::{Flash, PAGE};
 use power::{Chance, Power};
 use process::{Ran, run};
 
-/// How many pages a journal has in the flash, behind one that belongs to somebody else.
+/// The number of the journal's pages in the flash, after a page that belongs to something else.
 const PAGES: usize = 28;
 
-/// Runs processes on two files, until the power has gone so often.
+/// Runs processes on two files through `crashes` power losses.
 ///
 /// # Errors
-/// What was not as it should be.
+/// A description of what was wrong.
 pub fn on_disk(seed: u64, crashes: usize) -> Result<Ran, String> {
     let power = Power::default();
     run(
@@ -32,13 +32,13 @@ pub fn on_disk(seed: u64, crashes: usize) -> Result<Ran, String> {
     )
 }
 
-/// Runs processes on a flash, until the power has gone so often.
+/// Runs processes on a flash through `crashes` power losses.
 ///
 /// # Errors
-/// What was not as it should be.
+/// A description of what was wrong.
 ///
 /// # Panics
-/// Where the flash is too small for what is in this file.
+/// If the flash is too small for the pages defined in this module.
 pub fn on_flash(seed: u64, crashes: usize) -> Result<Ran, String> {
     let power = Power::default();
     run(

@@ -1,20 +1,20 @@
-//! When the power goes, and chance.
+//! Power losses, and random numbers.
 
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// Numbers by chance, the same for the same seed.
+/// A reproducible sequence of random numbers.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// Begins anew.
+    /// Starts the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
 
-    /// Returns the next number below a bound, which is not 0.
+    /// Returns the next number below a bound, which must not be 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -24,48 +24,48 @@ impl Chance {
         (z ^ (z >> 31)) % bound
     }
 
-    /// Tells whether one of so many times has come.
+    /// Returns true once in `times` times.
     pub const fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// Returns a number below a bound, as a place.
+    /// Returns a number below a bound, as an index.
     ///
     /// # Panics
-    /// Where the bound is 0.
+    /// If the bound is 0.
     pub fn place(&mut self, bound: usize) -> usize {
         usize::try_from(self.below(bound as u64)).expect("it is below one")
     }
 }
 
-/// Power, which goes at an operation of the medium that was chosen before.
+/// The power supply. It fails at an operation of the medium that was chosen in advance.
 #[derive(Clone, Debug, Default)]
 pub struct Power(Rc<Cell<Option<u64>>>);
 
-/// What becomes of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is done.
+    /// It is completed.
     Done,
-    /// The power goes in the middle of it.
+    /// The power fails in the middle of it.
     Torn,
     /// There is no power.
     Dead,
 }
 
 impl Power {
-    /// There is power for so many operations; `None` is for ever.
+    /// Supplies power for this many operations; `None` is unlimited.
     pub fn on(&self, operations: Option<u64>) {
         self.0.set(operations.map(|operations| operations + 1));
     }
 
-    /// Tells whether it has gone.
+    /// Returns whether the power has failed.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.0.get() == Some(0)
     }
 
-    /// Begins an operation.
+    /// Starts an operation.
     #[must_use]
     pub fn spend(&self) -> Fate {
         match self.0.get() {
@@ -83,7 +83,7 @@ impl Power {
     }
 }
 
-/// There is no power.
+/// The error of an operation without power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Off;
 

@@ -1,4 +1,4 @@
-//! A process with a journal, which starts again and again where its power went, and a server whose history is known.
+//! A process with a journal that restarts after every power loss, and a server whose history is recorded.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use super::power::{Chance, Power};
 /// The objects, by key: the uid and the version.
 pub type State = BTreeMap<String, (String, u64)>;
 
-/// The keys that there are.
+/// The number of keys.
 const KEYS: u64 = 5;
 
-/// A server, and what it had at each version.
+/// A server and its state at each version.
 pub struct World {
     server: FakeServer,
     history: BTreeMap<u64, State>,
     now: Instant,
 }
 
-/// What a run came to.
+/// The counters of a run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Ran {
-    /// How often the power went.
+    /// The number of power losses.
     pub crashes: usize,
-    /// How often there was something to restore after it.
+    /// The number of restarts that restored a state.
     pub restored: usize,
-    /// How many lists there were.
+    /// The number of lists.
     pub lists: usize,
 }
 
@@ -41,7 +41,7 @@ struct Life<J: Journal> {
     informer: Informer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
     told: State,
-    /// A journal could not be written.
+    /// Writing the journal failed.
     failed: bool,
     lists: usize,
 }
@@ -58,7 +58,7 @@ impl World {
         world
     }
 
-    /// Writes down what there is now.
+    /// Records the present state.
     fn note(&mut self) {
         let objects = self.server.objects("pods");
         let state = objects.map(|object| {
@@ -72,7 +72,7 @@ impl World {
         self.history.insert(self.server.version(), state.collect());
     }
 
-    /// Something happens on the server.
+    /// Changes something on the server.
     fn act(&mut self, chance: &mut Chance) {
         let name = format!("k{}", chance.below(KEYS));
         let pad = "x".repeat(chance.place(200));
@@ -97,7 +97,7 @@ impl World {
         self.note();
     }
 
-    /// Some time goes by, in which something may happen.
+    /// Lets some time pass, with some changes.
     fn go_on(&mut self, chance: &mut Chance) {
         if chance.one_in(5) {
             self.pass();
@@ -114,7 +114,7 @@ impl World {
 }
 
 impl<J: Journal> Life<J> {
-    /// Begins on what the journal has, which has to be a state that the server had.
+    /// Starts with the state in the journal, which must be one that the server had.
     fn begin(journal: J, world: &World, seed: u64) -> Result<(Self, Option<u64>), String> {
         let pods = Resource::new("", "v1", "pods").kind("Pod");
         let config = ReflectorConfig {
@@ -167,7 +167,7 @@ impl<J: Journal> Life<J> {
             .collect()
     }
 
-    /// Does what can be done now.
+    /// Does all work that is possible now.
     fn go(&mut self, world: &mut World, chance: &mut Chance) -> Result<(), String> {
         for _ in 0..200 {
             self.pop()?;
@@ -180,7 +180,7 @@ impl<J: Journal> Life<J> {
         Err("it does not come to rest".to_owned())
     }
 
-    /// Does what the reflector asks for; returns whether it waits.
+    /// Carries out the reflector's outputs; returns whether it waits.
     fn poll(&mut self, world: &mut World) -> bool {
         match self.informer.poll_output(world.now) {
             Output::Send(request) => {
@@ -204,7 +204,7 @@ impl<J: Journal> Life<J> {
         }
     }
 
-    /// Reads what is there; returns whether that is nothing.
+    /// Reads available bytes; returns whether there were none.
     fn read(&mut self, world: &mut World, chance: &mut Chance) -> bool {
         let now = world.now;
         let Some((id, response, has_head)) = self.open else {
@@ -226,7 +226,7 @@ impl<J: Journal> Life<J> {
         }
         match world.server.poll_chunk(now, response) {
             Chunk::Data(data) => {
-                // Now and then in two parts, with a version between them.
+                // Sometimes in two parts, with a version between them.
                 let cut = if chance.one_in(3) {
                     chance.place(data.len())
                 } else {
@@ -276,7 +276,7 @@ fn state(pod: &Pod) -> (String, u64) {
     (pod.uid().to_string(), version.parse().unwrap_or(0))
 }
 
-/// Takes in what is told, which has to be news.
+/// Applies a notification, which must be a change.
 fn tell(known: &mut State, told: &Notification<'_, Pod, Box<str>>) -> Result<(), String> {
     let (is_right, what) = match told {
         Notification::Added { key, object, .. } => (
@@ -301,7 +301,7 @@ fn tell(known: &mut State, told: &Notification<'_, Pod, Box<str>>) -> Result<(),
     }
 }
 
-/// A journal of which it is known which version was written last.
+/// A journal that records the last version written to it.
 struct Noted<J> {
     journal: J,
     last: Option<u64>,
@@ -340,11 +340,11 @@ impl<J: Journal> Journal for Noted<J> {
     }
 }
 
-/// Runs processes one after another, as often as the power goes, on what the medium has kept. `open` makes a journal of the
-/// medium, and `lose` gives back what is left of it.
+/// Runs processes one after another on what the medium has kept, one per power loss. `open` makes a journal from the
+/// medium, and `lose` returns what is left of it.
 ///
 /// # Errors
-/// What was not as it should be.
+/// A description of what was wrong.
 pub fn run<M, J: Journal>(
     seed: u64,
     crashes: usize,
@@ -356,7 +356,7 @@ pub fn run<M, J: Journal>(
     let mut chance = Chance::new(seed);
     let mut world = World::new(seed);
     let mut ran = Ran::default();
-    // What may not be lost any more.
+    // The version that must not be lost any more.
     let mut safe = None;
     for life in 0..crashes {
         let said = |what: String| format!("seed {seed}, life {life}: {what}");
@@ -393,7 +393,7 @@ pub fn run<M, J: Journal>(
         if let Some((_, response, _)) = process.open.take() {
             world.server.close(response);
         }
-        // Where it was not reached, the plug is pulled now.
+        // If the power has not failed yet, it fails now.
         power.on(None);
         medium = lose(process.informer.into_journal().journal, &mut chance);
     }
@@ -402,7 +402,7 @@ pub fn run<M, J: Journal>(
     Ok(ran)
 }
 
-/// In the end it knows what the server has, and has told it.
+/// Checks that in the end the process has the server's state and has notified it.
 fn settle<J: Journal>(
     process: &mut Life<J>,
     world: &mut World,

@@ -1,9 +1,12 @@
-//! A deterministic simulation of replicas that share keys: one seed makes processes, faults, clocks and the schedule.
+//! A deterministic simulation of replicas that share keys: one seed determines processes, faults, clocks and the
+//! schedule.
 //!
-//! Each process has what `Replica` and `Controller` of `informer-tokio` have: [`Elector`](informer_core::election::Elector),
-//! [`Members`](informer_core::election::Members) and [`WorkQueue`](informer_core::queue::WorkQueue), before one API server with Leases. It
-//! is killed, frozen, cut off and started anew, and its clock is its own. After every event no key may be two's; at the
-//! end all faults are taken away, and every key has to be one's and done in bounded time. See `docs/TESTING.md`.
+//! Each process has the parts of `Replica` and `Controller` of `informer-tokio`:
+//! [`Elector`](informer_core::election::Elector), [`Members`](informer_core::election::Members) and
+//! [`WorkQueue`](informer_core::queue::WorkQueue). All use one API server with Leases. A process can be killed,
+//! frozen, cut off and restarted, and has its own clock. After every event no key may belong to two processes. At the
+//! end all faults are removed, and every key must be owned and reconciled within a bounded time. See
+//! `docs/TESTING.md`.
 
 mod plan;
 mod replica;

@@ -1,4 +1,4 @@
-//! A world of replicas and what happens in it, made from a seed.
+//! A world of replicas and the actions in it, made from a seed.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,94 +8,93 @@ use informer_mock::DeleteAnswer;
 
 use super::super::entropy::Entropy;
 
-/// How many keys there are at most.
+/// The maximum number of keys.
 pub(super) const KEYS: usize = 12;
 
-/// One in so many is none.
+/// As a probability of one in this many: never.
 pub(super) const NEVER: u32 = 1_000_000;
 
-/// How many actions a seed has.
+/// The number of actions in a plan made from a seed.
 const STEPS: usize = 60;
 
-/// So many processes run at most.
+/// The maximum number of processes that run at a time.
 pub(super) const MOST: usize = 5;
 
-/// How a world of replicas is.
+/// The settings of a world of replicas.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Where all its random choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// How many replicas there are at first.
+    /// The number of replicas at the start.
     pub replicas: u8,
-    /// The times of the Leases, in milliseconds: how long others wait, how long one goes on that cannot renew, and the
-    /// pause between two requests.
+    /// The times of the Leases in milliseconds: the lease duration, the renew deadline and the retry period.
     pub times: [u32; 3],
-    /// By how much of a thousand a clock runs too fast or too slow at most.
+    /// The maximum error of a clock's rate, in thousandths.
     pub skew: u32,
-    /// How long each half of a request takes at most, in milliseconds.
+    /// The maximum latency of each half of a request, in milliseconds.
     pub latency: u32,
-    /// One in so many takes very long.
+    /// One in this many answers is very slow.
     pub slow: u32,
-    /// Leases are read in an older state, now and then. The write that follows fails.
+    /// Reads of Leases sometimes return an older state. The write that follows fails.
     pub stale_reads: bool,
-    /// How long the reconcile function takes at most, in milliseconds.
+    /// The maximum time of a run of the reconcile function, in milliseconds.
     pub run: u32,
-    /// How many keys a replica reconciles at a time.
+    /// The number of keys that a replica reconciles at a time.
     pub workers: u8,
-    /// One run in so many fails.
+    /// One in this many runs fails.
     pub failing: u32,
-    /// One run in so many writes to its object, or deletes it.
+    /// One in this many runs writes to its object or deletes it.
     pub writing: u32,
-    /// What the server answers to a DELETE.
+    /// The server's answer to a DELETE.
     pub deletes: DeleteAnswer,
-    /// A worker that waits for a key stops waiting, one time in so many, and asks again later.
+    /// One in this many times, a worker that waits for a key stops waiting and retries later.
     pub dropping: u32,
 }
 
-/// Which of a replica's requests do not come through.
+/// The requests of a replica that are cut off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Path {
-    /// Those for its own Lease.
+    /// The requests for its own Lease.
     Lease,
-    /// Those for the Leases of all.
+    /// The lists of all Leases.
     Members,
     /// The watch of the objects, and the writes of the reconcile function.
     Objects,
-    /// All of them.
+    /// All requests.
     All,
 }
 
-/// Something that happens. Replicas are counted among those that run.
+/// An action. Replicas are counted among those that run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Time passes, in milliseconds.
+    /// Lets milliseconds pass.
     Pass(u32),
-    /// A replica starts, under a name of its own.
+    /// Starts a replica under a new name.
     Start,
-    /// A replica ends without a word.
+    /// Kills a replica without a shutdown.
     Kill(u8),
-    /// A replica stops its controller, and gives its Lease up.
+    /// A replica stops its controller and releases its Lease.
     Leave(u8),
-    /// A process stands still for so many milliseconds, and goes on.
+    /// Freezes a process for this many milliseconds.
     Freeze(u8, u32),
-    /// What a replica asks does not come through, or its answers do not, for so many milliseconds.
+    /// Requests of a replica, or their answers, are lost for this many milliseconds.
     Cut(u8, Path, bool, u32),
-    /// A replica's watch is behind by so many milliseconds from now on.
+    /// Delays a replica's watch by this many milliseconds from now on.
     Lag(u8, u32),
-    /// Another client changes a replica's Lease, so that the next renewal is refused.
+    /// Another client changes a replica's Lease, so that the next renewal conflicts.
     Touch(u8),
-    /// An object is created or changed.
+    /// Creates or changes an object.
     Put(u8),
-    /// An object is deleted.
+    /// Deletes an object.
     Delete(u8),
 }
 
-/// A world and what happens in it.
+/// A world and the actions in it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How the world is.
+    /// The settings of the world.
     pub world: World,
-    /// What happens.
+    /// The actions.
     pub actions: Vec<Action>,
 }
 
@@ -105,12 +104,12 @@ impl Plan {
     pub fn of_seed(seed: u64) -> Self {
         let mut entropy = Entropy::Seed(seed);
         let mut world = World::generate(&mut entropy, seed);
-        // Each has more of some things, so that few of them come together often.
+        // Each run has more of some actions, so that rare combinations occur often.
         let mut weight = |usual: u32| usual * [0, 1, 1, 3][entropy.below(4) as usize];
         let weights = [weight(3), weight(3), weight(6), weight(6), 6];
         let actions = (0..STEPS).map(|_| action(&mut entropy, &world, weights));
         let mut actions: Vec<Action> = actions.collect();
-        // Rare ones come from a seed of their own, so that all others stay where they were.
+        // Rare settings use a separate generator, so that all other choices of the seed stay the same.
         let mut rare = Entropy::Seed(seed ^ 0x5eed_0000_7a7e_0002);
         if rare.one_in(4) {
             for _ in 0..=rare.below(3) {
@@ -139,7 +138,7 @@ impl World {
             [30_000, 28_000, 5_000],
         ]);
         let [lease, renew, _] = times;
-        // What is promised: no clock is faster than another by the part by which the one time is longer than the other.
+        // The documented condition: clock rates must not differ by more than `lease_duration / renew_deadline`.
         let most = 1000 * (lease - renew) / (lease + renew) - 1;
         Self {
             seed,
@@ -158,13 +157,13 @@ impl World {
         }
     }
 
-    /// Tells whether there is time for another request where one has failed at once.
+    /// Returns whether there is time for another request after one that failed at once.
     pub(super) const fn makes_up_for_one(&self) -> bool {
         let [_, renew, retry] = self.times;
         (retry * 2 + self.latency * 8) * (1000 + self.skew) < renew * (1000 - self.skew)
     }
 
-    /// The times of the Leases.
+    /// Returns the times of the Leases.
     pub(super) fn config(&self) -> ElectionConfig {
         let [lease, renew, retry] = self.times.map(|ms| Duration::from_millis(ms.into()));
         let mut config = ElectionConfig::default();
@@ -178,7 +177,7 @@ impl World {
 fn action(entropy: &mut Entropy<'_>, world: &World, weights: [u32; 5]) -> Action {
     let [lease, renew, retry] = world.times;
     if entropy.below(5) < 3 {
-        // Shortly before and after what counts, too.
+        // Includes times shortly before and after the deadlines.
         let times = [
             10,
             retry / 2,

@@ -1,4 +1,5 @@
-//! One replica: what `Replica`, `Election` and `Controller` of `informer-tokio` do, on given time and without I/O.
+//! One replica: the behaviour of `Replica`, `Election` and `Controller` of `informer-tokio`, on given time and
+//! without I/O.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,35 +17,35 @@ use super::plan::{KEYS, NEVER, World};
 use super::server::{Change, State};
 use super::workers::Workers;
 
-/// The keys, as `Members` knows them.
+/// The keys in the type of `Members`.
 pub(super) const KEY_NAMES: [&str; KEYS] = [
     "prod/a", "prod/b", "prod/c", "prod/d", "prod/e", "prod/f", "test/a", "test/b", "test/c",
     "test/d", "test/e", "test/f",
 ];
 
-/// A clock that agrees with no other, and does not run quite as fast.
+/// A clock with its own offset and rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// What it shows when the simulation begins, in microseconds.
+    /// The time it shows at the start of the simulation, in microseconds.
     pub(super) offset: u64,
-    /// How many thousandths of a second it goes on in a second.
+    /// Its rate: the milliseconds it advances per second.
     pub(super) rate: u64,
 }
 
 impl Clock {
-    /// What it shows so many microseconds after the beginning.
+    /// Returns the time it shows this many microseconds after the start.
     pub(super) fn at(self, time: u64) -> Instant {
         Instant::from_micros(self.offset + time * self.rate / 1000)
     }
 
-    /// When it shows this.
+    /// Returns when it shows this time.
     pub(super) fn when(self, shown: Instant) -> u64 {
         let passed = shown.as_micros().saturating_sub(self.offset);
         (passed * 1000).div_ceil(self.rate)
     }
 }
 
-/// What a replica asks the API server.
+/// A request to the API server.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     Read,
@@ -67,22 +68,22 @@ pub(super) struct Request {
     pub(super) ask: Ask,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) requests: Vec<Request>,
-    /// What was reconciled, and from which version.
+    /// The keys reconciled, and the versions they were reconciled from.
     pub(super) finished: Vec<(usize, u64)>,
     pub(super) cut: u64,
-    /// What runs write: an object in this version, which may be deleted.
+    /// The writes of runs: the key, the expected version, and for a deletion the server's answer.
     pub(super) writes: Vec<(usize, u64, Option<DeleteAnswer>)>,
-    /// A rule of the queue or of the waits that was broken.
+    /// A violated rule of the queue or of the waits.
     pub(super) broken: Option<(&'static str, String)>,
-    /// What happened, where that is wanted.
+    /// The trace, if requested.
     pub(super) said: Option<Vec<String>>,
 }
 
-/// A request that is under way, or the time of the next one.
+/// An open request, or the time of the next one.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Idle { due: Instant },
@@ -92,7 +93,7 @@ enum Call {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Working,
-    /// Runs come to their end, or are cut then.
+    /// Runs may end by themselves until this time, and are cancelled then.
     Draining {
         until: Instant,
     },
@@ -103,17 +104,17 @@ enum Stage {
 /// A run of the reconcile function.
 struct Run {
     key: usize,
-    /// The state that it has seen.
+    /// The version it has seen.
     version: Option<u64>,
     until: Instant,
     fails: bool,
 }
 
-/// A key that waits for the cache to show what its run wrote.
+/// A key that waits until the cache shows what its run wrote.
 struct Settling {
     key: usize,
     expected: Option<ExpectedState<Box<str>>>,
-    /// Then it is run again in any case.
+    /// The key is requeued at this time in any case.
     until: Instant,
 }
 
@@ -123,24 +124,24 @@ pub(super) struct Replica {
     config: ElectionConfig,
     elector: Elector,
     lease: Call,
-    /// What the elector calls its requests that have had no answer yet.
+    /// The elector's ids of the open requests.
     ids: BTreeMap<u64, RequestId>,
     list: Call,
     serial: u64,
-    /// Until when the own Lease is held, as it was told last.
+    /// The time until which the own Lease is held, as last published.
     told: Option<Instant>,
-    /// Who is live, and whether this one may have keys, as it was told last.
+    /// Whether this replica may have keys, and the live replicas, as last published.
     view: (bool, Vec<String>),
-    /// How often a list was taken in.
+    /// The number of lists received.
     pub(super) lists: u64,
     queue: Workers,
     cache: [Option<State>; KEYS],
-    /// How many changes are in the cache, and the version of the last one.
+    /// The number of changes in the cache, and the version of the last one.
     seen: (usize, u64),
     synced: bool,
     runs: Vec<Run>,
     settling: Vec<Settling>,
-    /// How many changes there were after the last write of each key.
+    /// The number of changes after the last write of each key.
     wrote: [usize; KEYS],
     stage: Stage,
     entropy: Entropy<'static>,
@@ -148,9 +149,9 @@ pub(super) struct Replica {
     failing: u32,
     writing: u32,
     deletes: DeleteAnswer,
-    /// Decides what is written.
+    /// Chooses the writes.
     writes: Entropy<'static>,
-    /// The API server cannot be reached by the reconcile function.
+    /// The reconcile function cannot reach the API server.
     pub(super) is_cut: bool,
 }
 
@@ -195,13 +196,13 @@ impl Replica {
         self.members.is_active(now)
     }
 
-    /// Returns the keys that are its own, a bit each.
+    /// Returns the keys that it owns, as bits.
     pub(super) fn owned(&self, now: Instant) -> u16 {
         let owns = |(bit, key): (usize, &&str)| u16::from(self.members.owns(now, key)) << bit;
         KEY_NAMES.iter().enumerate().map(owns).sum()
     }
 
-    /// Returns the keys that are reconciled, a bit each.
+    /// Returns the keys being reconciled, as bits.
     pub(super) fn running(&self) -> u16 {
         self.runs.iter().fold(0, |all, run| all | 1 << run.key)
     }
@@ -214,21 +215,21 @@ impl Replica {
         self.stage == Stage::Working
     }
 
-    /// Ceases to have trouble of its own.
+    /// Ends all faults of this replica.
     pub(super) const fn calm(&mut self) {
         self.failing = NEVER;
         self.writing = NEVER;
         self.queue.calm();
     }
 
-    /// Stops: what runs has so long to come to its end.
+    /// Stops; running keys have a grace period.
     pub(super) fn leave(&mut self, now: Instant) {
         let until = now + self.config.lease_duration;
         self.stage = Stage::Draining { until };
     }
 
-    /// Takes an answer, and returns whether it is to a request that has not timed out. A late one reaches the elector, too,
-    /// which has to recognize it.
+    /// Receives an answer; returns whether its request was still open. A late answer is passed to the elector too,
+    /// which must recognize it.
     pub(super) fn answered(&mut self, now: Instant, serial: u64, answer: &Answer) -> bool {
         let is = |call| matches!(call, Call::Pending { serial: own, .. } if own == serial);
         if let Some(id) = self.ids.remove(&serial) {
@@ -257,15 +258,15 @@ impl Replica {
         is_current
     }
 
-    /// Returns whether its elector takes it for the leader of its own Lease, and until when.
+    /// Returns until when its elector considers it the leader of its own Lease, if it does.
     pub(super) fn leads_until(&self, now: Instant) -> Option<Instant> {
         let is_leader = self.elector.is_leader(now);
         self.elector.leads_until().filter(|_| is_leader)
     }
 
-    /// The watch brings changes, the first time all that there is.
+    /// The watch delivers changes; the first time, the whole state.
     pub(super) fn deliver(&mut self, now: Instant, log: &[Change]) {
-        // What was on its way when the watch became faster comes later than what followed.
+        // Changes sent before the watch became faster may arrive after later ones.
         for change in log.get(self.seen.0..).unwrap_or_default() {
             self.cache[change.key] = change.state;
             self.seen = (self.seen.0 + 1, change.version);
@@ -274,7 +275,7 @@ impl Replica {
         self.synced = true;
     }
 
-    /// Does what is due. Where `runs_first`, the reconcile function goes on before anything else does.
+    /// Does what is due. With `runs_first`, the reconcile function runs before everything else.
     pub(super) fn step(&mut self, now: Instant, runs_first: bool, out: &mut Outcome) {
         if runs_first {
             self.work(now, out);
@@ -301,7 +302,7 @@ impl Replica {
         }
     }
 
-    /// Returns when there is something to do.
+    /// Returns the time of the next step.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let patience = self.config.renew_deadline;
         let call = |call| match call {
@@ -321,13 +322,13 @@ impl Replica {
         times.filter(|time| *time > now).min()
     }
 
-    /// The elector knows whether it was a read or a write.
+    /// Only the elector knows whether the request was a read or a write.
     fn lease_failed(&mut self, now: Instant, id: RequestId) {
         self.elector.handle_read_failed(now, id);
         self.elector.handle_written(now, id, Written::Failed);
     }
 
-    /// Gives up what takes too long.
+    /// Abandons requests that take too long.
     fn time_out(&mut self, now: Instant) {
         let patience = self.config.renew_deadline;
         let is_over = |call| matches!(call, Call::Pending { began, .. } if now >= began + patience);
@@ -345,7 +346,7 @@ impl Replica {
         }
     }
 
-    /// As `Election::run`.
+    /// Like `Election::run`.
     fn ask_lease(&mut self, now: Instant, out: &mut Outcome) {
         while let Call::Idle { due } = self.lease
             && due <= now
@@ -393,7 +394,7 @@ impl Replica {
         Call::Pending { serial, began: now }
     }
 
-    /// What is known of the own Lease reaches the members where it is news.
+    /// Passes the state of the own Lease to the members if it has changed.
     fn publish(&mut self, now: Instant) {
         let until = self.elector.leads_until();
         let until = until.filter(|_| self.elector.is_leader(now));
@@ -403,7 +404,7 @@ impl Replica {
         }
     }
 
-    /// Where keys change hands, what is another's is cut, and what is the own is added.
+    /// When ownership changes, cancels the runs of keys lost and queues the keys gained.
     fn tell(&mut self, now: Instant, out: &mut Outcome) {
         let is_active = self.members.is_active(now);
         let is_known = self.view.1.iter().map(String::as_str);
@@ -441,7 +442,7 @@ impl Replica {
         }
     }
 
-    /// A key whose run wrote stays worked on until the cache shows this; nothing was written if the object had changed.
+    /// A key stays in progress after a write until the cache shows it. There was no write if the object had changed.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -449,7 +450,7 @@ impl Replica {
         expected: Option<ExpectedState<Box<str>>>,
         changes: usize,
     ) {
-        // The function wants to see what it has done.
+        // The reconcile function must see its own write.
         self.queue.add(now, key);
         if expected.is_some() {
             self.wrote[key] = changes;
@@ -486,7 +487,7 @@ impl Replica {
         });
     }
 
-    /// Runs end and begin.
+    /// Ends runs and starts new ones.
     fn work(&mut self, now: Instant, out: &mut Outcome) {
         self.settle(now);
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! One run: the plan is carried out, everything is looked at after every event, and at the end all must come right.
+//! One run: carries out the plan, checks everything after every event, and requires convergence at the end.
 
 mod check;
 
@@ -15,28 +15,28 @@ use super::plan::{Action, KEYS, MOST, Path, Plan, World};
 use super::replica::{Answer, Ask, Clock, KEY_NAMES, Outcome, Replica};
 use super::server::Server;
 
-/// What runs came to.
+/// Counters of the runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// How many events there were.
+    /// The number of events.
     pub events: u64,
-    /// How often a key was another one's than before.
+    /// The number of times a key changed its owner.
     pub moved: u64,
-    /// How many runs were cut.
+    /// The number of runs cancelled.
     pub cut: u64,
-    /// How many processes had no keys any more when they were thawed, and had some when they froze.
+    /// The number of processes that had keys when they froze and none when they thawed.
     pub overslept: u64,
-    /// How often one that runs had no keys any more.
+    /// The number of times a running process lost all keys.
     pub lapsed: u64,
-    /// How many requests did not come through.
+    /// The number of requests lost.
     pub lost: u64,
-    /// How many writes of a Lease were refused, since it had changed.
+    /// The number of conflicting writes of a Lease.
     pub conflicts: u64,
-    /// How many writes of reconcile functions went through.
+    /// The number of successful writes of reconcile functions.
     pub writes: u64,
-    /// How many answers came after their request had timed out.
+    /// The number of answers after their request had timed out.
     pub late: u64,
-    /// The longest time that it took until all was right, in thousandths of the lease duration.
+    /// The longest time to convergence, in thousandths of the lease duration.
     pub slowest: u64,
 }
 
@@ -96,33 +96,33 @@ impl Simulation for Replicas {
 
 type Failed = (&'static str, String);
 
-/// A process, and what is between it and the API server.
+/// A process, and the state of its connection to the API server.
 struct Process {
     replica: Replica,
     clock: Clock,
     frozen: bool,
     /// It had keys when it froze.
     had_keys: bool,
-    /// What came while it was frozen.
+    /// Mail that arrived while it was frozen.
     waiting: Vec<Mail>,
     cuts: Vec<Cut>,
-    /// When requests of it failed at once: the last two times.
+    /// The times of its last two requests that failed at once.
     refused: [Option<u64>; 2],
-    /// When it last had to wait for an answer for long, or was frozen.
+    /// The time of its last long wait for an answer, or of its last freeze.
     hindered: Option<u64>,
-    /// By how many microseconds its watch is behind.
+    /// The delay of its watch in microseconds.
     lag: u64,
-    /// When it has something to do, as of when something happened to it last.
+    /// The time of its next step, computed after its last event.
     wakes: Option<u64>,
-    /// Its keys as of so many lists, while it has any.
+    /// Its keys and the list they follow from, while it has any.
     owned: Option<Owned>,
-    /// Those that it reconciles, but for a time after its Lease.
+    /// The keys it reconciles, except for a time after its Lease.
     running: u16,
-    /// Requests without an answer: when each was sent, on its own clock, and the version that it was to replace.
+    /// Its open requests: the time of sending on its own clock, and the version to be replaced.
     sent: BTreeMap<u64, (Instant, u64)>,
-    /// When the last write of its Lease was sent that the server has applied.
+    /// When the last write of its Lease that the server applied was sent.
     renewed: Option<Instant>,
-    /// The version at which a write of its Lease was refused, until it has read a later state or has written it.
+    /// The version at which a write of its Lease conflicted, until it reads a later state or writes successfully.
     refusal: Option<u64>,
 }
 
@@ -135,14 +135,14 @@ struct Owned {
 #[derive(Clone, Copy)]
 struct Cut {
     path: Path,
-    /// The request comes through, and the answer does not.
+    /// The request arrives, but its answer is lost.
     back: bool,
     until: u64,
 }
 
 enum Mail {
     Answer(u64, Answer),
-    /// So many changes are there.
+    /// The first changes of the log, up to this number, have arrived.
     Deliver(usize),
 }
 
@@ -150,7 +150,7 @@ enum Event {
     /// A request reaches the API server.
     Arrive(usize, u64, Ask),
     Mail(usize, Mail),
-    /// Something that was cut off may be there now.
+    /// A fault may be over now.
     Mend(usize),
     Thaw(usize),
 }
@@ -158,17 +158,17 @@ enum Event {
 struct Run {
     world: World,
     server: Server,
-    /// All that there ever were, in the order in which they were started.
+    /// All processes ever started, in order.
     processes: Vec<Option<Process>>,
     events: BTreeMap<(u64, u64), Event>,
     serial: u64,
     /// In microseconds.
     now: u64,
     entropy: Entropy<'static>,
-    /// Who had each key last.
+    /// The last owner of each key.
     owners: [Option<usize>; KEYS],
     has_faults: bool,
-    /// Each key is one's, and stays so.
+    /// Every key has an owner, which must not change any more.
     is_settled: bool,
     figures: Figures,
     step: usize,
@@ -246,7 +246,7 @@ impl Run {
         self.trouble(number, action)
     }
 
-    /// Something happens to a process.
+    /// Carries out an action on a process.
     fn trouble(&mut self, number: usize, action: Action) -> Result<(), Failed> {
         let now = self.now;
         let Some(process) = self.processes[number].as_mut() else {
@@ -335,7 +335,7 @@ impl Run {
         }
     }
 
-    /// What has changed reaches a process in a while.
+    /// Schedules the delivery of changes to a process.
     fn deliver(&mut self, number: usize) {
         let latency = self.latency();
         if let Some(process) = &self.processes[number] {
@@ -345,7 +345,7 @@ impl Run {
         }
     }
 
-    /// Time passes, in microseconds.
+    /// Lets microseconds pass.
     fn pass(&mut self, time: u64) -> Result<(), Failed> {
         let end = self.now + time;
         for _ in 0..1_000_000 {
@@ -403,7 +403,7 @@ impl Run {
         let name = process.replica.name.clone();
         self.figures.overslept += u64::from(process.had_keys && !has_keys);
         self.note(|| format!("{name} thaws"));
-        // What was due, what has come, and what was under way go on in any order.
+        // Due work, received mail and running keys proceed in any order.
         match self.entropy.below(3) {
             0 => self.go_on(number, false)?,
             1 => self.go_on(number, true)?,
@@ -412,7 +412,7 @@ impl Run {
         self.turn(number)
     }
 
-    /// A request reaches the API server, also where nobody waits for it any more.
+    /// A request reaches the API server, even if its sender no longer waits.
     fn arrive(&mut self, number: usize, serial: u64, ask: Ask) {
         let path = match ask {
             Ask::List => Path::Members,
@@ -423,14 +423,14 @@ impl Run {
             .as_ref()
             .and_then(|process| process.cut(path, self.now))
             .map(|cut| cut.back);
-        // A lease that was there already was not to be created: that is nobody else's fault.
+        // A conflict on creation has no other cause than the Lease that exists already.
         let is_update = matches!(ask, Ask::Update(..));
         let mut answer = Answer::Failed;
         if cut != Some(false) {
             let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
             answer = self.server.answer(&name, ask, stale);
             if stale && matches!(answer, Answer::Read(None)) {
-                // It seems to be deleted.
+                // The Lease appears to be deleted.
                 self.hindered(number);
             }
         }
@@ -453,7 +453,7 @@ impl Run {
             self.figures.lost += 1;
             let what = if back { "answer" } else { "request" };
             self.note(|| format!("    {name} has lost a {what} for {path}"));
-            // It is refused, or nothing is ever heard of it.
+            // Either the request fails at once, or there is never an answer.
             if self.entropy.below(2) == 0 {
                 self.hindered(number);
                 return;
@@ -465,7 +465,7 @@ impl Run {
         self.schedule(at, Event::Mail(number, Mail::Answer(serial, answer)));
     }
 
-    /// A process takes in what has come and does what is due; then everything is looked at.
+    /// A process handles its mail and its due work; then everything is checked.
     fn turn(&mut self, number: usize) -> Result<(), Failed> {
         let process = self.processes[number].as_mut();
         if let Some(process) = process.filter(|process| !process.frozen) {
@@ -536,7 +536,7 @@ impl Run {
         Ok(())
     }
 
-    /// A run writes its object, and its key waits until the cache shows that.
+    /// A run writes its object, and its key waits until the cache shows the write.
     fn write(&mut self, number: usize, key: usize, version: u64, delete: Option<DeleteAnswer>) {
         let expected = self.server.write_object(key, version, delete);
         let went_through = expected.is_some();
@@ -556,7 +556,7 @@ impl Run {
             self.figures.writes += 1;
             (0..self.processes.len()).for_each(|number| self.deliver(number));
         } else {
-            // Its workers look again.
+            // Its workers check for keys again.
             self.deliver(number);
         }
     }
@@ -566,7 +566,7 @@ impl Run {
         self.events.insert((at.max(self.now), self.serial), event);
     }
 
-    /// How long a half of a request takes, in microseconds.
+    /// Returns the latency of half a request, in microseconds.
     fn latency(&mut self) -> u64 {
         u64::from(self.entropy.below(self.world.latency) + 1) * 1000
     }
@@ -611,7 +611,7 @@ impl Run {
         }
     }
 
-    /// All faults end, and every key has to be one's and done.
+    /// Ends all faults and requires that every key is owned and reconciled.
     fn come_right(&mut self) -> Result<(), Failed> {
         self.note(|| "all faults end".to_owned());
         self.has_faults = false;
@@ -625,18 +625,18 @@ impl Run {
             self.deliver(number);
         }
         let [lease, renew, _] = self.world.times.map(|ms| u64::from(ms) * 1000);
-        // What is under way comes, or is given up.
+        // Open requests are answered or time out.
         self.pass(renew * 2)?;
         let mut processes = self.processes.iter().flatten();
         if !processes.any(|process| process.replica.is_working()) {
             self.start()?;
         }
-        // Then a Lease is had, and each is waited for; and what has failed waits for its time.
+        // Covers acquiring a Lease, waiting for every other Lease, and the backoff of failed keys.
         let began = self.now;
         self.until_right(lease * 5 + 30_000_000)?;
         self.figures.slowest = (self.now - began) * 1000 / lease;
         self.note(|| "all is right".to_owned());
-        // It stays so, and it is not so by chance.
+        // Ownership must remain stable, and later changes must be reconciled too.
         self.is_settled = true;
         for key in 0..KEYS {
             self.change(key, true);
@@ -646,7 +646,7 @@ impl Run {
     }
 
     fn until_right(&mut self, patience: u64) -> Result<(), Failed> {
-        // One replica may have to do everything, and begins with what has changed since.
+        // A single replica may have to do all the work, and starts with the changes since.
         let work = u64::from(self.world.run) * 2000 * KEYS as u64;
         let end = self.now + patience + work;
         while !self.is_right() {
@@ -660,7 +660,7 @@ impl Run {
 }
 
 impl Process {
-    /// Notes what an answer says of its Lease.
+    /// Records what an answer reveals about the own Lease.
     fn note_answer(&mut self, serial: u64, answer: &Answer, in_time: bool) {
         let Some((_, expected)) = self.sent.remove(&serial).filter(|_| in_time) else {
             return;
@@ -679,7 +679,7 @@ impl Process {
         }
     }
 
-    /// Returns what keeps a request from coming through.
+    /// Returns the fault that cuts off a request.
     fn cut(&self, path: Path, now: u64) -> Option<Cut> {
         let mut cuts = self.cuts.iter().filter(|cut| cut.until > now);
         cuts.find(|cut| cut.path == path || cut.path == Path::All)

@@ -1,4 +1,4 @@
-//! The API server as replicas see it: Leases that are written where they have not changed, and objects.
+//! The API server as replicas see it: Leases with optimistic concurrency, and objects.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use informer_mock::DeleteAnswer;
 use super::plan::KEYS;
 use super::replica::{Answer, Ask};
 
-/// A change of an object, which may be its end.
+/// A change or deletion of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) key: usize,
@@ -33,12 +33,12 @@ pub(super) struct Server {
     /// All changes of objects, in order.
     pub(super) log: Vec<Change>,
     pub(super) objects: [Option<State>; KEYS],
-    /// Up to which version each object was reconciled.
+    /// The version up to which each object was reconciled.
     pub(super) done: [u64; KEYS],
 }
 
 impl Server {
-    /// Answers a request for a Lease. A read shows an older state where it is `stale`.
+    /// Answers a request for a Lease. A read returns an older state if `stale` is set.
     pub(super) fn answer(&mut self, name: &str, ask: Ask, stale: bool) -> Answer {
         match ask {
             Ask::Read => {
@@ -70,7 +70,7 @@ impl Server {
 
     fn write(&mut self, name: &str, mut record: LeaseRecord) -> Answer {
         self.version += 1;
-        // The time of whoever writes it, which nobody reads as a time.
+        // The writer's wall-clock time, which nobody parses.
         record.renewed = format!("at {}", self.version);
         let states = self.leases.entry(name.to_owned()).or_default();
         states.push((record, self.version));
@@ -79,7 +79,7 @@ impl Server {
         Answer::Written(Written::Done(self.version.to_string()))
     }
 
-    /// Another client changes a Lease, and not its holder. Returns whether there was one.
+    /// Changes a Lease as a client other than its holder. Returns whether the Lease exists.
     pub(super) fn touch(&mut self, name: &str) -> bool {
         let Some(states) = self.leases.get_mut(name) else {
             return false;
@@ -92,7 +92,7 @@ impl Server {
         true
     }
 
-    /// Changes an object, or deletes it.
+    /// Changes an object or deletes it.
     pub(super) fn change(&mut self, key: usize, is_there: bool) {
         self.version += 1;
         let version = self.version;
@@ -106,8 +106,8 @@ impl Server {
         });
     }
 
-    /// A reconcile function updates an object, or deletes it, if it still has this version. Returns what a cache shows
-    /// after that, as it is read from the answer.
+    /// Updates or deletes an object for a reconcile function, if it still has this version. Returns the state to
+    /// expect in the cache, as read from the answer.
     pub(super) fn write_object(
         &mut self,
         key: usize,
@@ -130,12 +130,12 @@ impl Server {
         ExpectedState::after_delete(answer.as_bytes())
     }
 
-    /// An object is as its state of this version says. A write from an older one is refused.
+    /// Records that an object was reconciled at this version. An older version changes nothing.
     pub(super) fn reconciled(&mut self, key: usize, version: u64) {
         self.done[key] = self.done[key].max(version);
     }
 
-    /// Returns an object that is not as it should be.
+    /// Returns an object that is not reconciled.
     pub(super) fn undone(&self) -> Option<usize> {
         let states = self.objects.iter().zip(&self.done);
         let mut undone =

@@ -1,4 +1,4 @@
-//! The queue of a replica and the workers that wait for its keys, as `WorkQueue` of `informer-tokio` has them.
+//! The queue of a replica and the workers that wait for its keys, like `WorkQueue` of `informer-tokio`.
 
 use core::time::Duration;
 
@@ -13,9 +13,9 @@ use super::plan::{NEVER, World};
 pub(super) struct Workers {
     queue: WorkQueue<usize, Exponential<usize>>,
     waiters: Waiters,
-    /// Those that wait, and until when they sleep.
+    /// The waiting workers, and until when they sleep.
     asleep: Vec<(Waiter, Option<Instant>)>,
-    /// When those come back that stopped waiting.
+    /// When the workers that stopped waiting return.
     away: Vec<Instant>,
     workers: usize,
     entropy: Entropy<'static>,
@@ -65,8 +65,8 @@ impl Workers {
         times.filter(|time| *time > now).min()
     }
 
-    /// Lets the workers look that are woken, whose time has come, or that have nothing to do; `running` others are busy.
-    /// Each that waits may stop at any moment. Nobody waits unless the replica `works`. Returns the next key.
+    /// Polls the queue for workers that were woken, whose time has come, or that are idle; `running` others are busy.
+    /// Any waiting worker may stop waiting. No worker waits unless the replica `works`. Returns the next key.
     pub(super) fn look(&mut self, now: Instant, works: bool, running: usize) -> Option<usize> {
         if !works {
             while let Some((waiter, _)) = self.asleep.pop() {
@@ -108,7 +108,7 @@ impl Workers {
         }
     }
 
-    /// Says that a key could be handed out, and a worker that waits for one sleeps.
+    /// Returns a description if a key could be handed out while a worker that waits for one sleeps.
     pub(super) fn neglected(&self, now: Instant) -> Option<String> {
         let sleeps = |(waiter, _): &&(Waiter, _)| !self.waiters.is_woken(*waiter);
         let asleep = self.asleep.iter().filter(sleeps).count();

@@ -1,14 +1,14 @@
-//! What is looked at after every event, and what has to be true at the end.
+//! The checks after every event and at the end.
 
 use super::super::plan::KEYS;
 use super::super::replica::KEY_NAMES;
 use super::{Failed, Owned, Run};
 
 impl Run {
-    /// Looks at one process, after something happened to it, and then at all.
+    /// Checks one process after an event, and then all of them.
     pub(super) fn check(&mut self, number: usize) -> Result<(), Failed> {
         self.look_at(number)?;
-        // Time alone gives nobody keys: that is an event of its own.
+        // Time alone never gives a process keys: that would be a separate event.
         let (mut owned, mut running) = (0_u16, 0_u16);
         for process in self.processes.iter().flatten() {
             let is_active = process.replica.is_active(process.clock.at(self.now));
@@ -20,7 +20,7 @@ impl Run {
                 return Err(("one", self.said_of(owned & keys, "owned")));
             }
             owned |= keys;
-            // What was frozen for longer than its Lease is beyond any Lease.
+            // A process frozen for longer than its Lease cannot be bound by it.
             let is_beyond = process.frozen && !is_active;
             let runs = if is_beyond { 0 } else { process.running };
             if running & runs != 0 {
@@ -31,14 +31,14 @@ impl Run {
         Ok(())
     }
 
-    /// Notes what is a process's own, and looks at how that has changed.
+    /// Records the keys of a process and checks how they changed.
     fn look_at(&mut self, number: usize) -> Result<(), Failed> {
         let Some(process) = self.processes[number].as_mut() else {
             return Ok(());
         };
         let now = process.clock.at(self.now);
         let replica = &process.replica;
-        // One that is frozen is looked at when its Lease is over.
+        // A frozen process is checked when its Lease expires.
         let next = if process.frozen {
             replica.members.next_change(now)
         } else {
@@ -146,7 +146,7 @@ impl Run {
         text
     }
 
-    /// Returns the keys that somebody has.
+    /// Returns the keys that have an owner.
     fn owned(&self) -> u16 {
         let processes = self.processes.iter().flatten();
         processes
