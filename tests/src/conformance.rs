@@ -1,4 +1,4 @@
-//! The conformance suite of a whole informer: what `conformance/run.py` compares, on virtual time.
+//! The conformance suite of a whole informer on virtual time, with the comparisons of `conformance/run.py`.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 pub enum Mode {
     /// By LIST.
     List,
-    /// By a streaming list where the server has it.
+    /// By a streaming list if the server supports it.
     Stream,
 }
 
 impl Mode {
-    /// Returns it as it stands in the names of files.
+    /// Returns the name used in file names.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,23 +29,23 @@ impl Mode {
     }
 }
 
-/// A scenario and what client-go did in it.
+/// A scenario, and the recorded behaviour of client-go.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// The script, as text: the order of members counts.
+    /// The script as text, which preserves the order of members.
     pub text: String,
     /// The script.
     pub script: Value,
-    /// What was recorded from client-go.
+    /// The recording of client-go.
     pub expected: Value,
 }
 
-/// Reads the scenarios of a folder that has `scenarios/` and `expected/`, in the order of their names.
+/// Reads the scenarios of a folder with `scenarios/` and `expected/`, sorted by name.
 ///
 /// # Panics
-/// Where a file cannot be read, or is not JSON.
+/// If a file cannot be read or is not JSON.
 #[must_use]
 pub fn scenarios(folder: &Path, mode: Mode) -> Vec<Scenario> {
     let read = |path: &Path| {
@@ -82,11 +82,11 @@ pub fn scenarios(folder: &Path, mode: Mode) -> Vec<Scenario> {
     paths.iter().map(scenario).collect()
 }
 
-/// Runs the tokio informer against a scenario, on the paused time of the runtime it is called in. The result has the
-/// form of the files in `expected/`.
+/// Runs the tokio informer against a scenario, on the paused time of the current runtime. The result has the format
+/// of the files in `expected/`.
 ///
 /// # Panics
-/// Where the script is wrong.
+/// If the script is invalid.
 pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
     let server = ScriptedServer::from_json(&scenario.text)
         .unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
@@ -129,7 +129,7 @@ pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
     found
 }
 
-/// The same as `normal` in `run.py`: what is compared of a request.
+/// The compared parts of a request, like `normal` in `run.py`.
 fn request(request: &Value) -> Value {
     const KEPT: [&str; 7] = [
         "resourceVersion",
@@ -159,7 +159,7 @@ fn request(request: &Value) -> Value {
     })
 }
 
-/// The same as `normal` in `run.py`: what is compared of notifications.
+/// The compared parts of notifications, like `normal` in `run.py`.
 fn notifications(events: &[Event<Raw>]) -> Value {
     let version = |entry: &Entry<Raw>| entry.resource_version().to_string();
     let (mut keys, mut late, mut synced) = (Map::new(), Vec::new(), false);
@@ -208,7 +208,7 @@ fn notifications(events: &[Event<Raw>]) -> Value {
     json!({ "notifications": keys, "synced": synced, "initial_told_after_synced": late })
 }
 
-/// For how long the script pauses in the answer to each request.
+/// The duration of the script's pauses in the answer to each request.
 fn pauses(requests: &[Value], script: &Value) -> Vec<f64> {
     let mut used = Map::new();
     let mut pause = |request: &Value| {
@@ -236,7 +236,7 @@ fn pauses(requests: &[Value], script: &Value) -> Vec<f64> {
     requests.iter().map(&mut pause).collect()
 }
 
-/// The same as `gaps` in `run.py`: seconds from the end of each scripted answer to the next request.
+/// Seconds from the end of each scripted answer to the next request, like `gaps` in `run.py`.
 fn gaps(requests: &[Value], script: &Value) -> Vec<f64> {
     let times: Vec<f64> = requests
         .iter()
@@ -252,16 +252,16 @@ fn gaps(requests: &[Value], script: &Value) -> Vec<f64> {
         .collect()
 }
 
-/// A request that comes within less came at once: the rest is for rounding up to milliseconds.
+/// A request within this time was sent at once; the margin covers rounding up to milliseconds.
 const AT_ONCE: f64 = 0.02;
-/// Where `run.py` draws the line between at once and after a delay.
+/// The limit of `run.py` between a request sent at once and one sent after a delay.
 const DELAYED: f64 = 0.4;
 
-/// Says where what was found is not what was recorded, as `differences` in `run.py` does.
+/// Describes the differences between the recording and the result, like `differences` in `run.py`.
 ///
-/// On virtual time nothing is late, so that a request comes at once or after a delay, and nothing in between. With
-/// `replays` left out, updates with the same version on both sides do not count: replays of a list are told to those
-/// who ask for them, see `docs/DIFFERENCES.md`.
+/// Nothing is late on virtual time: a request is sent either at once or after a delay. If `replays` is false, updates
+/// with the same version on both sides are ignored: only handlers that want them are notified of a list's replays,
+/// see `docs/DIFFERENCES.md`.
 #[must_use]
 pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool) -> Vec<String> {
     let mut differences = Vec::new();
@@ -302,7 +302,7 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
         };
         let (mut a, mut b) = (told(&a), told(&b));
         if resync && a.len().abs_diff(b.len()) <= 1 {
-            // One resync more or less is up to the clock.
+            // The clock may cause one resync more or less.
             let both = a.len().min(b.len());
             a.truncate(both);
             b.truncate(both);
@@ -331,7 +331,7 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
                 b.as_f64().unwrap_or_default(),
             );
             let same = match (a < DELAYED, pause > 0.0) {
-                // A client may leave in the middle of a pause, so that a part of it is a part of the delay.
+                // A client may leave in the middle of a pause, whose rest then counts as delay.
                 (at_once, true) => (b < DELAYED) == at_once || (a - b).abs() <= 0.3,
                 (true, false) => b < AT_ONCE,
                 (false, false) => b >= DELAYED,
@@ -347,7 +347,7 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
     differences
 }
 
-/// Runs scenarios one after another and says what is not as recorded, each line with the scenario's name.
+/// Runs scenarios one after another and describes the differences, each line with the scenario's name.
 pub async fn failures(scenarios: &[Scenario], mode: Mode, client_go: bool) -> String {
     let mut text = String::new();
     for scenario in scenarios {

@@ -1,4 +1,4 @@
-//! The demo API server, in a process of its own.
+//! The demo API server in a separate process.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::PATIENCE;
 
-/// The server's process, which ends with this.
+/// The process of the server, which ends when this is dropped.
 pub struct DemoServer {
     process: Child,
     input: ChildStdin,
@@ -17,10 +17,10 @@ pub struct DemoServer {
 }
 
 impl DemoServer {
-    /// Starts `program`, the binary `demo_server`, with so many Pods.
+    /// Starts `program`, the binary `demo_server`, with this many Pods.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// If it does not start.
     pub async fn start(program: &str, pods: usize) -> Self {
         let mut process = Command::new(program)
             .arg(pods.to_string())
@@ -41,17 +41,17 @@ impl DemoServer {
         server
     }
 
-    /// Returns where it listens.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Changes one Pod in so many, none with 0, and has everybody list again; returns the server's version, and how many Pods
-    /// there are.
+    /// Changes one Pod in `changed` (none for 0) and makes all clients relist. Returns the server's version and the
+    /// number of Pods.
     ///
     /// # Panics
-    /// Where it does not answer.
+    /// If it does not answer.
     pub async fn relist(&mut self, changed: usize) -> (String, usize) {
         let command = format!("relist {changed}\n");
         self.input
@@ -63,10 +63,10 @@ impl DemoServer {
         (version.to_owned(), count.parse().expect("a number"))
     }
 
-    /// Ends it, and waits until it has ended.
+    /// Ends the server and waits for its end.
     ///
     /// # Panics
-    /// Where it cannot be ended.
+    /// If it cannot be ended.
     pub async fn stop(mut self) {
         self.process.kill().await.expect("it is ours");
     }

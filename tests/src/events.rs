@@ -5,13 +5,13 @@ use core::time::Duration;
 use informer_core::Form;
 use informer_tokio::{Event, Subscription};
 
-/// How long a test waits for what has to come, before it says that it does not. It is no measure of speed.
+/// The time limit for an expected event. It is no measure of speed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for the next event of a subscription.
 ///
 /// # Panics
-/// Where none comes, or the informer has ended.
+/// If there is none in time, or the informer has ended.
 pub async fn next<F: Form>(events: &mut Subscription<F>) -> Event<F> {
     let event = tokio::time::timeout(PATIENCE, events.recv()).await;
     let Ok(Some(event)) = event else {
@@ -23,8 +23,8 @@ pub async fn next<F: Form>(events: &mut Subscription<F>) -> Event<F> {
     event
 }
 
-/// Writes an event in short: `++key@version` is an add of the first state, `+`, `~`, `-` an add, an update and a
-/// deletion after it, `-?` one that nobody saw, `=` a replay.
+/// Formats an event: `++key@version` is an add in the initial state; `+`, `~` and `-` are an add, an update and a
+/// deletion after it; `-?` is an unobserved deletion; `=` is a replay.
 #[must_use]
 pub fn shown<F: Form>(event: &Event<F>) -> String {
     let at = |sign, entry: &informer_tokio::Entry<F>| {

@@ -1,11 +1,11 @@
-//! Programs that tests run.
+//! The example programs used by tests.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the path of an example of the workspace. Cargo builds all examples for `cargo test --workspace`, and none for
-/// `--test NAME`, so an example that is missing is built.
+/// Returns the path of an example of the workspace, and builds it if it is missing. Cargo builds all examples for
+/// `cargo test --workspace`, but none for `--test NAME`.
 ///
 /// # Panics
 /// Panics if it cannot be built.

@@ -1,4 +1,4 @@
-//! What the tests in `tests/` share.
+//! Helpers shared by the tests in `tests/`.
 
 #[cfg(feature = "servers")]
 pub mod conformance;
@@ -22,9 +22,9 @@ pub use events::{PATIENCE, next, shown};
 #[cfg(feature = "servers")]
 pub use example::example;
 
-/// Shows a line, also where the test passes.
+/// Prints a line, even if the test passes.
 pub fn say(line: &str) {
     use std::io::Write as _;
-    // Where nobody reads there is nobody to tell.
+    // A closed stderr is no reason to fail.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

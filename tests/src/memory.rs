@@ -1,12 +1,12 @@
-//! What a test process has allocated.
+//! Measures the memory allocated by a test process.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::System;
 
-/// An allocator that counts: what is allocated now, and the most that ever was since [`Counting::reset_peak`].
+/// An allocator that counts the bytes allocated now, and the peak since [`Counting::reset_peak`].
 ///
-/// It is to be a test's `#[global_allocator]`.
+/// Use it as a test's `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting {
     now: AtomicUsize,
@@ -14,7 +14,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Makes one that has counted nothing.
+    /// Makes an allocator with all counts at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -23,19 +23,19 @@ impl Counting {
         }
     }
 
-    /// Returns how many bytes are allocated.
+    /// Returns the number of bytes allocated.
     #[must_use]
     pub fn now(&self) -> usize {
         self.now.load(Ordering::SeqCst)
     }
 
-    /// Returns the most bytes that were allocated at a time.
+    /// Returns the peak of the bytes allocated.
     #[must_use]
     pub fn peak(&self) -> usize {
         self.peak.load(Ordering::SeqCst)
     }
 
-    /// Takes what is allocated now for the most that ever was, and returns it.
+    /// Resets the peak to the bytes allocated now, and returns it.
     pub fn reset_peak(&self) -> usize {
         let now = self.now();
         self.peak.store(now, Ordering::SeqCst);
@@ -62,31 +62,31 @@ impl Default for Counting {
     unsafe_code,
     reason = "an allocator cannot be had without it; everything is handed on as it came"
 )]
-// SAFETY: the system's allocator does the work, and it is given the very arguments that this one was given.
+// SAFETY: the system's allocator does the work, with the arguments of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.add(layout.size());
-        // SAFETY: the caller keeps the contract of this very method.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         self.add(layout.size());
-        // SAFETY: the caller keeps the contract of this very method.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's allocator.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         self.subtract(layout.size());
-        // SAFETY: the caller keeps the contract of this very method.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Large blocks are remapped and not copied, so that old and new are never there at the same time.
+        // Large blocks are remapped rather than copied, so the old and the new block never exist at the same time.
         self.subtract(layout.size());
         self.add(size);
-        // SAFETY: the caller keeps the contract of this very method.
+        // SAFETY: the caller upholds the contract of this method, which is that of the system's allocator.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

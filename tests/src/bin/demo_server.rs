@@ -1,9 +1,9 @@
-//! A demo API server for tests, in a process of its own: `demo_server PODS`.
+//! A demo API server for tests, in a separate process: `demo_server PODS`.
 //!
-//! It prints its address when it is ready, takes a command a line, and ends when its input does. After each command it
-//! prints `VERSION COUNT`: the server's resourceVersion, and how many Pods it has. The commands are
-//! - `relist CHANGE`: cuts all watches, changes one Pod in CHANGE, deletes and creates one in 10 of that, and forgets
-//!   all history, so that whoever watched has to list. With 0 nothing changes.
+//! It prints its address when it is ready, reads one command per line, and ends when its input does. After each
+//! command it prints `VERSION COUNT`: the server's resourceVersion and the number of Pods. The only command is
+//! `relist CHANGE`: it cuts all watches, changes one Pod in CHANGE, deletes and recreates a tenth of that number, and
+//! discards all history, so that every client must relist. With 0 nothing changes.
 
 use core::net::Ipv4Addr;
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is nobody else to tell.
+            // If stderr is closed, there is no other place to report to.
             let _ = writeln!(io::stderr(), "demo_server: {error}");
             ExitCode::FAILURE
         }
@@ -63,7 +63,7 @@ fn relist(server: &mut FakeServer, every: usize) -> Result<(), MutationError> {
                 continue;
             };
             if index % 10 == 0 {
-                // What is gone, and what is new.
+                // Makes deleted and added objects.
                 server.delete("pods", namespace, name)?;
                 pod["metadata"]["name"] = format!("{name}-again").into();
                 pod["metadata"]["uid"] = "".into();

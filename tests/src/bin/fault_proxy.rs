@@ -1,8 +1,8 @@
 //! A proxy that injects faults into TCP connections: `fault_proxy --to HOST:PORT`.
 //!
-//! It prints its address, takes a command a line, and ends when its input does:
-//! `delay MS`, `bandwidth BYTES` (0: without limit), `stall`, `go`, `freeze`, `refuse`, `accept`, `close`, `reset`,
-//! `cut-after BYTES`, `cut-next-at BYTES`, `calm`, `status`. With `--seed N` it injects faults by itself.
+//! It prints its address, reads one command per line, and ends when its input does: `delay MS`, `bandwidth BYTES` (0:
+//! unlimited), `stall`, `go`, `freeze`, `refuse`, `accept`, `close`, `reset`, `cut-after BYTES`, `cut-next-at BYTES`,
+//! `calm`, `status`. With `--seed N` it injects random faults.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
     match run(Options::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is nobody else to tell.
+            // If stderr is closed, there is no other place to report to.
             let _ = writeln!(io::stderr(), "fault_proxy: {error}");
             ExitCode::FAILURE
         }

@@ -32,7 +32,7 @@ struct Options {
 #[tokio::main]
 async fn main() -> ExitCode {
     let Err(error) = run(Options::parse()).await;
-    // There is nobody else to tell.
+    // If stderr is closed, there is no other place to report to.
     let _ = writeln!(io::stderr(), "review_server: {error}");
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! Runs the simulation for as many seeds as one likes: see `docs/TESTING.md`.
+//! Runs the simulation for any number of seeds: see `docs/TESTING.md`.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         }
     }
     let asks = |flag: &str| flags.iter().any(|given| given == flag);
-    // A violation is told by the report. What a panic says is in it.
+    // The report of a violation contains the panic's message.
     std::panic::set_hook(Box::new(|_| {}));
     if asks("--planted") {
         hunt(options.threads, bug.as_deref())
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one seed, or many and what fails of them.
+/// Runs one seed, or many and reports the failures.
 fn run<S: Simulation>(
     simulation: S,
     options: &Options,
@@ -105,7 +105,7 @@ fn run<S: Simulation>(
         summary.failed.len(),
         summary.figures
     ));
-    // One of each kind is enough.
+    // One failure of each kind is enough.
     let mut shown = Vec::new();
     for (seed, violation) in &summary.failed {
         if !shown.contains(&violation.invariant) {
@@ -129,7 +129,7 @@ fn run_runtime(_: &Options) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Takes the power from journals on a disk and on a flash.
+/// Runs journals on a disk and on a flash through power losses.
 fn lose(seeds: core::ops::Range<u64>) -> ExitCode {
     use informer_tests::journal::{on_disk, on_flash};
     let mut crashes = 0;
@@ -164,6 +164,6 @@ fn hunt(threads: usize, bug: Option<&str>) -> ExitCode {
 }
 
 fn say(text: &str) {
-    // Where nobody reads there is nobody to tell.
+    // A closed stdout is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,6 +1,6 @@
-//! What is fuzzed: functions of bytes that panic where something is wrong.
+//! The fuzz targets: functions of bytes that panic if something is wrong.
 //!
-//! `fuzz/` calls them with what libFuzzer makes up; a test replays what it has kept.
+//! `fuzz/` calls them with libFuzzer's inputs. A test replays the corpora.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -20,7 +20,7 @@ pub use wire::wire;
 use crate::sim::runner::run_plan;
 use crate::sim::{Plan, Variant};
 
-/// A target: its name, and its function.
+/// The name and the function of a target.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -32,10 +32,10 @@ pub const TARGETS: [Target; 5] = [
     ("simulation", simulation),
 ];
 
-/// The whole simulation, with the bytes as its entropy.
+/// Runs the whole simulation, with the bytes as its entropy.
 ///
 /// # Panics
-/// Where an invariant is violated.
+/// If an invariant is violated.
 pub fn simulation(data: &[u8]) {
     let plan = Plan::of_bytes(data);
     if let Err(violation) = run_plan(Variant::Heap, &plan, false) {
@@ -45,7 +45,7 @@ pub fn simulation(data: &[u8]) {
     }
 }
 
-/// Cuts bytes into pieces whose sizes are given in turn; a size of 0 counts as 1.
+/// Splits bytes into pieces of the given sizes, used cyclically; a size of 0 counts as 1.
 fn pieces<'a>(mut data: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -61,7 +61,7 @@ fn pieces<'a>(mut data: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// Takes the sizes of pieces off the front.
+/// Splits the sizes of pieces off the front.
 fn sizes(data: &[u8]) -> (&[u8], &[u8]) {
     data.split_at(4.min(data.len()))
 }

@@ -1,4 +1,4 @@
-//! The DeltaFIFO and the Indexer against a model that is written as client-go is, and `Inline` against `Heap`.
+//! Compares the DeltaFIFO and the Indexer with a model of client-go's implementation, and `Inline` with `Heap`.
 
 use core::fmt::{self, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,19 +12,19 @@ use informer_core::{
 
 use crate::sim::entropy::Entropy;
 
-/// Room for all keys at once.
+/// Fits all keys at once.
 type Small = Inline<8, 16, 64>;
 
-/// Carries out operations on queues and their stores, on the model, and on fixed storage.
+/// Runs operations on queues with their stores, on the model, and on fixed storage.
 ///
 /// # Panics
-/// Where these do not agree.
+/// If the results differ.
 pub fn queues(data: &[u8]) {
     let entropy = &mut Entropy::Bytes(data);
     run(entropy.below(4), entropy, 400);
 }
 
-/// Each number is another storage or mode.
+/// Each number selects a storage and a mode.
 fn run(number: u32, entropy: &mut Entropy<'_>, steps: u32) {
     match number {
         0 => agrees_with_the_model::<Heap>(DeltaFifo::new(), false, entropy, steps),
@@ -54,7 +54,7 @@ fn obj(key: &str, rv: u32) -> Obj {
     Obj { key, rv }
 }
 
-/// What a delta was when it was queued.
+/// A delta, as it was when it was queued.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Told {
     kind: DeltaKind,
@@ -80,16 +80,16 @@ impl Told {
     }
 }
 
-/// The queue as client-go writes it down, with a copy of every object, and the consumer's store.
+/// The queue as client-go implements it, with a copy of every object, and the consumer's store.
 struct Model {
     is_merged: bool,
     emit_replaced: bool,
-    /// Whether the queue sees the store.
+    /// The queue has access to the store.
     sees_store: bool,
     items: BTreeMap<String, Vec<Told>>,
     queue: VecDeque<String>,
     populated: bool,
-    /// The keys of the initial population that were not popped yet.
+    /// The keys of the initial population that are not popped yet.
     initial: BTreeSet<String>,
     store: BTreeMap<String, Obj>,
 }
@@ -137,7 +137,7 @@ impl Model {
         list
     }
 
-    /// A list is a deletion, a change, or the one and the other.
+    /// Merges a delta into a list, which becomes a deletion, a change, or a deletion followed by a change.
     fn merge(list: Vec<Told>, told: Told, stored: bool) -> Vec<Told> {
         let (deletions, changes): (Vec<Told>, Vec<Told>) = list
             .into_iter()
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// Returns the keys that it queued in no particular order.
+    /// Returns the keys that were queued in unspecified order.
     fn replace(&mut self, items: &[Obj]) -> BTreeSet<String> {
         let kind = if self.emit_replaced {
             DeltaKind::Replaced
@@ -200,7 +200,7 @@ impl Model {
         unordered
     }
 
-    /// Returns the keys that it queued in no particular order.
+    /// Returns the keys that were queued in unspecified order.
     fn resync(&mut self) -> BTreeSet<String> {
         let mut unordered = BTreeSet::new();
         for (key, object) in self.store.clone() {
@@ -228,7 +228,7 @@ impl Model {
         Some((key, list, initial))
     }
 
-    /// Takes over the order of what was queued last in no particular one.
+    /// Adopts the actual order of keys that were queued in unspecified order.
     fn adopt(&mut self, unordered: &BTreeSet<String>, order: &[String]) {
         let head = self.queue.len() - unordered.len();
         let (same, tail) = order.split_at(head);
@@ -238,7 +238,7 @@ impl Model {
     }
 }
 
-/// One of few objects, now and then one without a key.
+/// Returns one of a few objects, sometimes one without a key.
 fn object(entropy: &mut Entropy<'_>) -> Obj {
     let keys = ["a", "b", "ns/a", "ns/b", "ns/c", "other/a", "other/d"];
     match entropy.below(40) {
@@ -247,7 +247,7 @@ fn object(entropy: &mut Entropy<'_>) -> Obj {
     }
 }
 
-/// What can be done to a queue and its consumer.
+/// An operation on a queue and its consumer.
 #[derive(Clone, Debug)]
 enum Op {
     Add(Obj),
@@ -275,7 +275,7 @@ impl Op {
     }
 }
 
-/// A queue, and its consumer's store.
+/// A queue and its consumer's store.
 struct Real<S: Storage> {
     fifo: DeltaFifo<Obj, S>,
     store: Indexer<Obj, S>,
@@ -324,7 +324,7 @@ impl<S: Storage> Real<S> {
         (done, pops)
     }
 
-    /// Tells what waits for a key, with the objects that the deltas name.
+    /// Returns the pending deltas of a key, with the objects they refer to.
     fn told(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
         let mut stored = self.store.get(key).cloned();
         let tell = |delta: &Delta<Obj>| {
@@ -367,7 +367,7 @@ impl<S: Storage> Real<S> {
     }
 }
 
-/// Carries out operations on a queue and its store, and on the model, until the choices or the steps end.
+/// Runs operations on a queue and its store, and on the model, until the choices or the steps end.
 fn agrees_with_the_model<S: Storage>(
     fifo: DeltaFifo<Obj, S>,
     is_merged: bool,
@@ -449,8 +449,8 @@ fn agrees_with_the_model<S: Storage>(
     }
 }
 
-/// Both storages tell the same of every key, as long as there is room. In which order a resync, or the deletions of a
-/// list, take the keys of the store is their own affair, so everything is popped at once and compared by key.
+/// Both storages yield the same deltas for every key while there is room. A resync and the deletions of a list visit
+/// the store's keys in unspecified order, so everything is popped at once and compared by key.
 fn heap_and_inline_agree(entropy: &mut Entropy<'_>, steps: u32) {
     let emit_replaced = entropy.below(2) == 0;
     let mut heap = Real::<Heap>::new(DeltaFifo::merged(), emit_replaced, true);

@@ -1,11 +1,11 @@
-//! The scanner finds the same however its input is split, and takes for JSON what serde_json takes for it.
+//! The scanner's result does not depend on how its input is split, and it accepts the same JSON as serde_json.
 
 use informer_core::json::Scanner;
 use serde::de::IgnoredAny;
 
 use super::{pieces, sizes};
 
-/// What a scanner made of its input: where values ended, and where it failed.
+/// The result of a scan: where values ended, and where it failed.
 #[derive(PartialEq, Eq, Debug)]
 struct Found {
     ends: Vec<u64>,
@@ -17,7 +17,7 @@ struct Found {
 /// Scans bytes whole and in pieces.
 ///
 /// # Panics
-/// Where that gives something else, or serde_json is of another opinion.
+/// If the results differ, or serde_json disagrees.
 pub fn scanner(data: &[u8]) {
     let (sizes, json) = sizes(data);
     let whole = scan(&[json]);
@@ -45,7 +45,7 @@ fn scan(pieces: &[&[u8]]) -> Found {
         depth: 0,
         too_deep: false,
     };
-    // A number is at its end where something else comes.
+    // A number ends only at the next character.
     let end: &[u8] = b" ";
     'pieces: for piece in pieces.iter().copied().chain([end]) {
         let (mut at, mut stood) = (0, false);

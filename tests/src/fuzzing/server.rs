@@ -1,4 +1,4 @@
-//! The fake API server: writes, reads and watches with bodies, paths and queries that no client of ours would send.
+//! The fake API server: requests with bodies, paths and queries that our own clients would never send.
 
 use informer_core::Instant;
 use informer_mock::{Backend as _, Chunk, FakeServer, HeadPoll, Write};
@@ -94,8 +94,8 @@ const TEXTS: [&str; 10] = [
 /// Sends requests to a fake server.
 ///
 /// # Panics
-/// If an answer is not what an API server could send: a status outside 200 to 599, a refusal without a Status, a written
-/// object that a read does not return.
+/// If an answer is not what an API server could send: a status outside 200 to 599, a refusal without a Status, or a
+/// written object that a read does not return.
 pub fn server(data: &[u8]) {
     let mut entropy = Entropy::Bytes(data);
     let mut server = FakeServer::new(1);
@@ -143,7 +143,7 @@ fn check(status: u16, body: &[u8], request: &str) {
     }
 }
 
-/// Reads what is there of an answer: all of a list, the first events of a watch.
+/// Reads the available part of an answer: all of a list, or the first events of a watch.
 fn read(server: &mut FakeServer, now: Instant, target: &str, only_metadata: bool) {
     let accept = if only_metadata {
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -164,7 +164,7 @@ fn read(server: &mut FakeServer, now: Instant, target: &str, only_metadata: bool
                 }
                 return server.close(id);
             }
-            // A watch that stays open gets the changes of the steps after this one.
+            // An open watch receives the changes of later steps.
             Chunk::Pending { .. } => return,
             Chunk::Abort(_) => return server.close(id),
         }
@@ -187,7 +187,7 @@ fn body(entropy: &mut Entropy<'_>, data: &[u8]) -> Vec<u8> {
         0 => Vec::new(),
         1 => data.to_vec(),
         2 => value(entropy, 4).to_string().into_bytes(),
-        // Most bodies are objects with something in their metadata, or none would reach what follows.
+        // Most bodies are objects with metadata; otherwise none would reach the code behind the checks.
         _ => {
             let mut object = value(entropy, 3);
             if let Value::Object(object) = &mut object {

@@ -1,5 +1,4 @@
-//! Frames are the same however their bytes are split, and a reflector takes whatever comes without a panic and without
-//! a loop.
+//! Frames do not depend on how bytes are split, and a reflector handles any bytes without a panic and without a loop.
 
 use core::time::Duration;
 
@@ -12,10 +11,10 @@ use informer_core::{
 
 use super::{pieces, sizes};
 
-/// Reads a list or a watch whole and in pieces, and gives it to a reflector.
+/// Reads a list or a watch whole and in pieces, and passes it to a reflector.
 ///
 /// # Panics
-/// Where that gives something else, or the reflector loops.
+/// If the results differ, or the reflector loops.
 pub fn wire(data: &[u8]) {
     let (&[first, ref rest @ ..], _) = (data, ()) else {
         return;
@@ -50,7 +49,7 @@ pub fn wire(data: &[u8]) {
     reflect::<Inline<4, 32, 256>>(first, &pieces(body, sizes));
 }
 
-/// All that is found in a body, and at last whether it failed.
+/// Returns all frames of a body, and whether it failed.
 fn frames<B: FrameBuffer>(mode: FramerMode, limit: usize, pieces: &[&[u8]]) -> Vec<String> {
     let mut framer: Framer<B> = Framer::new(mode, limit);
     let mut found = Vec::new();
@@ -107,7 +106,7 @@ fn shown(piece: &Piece<'_>) -> String {
     }
 }
 
-/// Gives the bytes to a reflector, whatever it asks for, again and again.
+/// Answers every request of a reflector with the bytes.
 fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
     let config = if first & 8 == 0 {
         ReflectorConfig::list()
@@ -130,7 +129,7 @@ fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
             now = deadline.unwrap_or(now + Duration::from_secs(1));
             continue;
         };
-        // An error is what is read first, and the way on is that of a server that is well.
+        // The first answer may be an error; later answers come from a healthy server.
         reflector.handle_head(now, id, Head::new(if round == 0 { status } else { 200 }));
         for piece in pieces {
             let mut input = *piece;
@@ -155,7 +154,7 @@ fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
     }
 }
 
-/// Drains the reflector's outputs; returns when it wants to go on.
+/// Drains the reflector's outputs; returns when it next wants to run.
 fn settle<S: Storage>(
     reflector: &mut Reflector<Resource<'_>, S>,
     now: Instant,

@@ -1,21 +1,21 @@
-//! Faults from a seed.
+//! Random faults from a seed.
 
 use core::time::Duration;
 
 use super::{Cut, FaultProxy};
 
-/// Numbers from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Starts at a seed; the same gives the same.
+    /// Starts the sequence of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below `bound`, which is 0 for 0.
+    /// Returns a number below `bound`; 0 for a bound of 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -25,7 +25,7 @@ impl Random {
         if bound == 0 { 0 } else { mixed % bound }
     }
 
-    /// A number from `low` up to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub const fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
@@ -38,7 +38,7 @@ pub struct Chaos {
     counts: [u64; FAULTS.len()],
 }
 
-/// The faults, as they are counted.
+/// The names of the faults, for the counts.
 const FAULTS: [&str; 8] = [
     "close",
     "reset",
@@ -51,7 +51,7 @@ const FAULTS: [&str; 8] = [
 ];
 
 impl Chaos {
-    /// Begins with a seed.
+    /// Starts with a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Chaos {
         }
     }
 
-    /// Injects the next fault, and takes it away again where it is one that lasts. It returns after a pause.
+    /// Injects the next fault, removes it if it is a lasting one, and returns after a pause.
     pub async fn step(&mut self, proxy: &FaultProxy) {
         let kind = self.random.below(FAULTS.len() as u64);
         let cut = if self.random.below(2) == 0 {
@@ -108,7 +108,7 @@ impl Chaos {
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
 
-    /// How many faults there were of each kind.
+    /// Returns the number of faults of each kind.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         FAULTS.into_iter().zip(self.counts)
     }

@@ -1,6 +1,6 @@
-//! A proxy for TCP that does to connections what networks do: delays, stalls, cuts, resets, silence.
+//! A TCP proxy that treats connections as networks do: delays, stalls, cuts, resets, silence.
 //!
-//! It knows nothing of what it carries, so that it stands between any client and any server, TLS included.
+//! It does not interpret the bytes, so it works between any client and any server, TLS included.
 
 mod chaos;
 mod pump;
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How a connection is ended.
+/// How a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// Both ends are closed: each side reads the end of the stream.
@@ -26,32 +26,32 @@ pub enum Cut {
     Reset,
 }
 
-/// What is done to all that passes.
+/// The conditions that apply to all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Weather {
     delay: Duration,
-    /// Bytes a second, each way and connection.
+    /// Bytes per second, per direction and connection.
     bandwidth: Option<u32>,
     stalled: bool,
     refusing: bool,
 }
 
-/// What a connection is told to do.
+/// A command to a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
     Run,
-    /// Bytes stop, and nobody is told: not even the end of a side goes to the other one.
+    /// Bytes stop without notice: even the end of one side is not passed on to the other.
     Freeze,
     Cut(Cut),
 }
 
-/// A connection that came through the proxy.
+/// A connection through the proxy.
 #[derive(Debug)]
 struct Connection {
     order: watch::Sender<Order>,
-    /// How many bytes went to the client.
+    /// The number of bytes sent to the client.
     down: AtomicU64,
-    /// After how many bytes to the client it is cut.
+    /// The number of bytes to the client after which it is cut.
     limit: Mutex<Option<(u64, Cut)>>,
 }
 
@@ -60,12 +60,12 @@ struct Shared {
     upstream: SocketAddr,
     weather: watch::Sender<Weather>,
     live: Mutex<Vec<Arc<Connection>>>,
-    /// Cuts that are laid for connections to come, first come first served.
+    /// Cuts prepared for future connections, in order.
     laid: Mutex<Vec<(u64, Cut)>>,
     accepted: AtomicU64,
 }
 
-/// A running proxy. It ends when it is dropped, and with it what goes through it.
+/// A running proxy. Dropping it ends it and all connections through it.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
@@ -74,10 +74,10 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Starts a proxy on a free port of this machine, or at `listen`, that connects to `upstream`.
+    /// Starts a proxy on a free local port, or at `listen`, that connects to `upstream`.
     ///
     /// # Errors
-    /// Fails where the port cannot be had.
+    /// Fails if the port cannot be bound.
     pub async fn start(listen: Option<SocketAddr>, upstream: SocketAddr) -> io::Result<Self> {
         let listen = listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
         let listener = TcpListener::bind(listen).await?;
@@ -97,25 +97,25 @@ impl FaultProxy {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many connections it has accepted.
+    /// Returns the number of connections accepted.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Relaxed)
     }
 
-    /// How many connections there are, frozen ones included.
+    /// Returns the number of open connections, including frozen ones.
     #[must_use]
     pub fn connections(&self) -> usize {
         lock(&self.shared.live).len()
     }
 
-    /// How many bytes went to clients by the connections that there are.
+    /// Returns the number of bytes sent to clients on open connections.
     #[must_use]
     pub fn bytes_down(&self) -> u64 {
         lock(&self.shared.live)
@@ -124,21 +124,21 @@ impl FaultProxy {
             .sum()
     }
 
-    /// Holds every piece back for so long, each way.
+    /// Delays all bytes, in each direction.
     pub fn delay(&self, delay: Duration) {
         self.shared
             .weather
             .send_modify(|weather| weather.delay = delay);
     }
 
-    /// Lets so many bytes pass in a second, each way and connection; `None` is without limit.
+    /// Limits the bytes per second, per direction and connection; `None` is unlimited.
     pub fn bandwidth(&self, bytes: Option<u32>) {
         self.shared
             .weather
             .send_modify(|weather| weather.bandwidth = bytes);
     }
 
-    /// Stops all bytes, or lets them go on. Nothing is lost meanwhile.
+    /// Stops all bytes, or lets them continue. Nothing is lost meanwhile.
     pub fn stall(&self, stalled: bool) {
         self.shared
             .weather
@@ -152,18 +152,18 @@ impl FaultProxy {
             .send_modify(|weather| weather.refusing = refusing);
     }
 
-    /// Leaves the connections that there are half open: their bytes stop for ever, and neither side is told. New
-    /// connections work.
+    /// Leaves the open connections half open: their bytes stop forever, and neither side is notified. New connections
+    /// work.
     pub fn freeze(&self) {
         self.order(Order::Freeze);
     }
 
-    /// Ends the connections that there are.
+    /// Ends the open connections.
     pub fn cut(&self, cut: Cut) {
         self.order(Order::Cut(cut));
     }
 
-    /// Ends each of the connections that there are after so many more bytes to the client.
+    /// Ends each open connection after this many more bytes to the client.
     pub fn cut_after(&self, bytes: u64, cut: Cut) {
         for connection in lock(&self.shared.live).iter() {
             let at = connection.down.load(Relaxed) + bytes;
@@ -171,13 +171,13 @@ impl FaultProxy {
         }
     }
 
-    /// Ends the next connection that comes after so many bytes to the client. Several of these wait for one
-    /// connection each.
+    /// Ends the next new connection after this many bytes to the client. Several such cuts apply to one connection
+    /// each, in order.
     pub fn cut_next_at(&self, bytes: u64, cut: Cut) {
         lock(&self.shared.laid).push((bytes, cut));
     }
 
-    /// Forgets delays, limits, stalls and what was laid for connections to come.
+    /// Removes delays, limits, stalls and cuts prepared for future connections.
     pub fn calm(&self) {
         self.shared
             .weather
@@ -201,7 +201,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Accepts until it is dropped; the connections are its own tasks.
+/// Accepts connections until it is dropped. It owns their tasks.
 async fn accept(listener: TcpListener, address: SocketAddr, shared: Arc<Shared>) {
     let mut listener = Some(listener);
     let mut weather = shared.weather.subscribe();
@@ -218,7 +218,7 @@ async fn accept(listener: TcpListener, address: SocketAddr, shared: Arc<Shared>)
                 let connection = shared.connection();
                 connections.spawn(carry(accepted, connection, Arc::clone(&shared)));
             }
-            // The sender is in `shared`.
+            // Never fails: the sender is in `shared`.
             _ = weather.changed() => {}
             Some(_) = connections.join_next() => {}
             () = tokio::time::sleep(Duration::from_millis(50)), if listener.is_none() && !refusing => {}
@@ -232,7 +232,7 @@ async fn next(listener: Option<&TcpListener>) -> TcpStream {
         Some(listener) => loop {
             match listener.accept().await {
                 Ok((client, _)) => break client,
-                // Out of descriptors, or a client that is gone already.
+                // Out of file descriptors, or the client has already left.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         },
@@ -242,7 +242,7 @@ async fn next(listener: Option<&TcpListener>) -> TcpStream {
 async fn carry(client: TcpStream, connection: Arc<Connection>, shared: Arc<Shared>) {
     match TcpStream::connect(shared.upstream).await {
         Ok(server) => pump::pump(client, server, &connection, &shared).await,
-        // Whoever connects to a proxy is let in before it is known that there is no server.
+        // A client of a proxy is accepted before the proxy knows that the server is unreachable.
         Err(_) => pump::end(client, Cut::Reset).await,
     }
     lock(&shared.live).retain(|other| !Arc::ptr_eq(other, &connection));

@@ -1,4 +1,4 @@
-//! Carries the bytes of one connection.
+//! Forwards the bytes of one connection.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use super::{Connection, Cut, Order, Shared, lock};
 
-/// How many bytes are taken at once.
+/// The maximum number of bytes read at once.
 const PIECE: usize = 16 * 1024;
 
-/// Carries both ways until both sides have ended or the connection is told to end.
+/// Forwards in both directions until both sides have ended or the connection is ordered to end.
 pub(super) async fn pump(
     client: TcpStream,
     server: TcpStream,
@@ -48,15 +48,15 @@ pub(super) async fn pump(
     tokio::join!(end(client, cut), end(server, cut));
 }
 
-/// Ends a connection so that the other end sees what is wanted.
+/// Ends a connection in the way that the other end must see.
 pub(super) async fn end(mut stream: TcpStream, cut: Cut) {
     match cut {
         Cut::Reset => {
-            // Dropping it resets it then.
+            // Makes the drop of the stream reset it.
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
         Cut::Close => {
-            // A socket with unread bytes is reset when it is dropped, so these are read.
+            // Dropping a socket with unread bytes would reset it, so read them first.
             let _ = stream.shutdown().await;
             let mut rest = [0; 1024];
             let _ = tokio::time::timeout(Duration::from_secs(1), async {
@@ -67,7 +67,7 @@ pub(super) async fn end(mut stream: TcpStream, cut: Cut) {
     }
 }
 
-/// Carries one way to the end, or to where it is cut.
+/// Forwards in one direction until the end or the cut.
 async fn one_way(
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
@@ -93,7 +93,7 @@ async fn one_way(
             let bandwidth = weather.borrow().bandwidth;
             let mut share = piece.len();
             if let Some(bandwidth) = bandwidth {
-                // Ten times a second.
+                // Ten shares per second.
                 share = share.min(usize::try_from(bandwidth / 10).unwrap_or(PIECE).max(1));
             }
             let limit = if is_down {
@@ -127,7 +127,7 @@ async fn one_way(
     }
 }
 
-/// Waits while bytes do not flow.
+/// Waits while bytes are stalled.
 async fn flowing(
     weather: &mut watch::Receiver<super::Weather>,
     orders: &mut watch::Receiver<Order>,

@@ -1,4 +1,4 @@
-//! A cluster: who it is, and what tests write to it.
+//! A cluster: the identities of clients, and the writes of tests.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use super::{Error, Outcome, Recorded};
 /// Key to uid and version.
 pub type Versions = BTreeMap<String, (String, String)>;
 
-/// How an informer under test speaks to the server.
+/// The protocol between an informer under test and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -27,17 +27,17 @@ pub enum Protocol {
     Http2,
 }
 
-/// Who an informer under test is.
+/// The identity of an informer under test.
 #[derive(Clone, Debug, Default)]
 pub enum Identity {
     /// The user of the kubeconfig.
     #[default]
     Admin,
-    /// Who has this token.
+    /// The holder of this token.
     Token(String),
-    /// Who has the token in this file.
+    /// The holder of the token in this file.
     TokenFile(PathBuf),
-    /// Who has the certificate and key in these files.
+    /// The holder of the certificate and key in these files.
     Certificate(PathBuf, PathBuf),
 }
 
@@ -47,7 +47,7 @@ pub struct Cluster {
     client: Client,
     config: Config,
     file: Kubeconfig,
-    /// The definitions that were made by this and its clones.
+    /// The definitions created by this cluster and its clones.
     made: Arc<Mutex<Vec<String>>>,
 }
 
@@ -55,7 +55,7 @@ impl Cluster {
     /// Reads a kubeconfig.
     ///
     /// # Errors
-    /// Fails where it cannot be used.
+    /// Fails if it cannot be used.
     pub async fn open(kubeconfig: &Path) -> Outcome<Self> {
         let file = Kubeconfig::read_from(kubeconfig)?;
         let config =
@@ -69,20 +69,20 @@ impl Cluster {
         })
     }
 
-    /// The address of the API server.
+    /// Returns the address of the API server.
     ///
     /// # Errors
-    /// Fails where its name is not found.
+    /// Fails if its name cannot be resolved.
     pub async fn address(&self) -> Outcome<SocketAddr> {
         let (host, port) = host_and_port(&self.config.cluster_url)?;
         let found = tokio::net::lookup_host((host.as_str(), port)).await?.next();
         found.ok_or_else(|| format!("{host} has no address").into())
     }
 
-    /// Makes a transport for an informer: to the server itself, or to it through a proxy.
+    /// Makes a transport for an informer, directly to the server or through a proxy.
     ///
     /// # Errors
-    /// Fails where the kubeconfig has what a transport cannot use.
+    /// Fails if the kubeconfig contains something that a transport does not support.
     pub fn transport(
         &self,
         protocol: Protocol,
@@ -97,7 +97,7 @@ impl Cluster {
         Ok(Recorded::new(builder.build()?))
     }
 
-    /// Changes the kubeconfig as far as is wanted: another address by which the server is reached, another user.
+    /// Returns the kubeconfig with another address of the server or another user, if requested.
     fn kubeconfig(
         &self,
         identity: &Identity,
@@ -125,7 +125,7 @@ impl Cluster {
                     json!({ "client-certificate": chain, "client-key": key });
             }
         }
-        // JSON is YAML.
+        // Valid, because JSON is YAML.
         let mut changed = tempfile::NamedTempFile::new()?;
         std::io::Write::write_all(&mut changed, file.to_string().as_bytes())?;
         Ok(informer_hyper::Kubeconfig::from_file(changed.path())?)
@@ -137,10 +137,10 @@ impl Cluster {
         Ok(place.ok_or_else(|| format!("the kubeconfig has no {name} in {list}"))?)
     }
 
-    /// Sends a request and returns status and body.
+    /// Sends a request; returns status and body.
     ///
     /// # Errors
-    /// Fails where there is no answer within a minute.
+    /// Fails if there is no answer within a minute.
     pub async fn request(
         &self,
         method: Method,
@@ -181,13 +181,13 @@ impl Cluster {
         ))
     }
 
-    /// Makes a CustomResourceDefinition whose plural begins with `name`, for objects in the namespace `default`, and
-    /// waits until it is served.
+    /// Creates a CustomResourceDefinition whose plural starts with `name`, for objects in the namespace `default`,
+    /// and waits until it is served.
     ///
     /// # Errors
-    /// Fails where the server refuses it, or does not serve it within a minute.
+    /// Fails if the server rejects it, or does not serve it within a minute.
     pub async fn table(&self, name: &str) -> Outcome<Table> {
-        // Another one for each run, so that a run that was broken off is in nobody's way.
+        // Unique per run, so that an aborted run does not interfere.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let plural = format!("{name}{:x}", now.as_nanos());
         let group = "informer.test";
@@ -232,10 +232,10 @@ impl Cluster {
         Ok(table)
     }
 
-    /// Deletes every definition that was made by this and its clones, and all objects with them, however a test ended.
+    /// Deletes every definition created by this cluster and its clones with all objects, however a test ended.
     ///
     /// # Errors
-    /// Fails where the server does not answer.
+    /// Fails if the server does not answer.
     pub async fn clean_up(&self) -> Outcome {
         let made = core::mem::take(&mut *self.made());
         for definition in made {
@@ -252,13 +252,13 @@ impl Cluster {
     /// Waits until this server serves a table.
     ///
     /// # Errors
-    /// Fails where it does not within a minute.
+    /// Fails if it does not within a minute.
     pub async fn serves(&self, table: &Table) -> Outcome {
         let end = tokio::time::Instant::now() + Duration::from_secs(60);
         while tokio::time::Instant::now() < end {
             let answer = self.request(Method::GET, &table.path, None).await;
             if answer.is_ok_and(|(status, _)| status == 200) {
-                // Another server behind the same address, and discovery, may need a moment more.
+                // Another server behind the same address, and discovery, may need a little longer.
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 return Ok(());
             }
@@ -267,7 +267,7 @@ impl Cluster {
         Err(format!("{} is not served within a minute", table.definition).into())
     }
 
-    /// Sees the same objects by another server.
+    /// Returns the same objects through another server.
     #[must_use]
     pub fn view(&self, table: &Table) -> Table {
         Table {
@@ -285,7 +285,7 @@ fn host_and_port(url: &Uri) -> Outcome<(String, u16)> {
     Ok((host.trim_matches(['[', ']']).to_owned(), port))
 }
 
-/// A custom resource of a test's own.
+/// A custom resource that belongs to one test.
 #[derive(Clone)]
 pub struct Table {
     cluster: Cluster,
@@ -302,13 +302,13 @@ impl Table {
         &self.resource
     }
 
-    /// The cluster it is in.
+    /// The cluster that serves it.
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// `plural.group`, as the definition is named.
+    /// The name of the definition: `plural.group`.
     #[must_use]
     pub fn definition(&self) -> &str {
         &self.definition
@@ -329,7 +329,7 @@ impl Table {
     /// Creates an object; returns its version.
     ///
     /// # Errors
-    /// Fails where the server refuses it.
+    /// Fails if the server rejects it.
     pub async fn create(&self, name: &str, value: u64) -> Outcome<String> {
         let object = json!({
             "apiVersion": "informer.test/v1", "kind": self.kind,
@@ -343,10 +343,10 @@ impl Table {
         version(status, &answer, &[201], "create", name)
     }
 
-    /// Creates objects `PREFIX-0000` to …, some at a time.
+    /// Creates the objects `PREFIX-0000` and so on, several at a time.
     ///
     /// # Errors
-    /// Fails where the server refuses one.
+    /// Fails if the server rejects one.
     pub async fn create_many(&self, prefix: &str, count: usize) -> Outcome {
         let mut tasks = tokio::task::JoinSet::new();
         for lane in 0..8 {
@@ -366,10 +366,10 @@ impl Table {
         Ok(())
     }
 
-    /// Changes an object, where the value is not the one of the change before; returns its version.
+    /// Updates an object; returns its version. The version changes only if the value does.
     ///
     /// # Errors
-    /// Fails where the server refuses it.
+    /// Fails if the server rejects it.
     pub async fn update(&self, name: &str, value: u64) -> Outcome<String> {
         let patch = json!({ "spec": { "changed": value } });
         let path = format!("{}/{name}", self.path);
@@ -383,7 +383,7 @@ impl Table {
     /// Deletes an object.
     ///
     /// # Errors
-    /// Fails where the server refuses it.
+    /// Fails if the server rejects it.
     pub async fn delete(&self, name: &str) -> Outcome {
         let path = format!("{}/{name}", self.path);
         let (status, answer) = self.cluster.request(Method::DELETE, &path, None).await?;
@@ -394,10 +394,10 @@ impl Table {
         }
     }
 
-    /// Lists what is there, from etcd: the truth, with its version.
+    /// Lists the objects from etcd; returns this true state and its version.
     ///
     /// # Errors
-    /// Fails where the server does not answer by a list.
+    /// Fails if the server does not answer with a list.
     pub async fn list(&self) -> Outcome<(Versions, String)> {
         let (status, list) = self.cluster.request(Method::GET, &self.path, None).await?;
         if status != 200 {

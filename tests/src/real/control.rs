@@ -1,4 +1,4 @@
-//! Servers that a test may do with as it likes.
+//! Servers that a test can control.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use super::{Cluster, Outcome};
 #[derive(Debug)]
 pub struct Server {
     folder: PathBuf,
-    /// Whether it was started here, and is to be ended here.
+    /// Whether it was started here and must be ended here.
     is_own: bool,
     flags: Vec<String>,
 }
 
 impl Server {
-    /// The one that runs already, in this folder. It is for all tests, so none may end it.
+    /// Returns the server that runs already, from this folder. All tests share it, so none may end it.
     #[must_use]
     pub const fn shared(folder: PathBuf) -> Self {
         Self {
@@ -30,18 +30,18 @@ impl Server {
         }
     }
 
-    /// Starts another API server beside this one, behind the same etcd, with the same certificates.
+    /// Starts another API server for the same etcd, with the same certificates.
     ///
     /// # Errors
-    /// Fails where it does not start.
+    /// Fails if it does not start.
     pub async fn beside(&self, name: &str, flags: &[&str]) -> Outcome<Self> {
         self.start(name, true, flags).await
     }
 
-    /// Starts another API server and another etcd, with the same certificates.
+    /// Starts another API server with another etcd, with the same certificates.
     ///
     /// # Errors
-    /// Fails where it does not start.
+    /// Fails if it does not start.
     pub async fn apart(&self, name: &str, flags: &[&str]) -> Outcome<Self> {
         self.start(name, false, flags).await
     }
@@ -65,12 +65,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts what does not run, as it was started before.
+    /// Restarts whatever does not run, as it was started before.
     ///
     /// # Errors
-    /// Fails where it does not start.
+    /// Fails if it does not start.
     pub async fn restart(&self) -> Outcome {
-        // Where etcd is another's, it is not to be started here.
+        // An etcd of another server must not be started here.
         let mut arguments = Vec::new();
         if !self.folder.join("etcd.pid").exists() {
             arguments.extend(["--etcd".to_owned(), self.etcd()?]);
@@ -96,21 +96,21 @@ impl Server {
         Err(format!("an API server does not start: {said}\n{}", lines.join("\n")).into())
     }
 
-    /// Opens it.
+    /// Opens the cluster of the server.
     ///
     /// # Errors
-    /// Fails where its kubeconfig cannot be used.
+    /// Fails if its kubeconfig cannot be used.
     pub async fn cluster(&self) -> Outcome<Cluster> {
         Cluster::open(&self.kubeconfig()).await
     }
 
-    /// The kubeconfig of its administrator.
+    /// Returns the kubeconfig of its administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
-    /// The folder with its certificates.
+    /// Returns the folder of its certificates.
     #[must_use]
     pub fn pki(&self) -> PathBuf {
         self.folder.join("pki")
@@ -119,7 +119,7 @@ impl Server {
     /// Makes a certificate and its key in [`Self::pki`].
     ///
     /// # Errors
-    /// Fails where openssl does.
+    /// Fails if openssl fails.
     pub async fn certificate(&self, name: &str, subject: &str) -> Outcome {
         let output = Command::new(script())
             .arg("certificate")
@@ -139,7 +139,7 @@ impl Server {
     /// Sends a signal to the program `etcd` or `apiserver`.
     ///
     /// # Errors
-    /// Fails where it does not run.
+    /// Fails if it does not run.
     pub async fn signal(&self, program: &str, signal: &str) -> Outcome {
         let pid = std::fs::read_to_string(self.folder.join(format!("{program}.pid")))?;
         let sent = Command::new("kill")
@@ -149,10 +149,10 @@ impl Server {
         super::ensure(sent.success(), format_args!("{program} is not there"))
     }
 
-    /// Has etcd forget all that is older than a version.
+    /// Makes etcd discard everything older than a version.
     ///
     /// # Errors
-    /// Fails where etcd refuses.
+    /// Fails if etcd refuses.
     pub async fn compact(&self, version: &str) -> Outcome {
         let url = self.etcd()?;
         let address = url.trim_start_matches("http://");
@@ -171,10 +171,10 @@ impl Server {
         )
     }
 
-    /// The review server behind it.
+    /// Returns the review server of this API server.
     ///
     /// # Errors
-    /// Fails where it has none.
+    /// Fails if it has none.
     pub async fn reviews(&self) -> Outcome<Reviews> {
         let kubeconfig = self.folder.join("review.kubeconfig");
         Ok(Reviews(Cluster::open(&kubeconfig).await?))
@@ -202,31 +202,31 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("apiserver/apiserver")
 }
 
-/// Says who a token is, and what a user may do. It holds for the requests that come, after a second at most.
+/// Sets the users of tokens and their permissions. Changes take effect within a second.
 pub struct Reviews(Cluster);
 
 impl Reviews {
-    /// Makes a token that of a user.
+    /// Makes a token valid for a user.
     ///
     /// # Errors
-    /// Fails where the review server does not answer.
+    /// Fails if the review server does not answer.
     pub async fn accept(&self, token: &str, user: &str) -> Outcome {
         self.put(&format!("/tokens/{token}"), &json!({ "user": user }))
             .await
     }
 
-    /// Makes a token worth nothing.
+    /// Makes a token invalid.
     ///
     /// # Errors
-    /// Fails where the review server does not answer.
+    /// Fails if the review server does not answer.
     pub async fn revoke(&self, token: &str) -> Outcome {
         self.put(&format!("/tokens/{token}"), &Value::Null).await
     }
 
-    /// Says by which verbs a user may read every resource; without verbs it may do nothing.
+    /// Permits a user these verbs on every resource; without verbs the user may do nothing.
     ///
     /// # Errors
-    /// Fails where the review server does not answer.
+    /// Fails if the review server does not answer.
     pub async fn allow(&self, user: &str, verbs: &[&str]) -> Outcome {
         self.put(&format!("/users/{user}"), &json!({ "verbs": verbs }))
             .await

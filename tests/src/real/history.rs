@@ -1,4 +1,4 @@
-//! What a handler was told, and whether it makes sense.
+//! The notifications of a handler, and whether they are consistent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,27 +8,27 @@ use informer_tokio::{Entry, Raw};
 
 use super::Versions;
 
-/// Folds what a handler is told to a state, and notes what cannot be.
+/// The state that follows from the notifications of a handler, and their contradictions.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     /// Key to uid and version.
     pub state: Versions,
-    /// How often each uid was told deleted.
+    /// The number of deletions notified for each uid.
     pub deletes: HashMap<String, u32>,
-    /// How many adds, updates, deletions, and deletions that nobody saw, there were.
+    /// The number of adds, updates, deletions and unobserved deletions.
     pub counts: [u64; 4],
-    /// What contradicts what was told before.
+    /// The notifications that contradict earlier ones.
     pub contradictions: Vec<String>,
-    /// Whether it was told that the initial state is complete.
+    /// Whether the synced notification arrived.
     pub synced: bool,
 }
 
-/// A handler that keeps a [`Book`].
+/// A handler that maintains a [`Book`].
 #[derive(Clone, Debug, Default)]
 pub struct History(Arc<Mutex<Book>>);
 
 impl History {
-    /// Looks at what was told so far.
+    /// Inspects the notifications so far.
     pub fn with<R>(&self, look: impl FnOnce(&Book) -> R) -> R {
         look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -39,7 +39,7 @@ impl History {
 }
 
 impl Book {
-    /// Says where the history does not fold to this state, or tells a deletion twice.
+    /// Returns the differences between the history and this state, and deletions that were notified twice.
     #[must_use]
     pub fn differences(&self, state: &Versions) -> Vec<String> {
         let mut differences = self.contradictions.clone();
@@ -51,14 +51,14 @@ impl Book {
     }
 
     fn contradict(&mut self, what: String) {
-        // Enough to see what it is.
+        // Enough to see the problem.
         if self.contradictions.len() < 20 {
             self.contradictions.push(what);
         }
     }
 }
 
-/// Says where two states differ.
+/// Returns the differences between two states.
 pub(super) fn compare(left: &str, a: &Versions, right: &str, b: &Versions) -> Vec<String> {
     let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
@@ -129,7 +129,7 @@ impl EventHandler<Raw> for History {
     }
 }
 
-/// The state of a cache: key to uid and version.
+/// Returns the state of a cache: key to uid and version.
 #[must_use]
 pub(super) fn state_of(entries: &[Entry<Raw>]) -> Versions {
     let entries = entries.iter().map(of);

@@ -1,8 +1,8 @@
-//! What the tests on a real API server share.
+//! Helpers shared by the tests on a real API server.
 //!
-//! `INFORMER_TEST_KUBECONFIG` names a kubeconfig: of any cluster, whose user may make CustomResourceDefinitions. Where
-//! the server is one that `tests/apiserver/apiserver` started, `INFORMER_TEST_APISERVER` names its folder, and tests
-//! may start, kill and restart servers.
+//! `INFORMER_TEST_KUBECONFIG` names a kubeconfig. It may be that of any cluster, with a user who may create
+//! CustomResourceDefinitions. For a server started by `tests/apiserver/apiserver`, `INFORMER_TEST_APISERVER` names
+//! its folder; then tests can start, kill and restart servers.
 
 mod cluster;
 mod control;
@@ -20,15 +20,15 @@ pub use subject::{Run, Subject, Watcher};
 use core::fmt;
 use core::time::Duration;
 
-/// Why a test could not go on.
+/// Why a test could not continue.
 pub type Error = Box<dyn core::error::Error + Send + Sync>;
-/// What a test ends with.
+/// The result of a test.
 pub type Outcome<T = ()> = Result<T, Error>;
 
-/// Waits until something holds, and says what was waited for where it does not.
+/// Waits until a condition holds.
 ///
 /// # Errors
-/// Fails where it does not hold in time.
+/// Fails with a description of the condition if it does not hold in time.
 pub async fn until(
     limit: Duration,
     what: impl fmt::Display,
@@ -44,10 +44,10 @@ pub async fn until(
     Ok(())
 }
 
-/// Fails with a message where a condition does not hold.
+/// Fails with a message if a condition does not hold.
 ///
 /// # Errors
-/// Where it does not hold.
+/// Fails if it does not hold.
 pub fn ensure(holds: bool, what: impl fmt::Display) -> Outcome {
     if holds {
         Ok(())

@@ -1,4 +1,4 @@
-//! A transport that writes down what is asked, so that "it did not list again" is one line.
+//! A transport that records requests, so that a test can check for lists in one line.
 
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,19 +6,19 @@ use std::time::Instant;
 
 use informer_core::{Head, Transport, transport::Get};
 
-/// A request, and how it was answered.
+/// A request and its result.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// When it was sent.
     pub at: Instant,
     /// Path and query.
     pub target: String,
-    /// The HTTP status; `None` where there was no answer, or none yet.
+    /// The HTTP status; `None` if there was no answer yet.
     pub status: Option<u16>,
 }
 
 impl Asked {
-    /// Returns a parameter of the query, as it was sent.
+    /// Returns a parameter of the query in its encoded form.
     #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         let (_, query) = self.target.split_once('?')?;
@@ -28,14 +28,14 @@ impl Asked {
         })
     }
 
-    /// Whether it asks for the whole state: a list's page, or a watch that begins with the state.
+    /// Returns whether it requests the whole state: a list's page, or a watch that starts with the state.
     #[must_use]
     pub fn is_list(&self) -> bool {
         self.query("watch").is_none() || self.query("sendInitialEvents").is_some()
     }
 }
 
-/// Shows the verb, the version and what is particular.
+/// Formats the verb, the version and the distinctive parameters.
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match (self.query("watch"), self.query("sendInitialEvents")) {
@@ -62,25 +62,25 @@ impl fmt::Display for Asked {
     }
 }
 
-/// What was asked so far. A clone is the same log.
+/// The requests so far. Clones share one log.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<Asked>>>);
 
 impl Log {
-    /// Returns all of it.
+    /// Returns all requests.
     #[must_use]
     pub fn all(&self) -> Vec<Asked> {
         self.lock().clone()
     }
 
-    /// How many lists were begun: first pages, and streams. Pages that follow do not count.
+    /// Returns the number of lists started: first pages and streaming lists, not later pages.
     #[must_use]
     pub fn lists(&self) -> usize {
         let begins = |asked: &&Asked| asked.is_list() && asked.query("continue").is_none();
         self.lock().iter().filter(begins).count()
     }
 
-    /// How many lists the server answered by 200.
+    /// Returns the number of lists answered with status 200.
     #[must_use]
     pub fn answered_lists(&self) -> usize {
         let begins = |asked: &&Asked| {
@@ -89,13 +89,13 @@ impl Log {
         self.lock().iter().filter(begins).count()
     }
 
-    /// How many watches were asked that resume at a version.
+    /// Returns the number of watches that resume at a version.
     #[must_use]
     pub fn watches(&self) -> usize {
         self.lock().iter().filter(|asked| !asked.is_list()).count()
     }
 
-    /// How many watches that resume at a version were answered by 200.
+    /// Returns the number of watches that resume at a version and were answered with status 200.
     #[must_use]
     pub fn answered_watches(&self) -> usize {
         let opened = |asked: &&Asked| !asked.is_list() && asked.status == Some(200);
@@ -107,7 +107,7 @@ impl Log {
     }
 }
 
-/// One request a line.
+/// One line per request.
 impl fmt::Display for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = self.all();
@@ -128,7 +128,7 @@ pub struct Recorded<T> {
 }
 
 impl<T> Recorded<T> {
-    /// Begins a log.
+    /// Starts a log.
     pub fn new(inner: T) -> Self {
         Self {
             inner,
@@ -136,7 +136,7 @@ impl<T> Recorded<T> {
         }
     }
 
-    /// Begins another log, for another informer on the same connections.
+    /// Starts another log, for another informer on the same connections.
     #[must_use]
     pub fn anew(&self) -> Self
     where

@@ -1,12 +1,12 @@
-//! A review server: who a token is (TokenReview), and what a user may do (SubjectAccessReview), by rules that can be
-//! changed while it runs.
+//! A review server: it answers token reviews and access reviews by rules that can be changed while it runs.
 //!
-//! An API server asks it where its `--authentication-kubeconfig` and `--authorization-kubeconfig` name it. Whoever
-//! reaches it may change the rules: it is for tests, on a port of this machine.
+//! An API server uses it if its `--authentication-kubeconfig` and `--authorization-kubeconfig` name it. Every client
+//! may change the rules: it is meant for tests, on a local port.
 //!
-//! - `PUT /tokens/TOKEN` with `{"user": …, "groups": […]}` makes a token that user's; `null` makes it worth nothing.
-//! - `PUT /users/USER` with `{"verbs": […]}` says what a user may do with every resource; `*` is all. Who has no rule
-//!   may do nothing.
+//! - `PUT /tokens/TOKEN` with `{"user": …, "groups": […]}` makes a token valid for that user; `null` revokes it.
+//! - `PUT /users/USER` with `{"verbs": […]}` permits a user these verbs on every resource; `*` means all verbs.
+//!
+//! Users without a rule may do nothing.
 
 use core::convert::Infallible;
 use std::collections::HashMap;
@@ -22,22 +22,22 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// The rules; a clone has the same.
+/// The rules; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Token to what a TokenReview says of its user.
+    /// Token to the user of its TokenReview.
     tokens: HashMap<String, Value>,
-    /// User to verbs.
+    /// User to permitted verbs.
     users: HashMap<String, Vec<String>>,
 }
 
-/// Answers for ever.
+/// Answers forever.
 ///
 /// # Errors
-/// Fails where the listener does.
+/// Fails if the listener does.
 pub async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
@@ -47,7 +47,7 @@ pub async fn serve(
         let (stream, _) = listener.accept().await?;
         let (tls, rules) = (tls.clone(), rules.clone());
         tokio::spawn(async move {
-            // Who does not shake hands, or leaves in the middle, is nobody's loss.
+            // A client that fails the handshake or leaves is ignored.
             let Ok(stream) = tls.accept(stream).await else {
                 return;
             };

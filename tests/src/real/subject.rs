@@ -1,4 +1,4 @@
-//! An informer under test, and all that is seen of it.
+//! An informer under test, and everything observed of it.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,19 +13,19 @@ use tokio::task::JoinHandle;
 use super::history::{compare, state_of};
 use super::{History, Log, Outcome, Recorded, Table, until};
 
-/// How long something may take that has to come.
+/// The time limit for an expected state.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Sets up an informer of raw objects before it is built.
+/// Configures an informer of raw objects before it is built.
 pub type Watcher<T> = Builder<Recorded<T>, Raw>;
 
-/// A running informer with a handler that keeps its history. It ends when it is dropped.
+/// A running informer with a handler that records its history. Dropping it ends it.
 pub struct Subject {
-    /// Its handle.
+    /// The handle.
     pub informer: Informer<Raw>,
-    /// What it asked.
+    /// Its requests.
     pub log: Log,
-    /// What its handler was told.
+    /// The notifications of its handler.
     pub history: History,
     reports: Arc<Mutex<Vec<(&'static str, String)>>>,
     driver: JoinHandle<()>,
@@ -49,7 +49,7 @@ impl Subject {
         let builder = Informer::<Raw>::builder(transport, table.resource().as_ref()).on_report(
             move |report| {
                 let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                // Enough for every test, and an end to it where something goes round in circles.
+                // Enough for every test, and bounded in case of a loop.
                 if heard.len() < 10_000 {
                     heard.push((report.class(), report.to_string()));
                 }
@@ -57,7 +57,7 @@ impl Subject {
         );
         let (informer, driver) = set(builder).build();
         let history = History::default();
-        // The handler joins before anything happens.
+        // The handler joins before any event.
         let _ = informer.add_handler(history.clone());
         Self {
             informer,
@@ -68,14 +68,14 @@ impl Subject {
         }
     }
 
-    /// How many reports there were of a class.
+    /// Returns the number of reports of a class.
     #[must_use]
     pub fn reports(&self, class: &str) -> usize {
         let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         heard.iter().filter(|(other, _)| *other == class).count()
     }
 
-    /// Adds how many reports there were of each class.
+    /// Adds the number of reports of each class.
     pub fn count_reports(&self, counts: &mut BTreeMap<&'static str, usize>) {
         let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         for (class, _) in heard.iter() {
@@ -86,7 +86,7 @@ impl Subject {
     /// Waits until it is synced.
     ///
     /// # Errors
-    /// Fails where that takes too long.
+    /// Fails if that takes too long.
     pub async fn synced(&self) -> Outcome {
         self.informer
             .synced_within(PATIENCE)
@@ -95,10 +95,10 @@ impl Subject {
         Ok(())
     }
 
-    /// Waits until the cache shows an object in this version.
+    /// Waits until the cache shows an object at this version.
     ///
     /// # Errors
-    /// Fails where that takes too long.
+    /// Fails if that takes too long.
     pub async fn shows(&self, name: &str, version: &str) -> Outcome {
         let lister = self.informer.lister();
         let shows = || {
@@ -114,27 +114,27 @@ impl Subject {
         .map_err(|error| format!("{error}\n{self}").into())
     }
 
-    /// Updates an object, and waits until the cache shows it.
+    /// Updates an object and waits until the cache shows it.
     ///
     /// # Errors
-    /// Fails where the update does, or the cache takes too long.
+    /// Fails if the update fails or the cache takes too long.
     pub async fn follows(&self, table: &Table, name: &str, value: u64) -> Outcome {
         let version = table.update(name, value).await?;
         self.shows(name, &version).await
     }
 
-    /// Wants something of all that was asked, which the error shows.
+    /// Requires a condition; the error shows all requests and reports.
     ///
     /// # Errors
-    /// Fails where it does not hold.
+    /// Fails if the condition does not hold.
     pub fn ensure(&self, holds: bool, what: impl fmt::Display) -> Outcome {
         super::ensure(holds, format_args!("{what}\n{self}"))
     }
 
-    /// Waits until the cache and the handler's history are what a fresh LIST says.
+    /// Waits until the cache and the handler's history equal a fresh LIST.
     ///
     /// # Errors
-    /// Fails where that takes too long, where a deletion was told twice, or where the history contradicts itself.
+    /// Fails if that takes too long, a deletion was notified twice, or the history contradicts itself.
     pub async fn agrees(&self, table: &Table) -> Outcome {
         let (truth, version) = table.list().await?;
         let cache = || state_of(&self.informer.lister().list());
@@ -155,7 +155,7 @@ impl Subject {
     }
 }
 
-/// Shows what was asked and reported.
+/// Formats the requests and the reports.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.log)?;
@@ -183,9 +183,9 @@ impl Drop for Subject {
     }
 }
 
-/// Spawns a driver: whether its future can be sent is known for each transport alone.
+/// Spawns a driver. A trait, because only a concrete transport shows whether the driver's future is `Send`.
 pub trait Run {
-    /// Spawns it.
+    /// Spawns the driver.
     fn spawn(self) -> JoinHandle<()>;
 }
 

@@ -17,7 +17,7 @@ use super::user::lock;
 use super::{Verdict, Wrong, holds};
 
 const KEYS: usize = 12;
-/// Ten minutes, looked at every quarter of a second.
+/// One minute, checked every quarter of a second.
 const LOOKS: u64 = 4 * 60;
 
 /// The Leases, each with a version.
