@@ -18,7 +18,9 @@ use tunnel::{Tunnel, open};
 #[test]
 fn the_example_of_a_transport_has_less_than_100_lines() {
     let source = include_str!("../../../examples/more/custom_transport/tunnel.rs");
-    let (transport, _) = source.split_once("// This is the end of the transport.").unwrap();
+    let (transport, _) = source
+        .split_once("// This is the end of the transport.")
+        .unwrap();
     let lines = transport.lines().map(str::trim);
     let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
     let count = code.count();
