@@ -1,4 +1,4 @@
-//! An object that is too large is never held whole. It has a process of its own, where all that is allocated is
+//! An object that is too large is never buffered whole. A separate test process, because all its allocations are
 //! counted.
 
 use core::convert::Infallible;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 static MEMORY: Counting = Counting::new();
 
 const MIB: usize = 1024 * 1024;
-/// The frame limit where nothing is said.
+/// The default frame limit.
 const LIMIT: usize = 16 * MIB;
 
 #[derive(Deserialize)]
@@ -33,14 +33,14 @@ struct PodMeta {
     name: String,
 }
 
-/// A server in a few lines, which holds next to nothing: a list of one Pod, and a watch with a large one and another.
-/// Both have an object of `size` bytes, which is made while it is read.
+/// A minimal server that uses almost no memory: a list of one Pod, and a watch with a large Pod and another one. The
+/// list and the watch both contain an object of `size` bytes, which is generated while it is read.
 struct Server {
     size: usize,
     chunk: usize,
 }
 
-/// Text, and what it is filled with where it has `@`.
+/// A text in which `@` is replaced by padding.
 struct Filled {
     text: &'static str,
     fill: usize,
@@ -118,7 +118,7 @@ impl fmt::Display for Never {
     }
 }
 
-/// Reads a list and a watch with an object of so many bytes; returns the most that was allocated for it.
+/// Reads a list and a watch with an object of `size` bytes; returns the peak of the memory allocated for it.
 async fn peak<F>(size: usize, chunk: usize) -> usize
 where
     F: Form<Stored: Send + Sync + 'static>,
@@ -157,7 +157,7 @@ where
     peak
 }
 
-/// The frame buffer takes the limit, and all the rest less than a MiB.
+/// The frame buffer uses the limit, and everything else less than a MiB.
 async fn is_not_held(chunk: usize) {
     for size in [20 * MIB, 100 * MIB] {
         for (form, peak) in [
@@ -179,7 +179,7 @@ async fn is_not_held(chunk: usize) {
     }
 }
 
-/// All that is allocated is counted, so one test runs at a time.
+/// All allocations are counted, so one test runs at a time.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn an_object_that_is_too_large_is_not_held() {
     is_not_held(64 * 1024).await;
 }
 
-/// The same where doubling does not meet the limit.
+/// The same if doubling the buffer does not hit the limit exactly.
 #[tokio::test(start_paused = true)]
 async fn the_frame_buffer_grows_to_its_limit_and_no_further() {
     let _alone = ALONE.lock().await;

@@ -1,7 +1,7 @@
-//! An object costs the same in a small cache as in a large one: what a list needs on its way is given back after it.
+//! An object costs the same in a small cache as in a large one: temporary memory of a list is released after it.
 //!
-//! The server is another process, so that all that is counted here is the informer's. Packed objects are not looked at: what
-//! zstd allocates by itself is not counted, and what comes before there is a dictionary takes more.
+//! The server is a separate process, so that only the informer's memory is counted. Packed objects are not measured:
+//! allocations of zstd itself are not counted, and objects stored before there is a dictionary take more.
 
 use informer_core::Form;
 use informer_hyper::HyperTransport;
@@ -20,10 +20,10 @@ static MEMORY: Counting = Counting::new();
 const PROGRAM: &str = env!("CARGO_BIN_EXE_demo_server");
 const FEW: usize = 2_000;
 const MANY: usize = 20_000;
-/// How much more the one may cost than the other.
+/// The maximum ratio between the two costs.
 const BOUND: f64 = 1.2;
 
-/// Returns what each object costs, with all that the informer has beside them.
+/// Returns the cost per object, including the informer's other memory.
 async fn cost<F>(server: &str, count: usize) -> f64
 where
     F: Form<Stored: Send + Sync + 'static>,
@@ -36,7 +36,7 @@ where
         .initial(Initial::List)
         .build();
     let driver = tokio::spawn(driver.run());
-    // The watch follows the list, when all of that was applied and given back.
+    // The watch starts once the list is applied and its memory is released.
     timeout(PATIENCE, async {
         while informer.health().state != State::Watching {
             tokio::task::yield_now().await;

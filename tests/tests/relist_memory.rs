@@ -1,6 +1,7 @@
-//! A relist of 100,000 objects needs little more memory than the cache itself: no second copy of the world.
+//! A relist of 100,000 objects needs little more memory than the cache itself: there is no second copy of all
+//! objects.
 //!
-//! The server is another process, so that all that is counted here is the informer's.
+//! The server is a separate process, so that only the informer's memory is counted.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -21,17 +22,17 @@ use tokio::time::timeout;
 static MEMORY: Counting = Counting::new();
 
 const PODS: usize = 100_000;
-/// The most that a relist may need, as a part of what is held before it.
+/// The maximum peak of a relist, relative to the memory in use before it.
 const BOUND: f64 = 1.1;
-/// One Pod in so many changes before the relist, and one in ten of these is deleted and another created.
+/// One Pod in this many changes before the relist. A tenth of these is deleted and recreated.
 const CHANGED: usize = 4;
 
-/// What a decoder's form needs for a relist, as a part of what is held before it.
+/// The peak of a relist for one form, relative to the memory in use before it.
 struct Needed {
     held: usize,
-    /// Where nothing had changed.
+    /// Without changes.
     unchanged: f64,
-    /// Where one in [`CHANGED`] had, and a subscription was read.
+    /// With one Pod in [`CHANGED`] changed, and a subscription being read.
     changed: f64,
 }
 
@@ -47,7 +48,7 @@ where
     let (heard, mut version) = watch::channel(String::new());
     let reports = Arc::new(Mutex::new(Vec::new()));
     let mut backoff = informer_core::time::BackoffConfig::default();
-    // Nothing is to be learnt from waiting.
+    // Waiting would show nothing.
     backoff.initial = Duration::from_millis(1);
 
     let empty = MEMORY.now();
@@ -132,7 +133,7 @@ where
         .expect("in time")
         .expect("no panic");
     let heard = reports.lock().expect("nobody panics with it");
-    // At each relist the version of the watch that was cut is gone. A list may be slow where the machine is busy.
+    // Each relist is due to an expired version, and may be slow on a busy machine; only other reports are unexpected.
     let unexpected = heard
         .iter()
         .find(|class| !["very-short-watch", "expired", "slow-list"].contains(class));
@@ -140,7 +141,7 @@ where
     Needed { changed, ..needed }
 }
 
-/// A few members.
+/// A few fields.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "it is there to be held")]
 struct Small {

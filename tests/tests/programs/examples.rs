@@ -1,5 +1,5 @@
-//! The examples of controllers as programs: each by its one command, and the small one of `docs/same-controller`, which is
-//! there three times, against a server.
+//! Runs the examples of controllers against a server, each with its documented command, and the small controller of
+//! `docs/same-controller`, which exists in three versions.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ fn start(name: &str, folder: &Path) -> Child {
     command
         .current_dir(folder)
         .env_remove("RUST_LOG")
-        // Whoever runs the tests may have a cluster.
+        // The environment of the tests may name a cluster.
         .env("KUBECONFIG", folder.join("kubeconfig"))
         .env_remove("KUBERNETES_SERVICE_HOST")
         .stdin(Stdio::null())
@@ -24,7 +24,7 @@ fn start(name: &str, folder: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-/// Starts an example and waits until it has shown lines that begin like these, in any order.
+/// Starts an example and waits until it has printed lines with these beginnings, in any order.
 async fn shows(name: &str, folder: &Path, wanted: &[&str]) {
     let mut child = start(name, folder);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -66,7 +66,7 @@ async fn each_runs_by_its_one_command() {
     assert!(balancer.to_string().contains("30080"), "{balancer}");
 }
 
-/// Where the cluster lacks what an example is about, it says so.
+/// An example reports what the cluster lacks.
 #[tokio::test]
 async fn what_the_cluster_lacks_is_told() {
     let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
@@ -96,7 +96,7 @@ async fn what_the_cluster_lacks_is_told() {
 
 type Server = Mock<FakeServer, TokioClock>;
 
-/// Waits until the ConfigMap of a namespace says this.
+/// Waits until the ConfigMap of a namespace has this value.
 async fn until_team(server: &Server, namespace: &str, team: &str) -> Value {
     let waiting = async {
         loop {
@@ -115,7 +115,7 @@ fn namespace(name: &str, labels: Value) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
-/// What the small controller has to do, whichever of the three it is.
+/// The work of the small controller, the same for all three versions.
 async fn does_its_work(server: &Server) -> Result<(), MutationError> {
     let map = until_team(server, "prod", "blue").await;
     let owner = &map["metadata"]["ownerReferences"][0];
@@ -124,14 +124,14 @@ async fn does_its_work(server: &Server) -> Result<(), MutationError> {
             .clone();
     assert_eq!((&owner["name"], &owner["uid"]), (&json!("prod"), &uid));
     assert_eq!(map["metadata"]["labels"]["made-by"], "teams");
-    // Somebody changes it, and somebody deletes it.
+    // Someone edits it, and someone deletes it.
     let mut by_hand = map.clone();
     by_hand["data"]["team"] = json!("red");
     server.update("configmaps", by_hand)?;
     until_team(server, "prod", "blue").await;
     server.delete("configmaps", "prod", "team")?;
     until_team(server, "prod", "blue").await;
-    // Another namespace, another team.
+    // Another namespace with another team.
     server.create("namespaces", namespace("test", json!({ "team": "green" })))?;
     until_team(server, "test", "green").await;
     server.apply("namespaces", namespace("prod", json!({ "team": "grey" })))?;
@@ -141,7 +141,8 @@ async fn does_its_work(server: &Server) -> Result<(), MutationError> {
     Ok(())
 }
 
-/// It is `docs/same-controller/ours.rs`. Any program does, `SAME_CONTROLLER` names it: so were the other two run.
+/// Runs `docs/same-controller/ours.rs`, or the program named by `SAME_CONTROLLER`, which is how the other two
+/// versions are tested.
 #[tokio::test]
 async fn the_small_controller_does_its_work() {
     let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
@@ -169,7 +170,7 @@ async fn the_small_controller_does_its_work() {
             .unwrap(),
     };
     does_its_work(&server).await.unwrap();
-    // What stops a Pod ends it, where there are signals.
+    // The stop signal of a Pod ends it, on platforms with signals.
     #[cfg(unix)]
     {
         let id = child.id().unwrap().to_string();

@@ -1,5 +1,4 @@
-//! The example `watch` as a program: what it prints, and how it ends. This is the one place where real time passes: a
-//! second, in which all of these run.
+//! The example `watch` as a program: its output and its end. These tests use real time, one second for all of them.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -21,7 +20,7 @@ pub(crate) async fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -
     let running = Command::new(program())
         .args(arguments)
         .env_remove("RUST_LOG")
-        // Whoever runs the tests may have a cluster.
+        // The environment of the tests may name a cluster.
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .env("HOME", "/nowhere")
@@ -39,7 +38,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(bytes).expect("it is text")
 }
 
-/// It fails, and says why in one line that has all of `says`.
+/// Checks that it fails with a one-line message that contains all of `says`.
 pub(crate) async fn fails(arguments: &[&str], says: &[&str]) {
     fails_with(arguments, &[], says).await;
 }
@@ -104,7 +103,7 @@ async fn what_it_does_not_understand_it_says_in_a_line() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_said_at_once() {
-    // A port that was free a moment ago: nobody listens there.
+    // This port was free a moment ago, so nothing listens there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!(
         "http://{}",
@@ -135,7 +134,7 @@ pub(crate) fn events(output: &Output) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_demo_prints_json_line_by_line() {
-    // As one types it for `kubectl get`; and what is no terminal gets no control sequences, in logs neither.
+    // Written as for `kubectl get`. Output that is no terminal gets no control sequences, and neither do logs.
     let arguments = [
         "-A",
         "-w",
@@ -153,7 +152,7 @@ async fn the_demo_prints_json_line_by_line() {
         !errors.contains('\x1b') && !text(&output.stdout).contains('\x1b'),
         "{errors}"
     );
-    // Whoever selects the URL by a double click gets no full stop with it.
+    // No full stop follows the URL, so that a double click selects the URL alone.
     let url = errors
         .split_whitespace()
         .find(|word| word.starts_with("http://127.0.0.1:"));
@@ -239,7 +238,7 @@ async fn full_json_has_the_objects() {
     }
 }
 
-/// Runs it against a script; returns what it printed and what it asked.
+/// Runs it against a script; returns its output and its requests.
 async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let server = ScriptedServer::from_json(&script.to_string()).expect("a script");
     let mock = Mock::with_clock(server, TokioClock::new());
@@ -274,7 +273,7 @@ async fn scripted(script: &Value, arguments: &[&str]) -> (Vec<Value>, Vec<Value>
     (events(&output), requests.collect())
 }
 
-/// Whether objects are kept as they came or compressed is not to be seen in what is told.
+/// The output does not depend on whether objects are stored raw or compressed.
 #[tokio::test]
 async fn it_tells_the_same_whatever_it_keeps() {
     let pod = |name: &str, version: u32, phase: &str| {
@@ -282,7 +281,7 @@ async fn it_tells_the_same_whatever_it_keeps() {
             "metadata": { "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string() },
             "spec": { "nodeName": "node-7" }, "status": { "phase": phase } })
     };
-    // More than make a dictionary, so that most are packed with one.
+    // More than are needed to train a dictionary, so that most objects are packed with it.
     let items: Vec<Value> = (1..=1500)
         .map(|n| pod(&format!("p{n}"), n, "Pending"))
         .collect();
@@ -316,7 +315,7 @@ async fn it_tells_the_same_whatever_it_keeps() {
     assert_eq!(packed[1500..], rest);
 }
 
-/// The switch for client-go's way is to be seen: an object that comes again under another uid is an update there.
+/// The option for client-go's behaviour has a visible effect: an object recreated under another uid is an update.
 #[tokio::test]
 async fn it_does_as_client_go_where_that_is_wanted() {
     let pod = |uid: &str, version: &str| {
@@ -359,7 +358,7 @@ async fn it_does_as_client_go_where_that_is_wanted() {
     }
 }
 
-/// What a program's environment says of proxies holds, and what it excepts is excepted.
+/// The proxy settings of the environment apply, with their exceptions.
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_asked() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -382,7 +381,7 @@ async fn a_proxy_of_the_environment_is_asked() {
     };
     let environment = [("HTTPS_PROXY", url.as_str())];
     let for_long = arguments("300");
-    // It would ask again; once is enough here.
+    // It would retry; one request is enough here.
     let head = tokio::select! {
         head = asked => head,
         output = run_with(&for_long, &environment) => panic!("{output:?}"),
@@ -392,7 +391,7 @@ async fn a_proxy_of_the_environment_is_asked() {
         "{head}"
     );
 
-    // Another one, for the first program may have asked once more before it was ended.
+    // A new listener, because the first program may have retried before it ended.
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
     let environment = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", ".invalid")];

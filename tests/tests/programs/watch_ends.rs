@@ -1,4 +1,4 @@
-//! The example `watch` in trouble: when it ends, with which exit code, and what it says.
+//! The example `watch` with failures: when it ends, its exit code, and its messages.
 
 use core::time::Duration;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use super::watch_cli::{events, fails, program, run, text};
 
 type Server = Mock<FakeServer, TokioClock>;
 
-/// Serves this many Pods; returns the URL as well.
+/// Serves this many Pods; also returns the URL.
 async fn serve_pods(count: usize) -> (Server, String) {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     for number in 0..count {
@@ -36,7 +36,7 @@ fn forbid(server: &Server, verbs: &[Verb]) {
     }
 }
 
-/// What was listed is shown, although nothing can be watched; an informer goes on in case somebody grants the right.
+/// The list is shown although no watch is permitted. The informer continues, because the right may be granted later.
 #[tokio::test]
 async fn without_the_right_to_watch_the_list_is_shown() {
     let (server, url) = serve_pods(3).await;
@@ -97,7 +97,7 @@ async fn what_trying_again_does_not_mend_ends_it() {
     let garbage = ["--server", &url, "--field-selector", "garbage"];
     fails(&garbage, &[&url, "400", "unable to find"]).await;
 
-    // The TLS port of a server written in Go.
+    // Behaves like the TLS port of a server written in Go.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -109,7 +109,7 @@ async fn what_trying_again_does_not_mend_ends_it() {
     });
     fails(&["--server", &url], &[&url, "400", "use an `https://` URL"]).await;
 
-    // Neither is this one ever synced, but it may be later.
+    // This source is never synced either, but it may be later.
     let (server, url) = serve_pods(1).await;
     server.with(|server| server.inject(Fault::overloaded(None).always()));
     fails(
@@ -149,7 +149,7 @@ async fn the_end_of_an_outage_is_told() {
     child.kill().await.unwrap();
 }
 
-/// Only a reader that is gone is a reason to end without a word.
+/// Only a closed pipe ends it silently.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_cannot_be_written_is_an_error() {
@@ -189,7 +189,7 @@ async fn what_cannot_be_written_is_an_error() {
     }
 }
 
-/// The stop signals of a terminal and of a Pod, while nobody reads what is written.
+/// The stop signals of a terminal and of a Pod, while nothing reads the output.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_signal_ends_it_while_a_pipe_is_full() {
@@ -198,7 +198,7 @@ async fn a_signal_ends_it_while_a_pipe_is_full() {
     for signal in ["-INT", "-TERM"] {
         let (server, url) = serve_pods(1).await;
         let (reader, mut writer) = std::io::pipe().unwrap();
-        // As much as a pipe holds, so that the first line does not fit.
+        // Fills the pipe, so that the first line does not fit.
         writer.write_all(&[0; 65536]).unwrap();
         let mut child = Command::new(program())
             .args(["--server", &url, "--initial", "list"])
@@ -208,7 +208,7 @@ async fn a_signal_ends_it_while_a_pipe_is_full() {
             .spawn()
             .unwrap();
         let watches = async {
-            // The objects of the list are under way then.
+            // The objects of the list are being written then.
             while server.log().watches().next().is_none() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

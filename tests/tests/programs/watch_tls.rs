@@ -1,4 +1,4 @@
-//! The example `watch` and a cluster that it cannot use: one line says why.
+//! The example `watch` with a cluster that it cannot use: a one-line error names the reason.
 #![allow(
     clippy::unwrap_used,
     clippy::std_instead_of_alloc,
@@ -34,7 +34,7 @@ impl Ca {
     }
 }
 
-/// Listens with a certificate for this name, and answers 401 to whatever it is asked.
+/// Listens with a certificate for this name, and answers 401 to every request.
 async fn start(ca: &Ca, name: &str, expired: bool) -> u16 {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -57,7 +57,7 @@ async fn start(ca: &Ca, name: &str, expired: bool) -> u16 {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(tcp).await {
-                    // The client may have gone.
+                    // The client may have disconnected.
                     let _ = refuse(stream).await;
                 }
             });
@@ -80,7 +80,7 @@ async fn refuse(mut stream: TlsStream<TcpStream>) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-/// Writes a kubeconfig with this CA and runs `watch` by it; returns the one line of its error.
+/// Writes a kubeconfig with this CA and runs `watch` with it; returns its one-line error.
 async fn fails(folder: &Path, port: u16, ca: &Ca) -> String {
     std::fs::write(folder.join("ca.crt"), &ca.1).unwrap();
     let errors = errors(folder, port, "certificate-authority: ca.crt").await;
@@ -91,7 +91,7 @@ async fn fails(folder: &Path, port: u16, ca: &Ca) -> String {
     line.strip_prefix("error: ").unwrap().to_owned()
 }
 
-/// Writes a kubeconfig and runs `watch` by it; returns what it says when it gives up.
+/// Writes a kubeconfig and runs `watch` with it; returns its errors when it gives up.
 async fn errors(folder: &Path, port: u16, trust: &str) -> String {
     let config = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
@@ -150,7 +150,7 @@ async fn what_is_wrong_with_a_cluster_is_said_in_one_line() {
         let line = fails(folder.path(), port, trusted).await;
         assert!(line.contains(says), "{line}");
     }
-    // A port that was free a moment ago: nobody listens there.
+    // This port was free a moment ago, so nothing listens there.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

@@ -1,4 +1,4 @@
-//! Who may do what, and when that changes.
+//! Permissions, and changes of permissions.
 
 use core::time::Duration;
 
@@ -7,10 +7,10 @@ use informer_tests::real::{Identity, Outcome, Subject, until};
 
 use crate::Context;
 
-/// The server's webhook caches keep an answer for a second.
+/// The server's webhook caches store a response for one second.
 pub(crate) const FORGOTTEN: Duration = Duration::from_millis(1500);
 
-/// Access is withdrawn, which bites at the next request, and given back.
+/// Access is revoked, which takes effect at the next request, and granted again.
 pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outcome {
     let reviews = context.server()?.reviews().await?;
     let user = format!("user-{:?}", context.protocol);
@@ -30,7 +30,7 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
 
     reviews.allow(&user, &[]).await?;
     tokio::time::sleep(FORGOTTEN).await;
-    // What runs goes on.
+    // An open watch continues.
     subject.follows(&table, "item-00001", 1).await?;
     proxy.cut(Cut::Close);
     let told = || subject.reports("forbidden") >= 1;

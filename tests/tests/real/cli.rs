@@ -1,4 +1,4 @@
-//! The example `watch` by kubeconfig.
+//! The example `watch` with a kubeconfig.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use crate::Context;
 
-/// Objects of a resource of its own, and the definitions, in both forms.
+/// The objects of a custom resource, and the definitions, in both output forms.
 pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
     let table = context.table("shown").await?;
     table.create_many("item", 5).await?;
@@ -48,8 +48,7 @@ pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
         watch("customresourcedefinitions", "table"),
     )?;
     let mut as_json = vec![json];
-    // The server for custom resources does not say by itself which groups there are; a whole cluster does, and there
-    // short names are understood.
+    // The server for custom resources does not list its groups; a complete cluster does, and there short names work.
     let (discovery, _) = context
         .cluster
         .request(http::Method::GET, "/apis", None)
@@ -79,10 +78,10 @@ pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
     Ok(())
 }
 
-/// What is wrong with a connection or a credential is said in one line, each in its own words.
+/// Errors of connections and credentials are one-line messages, each specific to the cause.
 pub(crate) async fn says_what_is_wrong(context: Context) -> Outcome {
     let server = context.server()?;
-    // Another authority: one that signed nothing here.
+    // A CA that signed nothing here.
     let wrong_ca = tempfile("wrong-ca.crt");
     let made = Command::new("openssl")
         .args([
@@ -106,7 +105,7 @@ pub(crate) async fn says_what_is_wrong(context: Context) -> Outcome {
     let ca = server.pki().join("ca.crt");
     let address = context.cluster.address().await?;
     let url = format!("https://{address}");
-    // A port that was free a moment ago.
+    // This port was free a moment ago.
     let closed = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let admin = admin(&server);
     let token = "{token: nobody-knows-it}".to_owned();

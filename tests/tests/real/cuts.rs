@@ -1,4 +1,4 @@
-//! Watches that are cut go on where they were, without a list.
+//! A watch that is cut resumes where it was, without a list.
 
 use core::time::Duration;
 
@@ -7,10 +7,10 @@ use informer_tests::real::{Outcome, Subject, ensure, until};
 
 use crate::Context;
 
-/// What is done to the connection.
+/// An action on the connection.
 type Harm = fn(&FaultProxy);
 
-/// The kinds of a cut, one after another on the same informer.
+/// The kinds of cuts, applied one after another to the same informer.
 const CUTS: [(&str, Harm); 7] = [
     ("closed", |proxy| proxy.cut(Cut::Close)),
     ("reset", |proxy| proxy.cut(Cut::Reset)),
@@ -32,7 +32,7 @@ const CUTS: [(&str, Harm); 7] = [
     }),
 ];
 
-/// A watch that brought an event and is cut is resumed at its version: no list, nothing lost, nothing twice.
+/// A watch that received an event and is cut resumes at its version: no list, nothing lost, nothing twice.
 pub(crate) async fn every_cut_is_resumed(context: Context) -> Outcome {
     let table = context.table("cuts").await?;
     table.create_many("cut", 30).await?;
@@ -40,14 +40,14 @@ pub(crate) async fn every_cut_is_resumed(context: Context) -> Outcome {
     let subject = Subject::start(context.through(&proxy)?, &table, |builder| builder);
     subject.synced().await?;
     for (round, (kind, cut)) in CUTS.into_iter().enumerate() {
-        // It lives a second and more, and brings an event.
+        // It lives for more than a second and receives an event, so it is no short watch.
         tokio::time::sleep(Duration::from_millis(1200)).await;
         subject
             .follows(&table, "cut-00001", 100 + round as u64)
             .await?;
         let opened = subject.log.answered_watches();
         cut(&proxy);
-        // What happens while there is no connection, or on the piece of it that is cut.
+        // A change without a connection, or on the part of the connection that is cut.
         let version = table.update("cut-00002", 100 + round as u64).await?;
         table.delete(&format!("cut-000{}", 10 + round)).await?;
         if round + 1 == CUTS.len() {

@@ -1,4 +1,4 @@
-//! Versions that the server has forgotten: one list, and no more than one.
+//! Versions that have expired: exactly one list.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use informer_tokio::informer::Initial;
 
 use crate::Context;
 
-/// A server without a watch cache, so that pages and watches come from etcd, which forgets all by a compaction.
+/// A server without a watch cache, so that pages and watches come from etcd, where a compaction removes all history.
 pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outcome {
     let table = context.table("compacted").await?;
     table.create_many("item", 45).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outc
     subject.shows("item-00003", &version).await?;
     subject.agrees(&table).await?;
     subject.ensure(subject.reports("expired") >= 1, "nothing expired")?;
-    // The list at the version that was compacted may be refused, and asked again for the newest state.
+    // The list at the compacted version may be refused, and repeated for the newest state.
     subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
     let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
     ensure((adds, updates, deletes, unseen) == (46, 2, 1, 1), &subject)?;
@@ -53,7 +53,7 @@ pub(crate) async fn compaction_is_answered_by_one_list(context: Context) -> Outc
     Ok(())
 }
 
-/// A watch that comes back after more than the watch cache keeps.
+/// A watch that resumes after more than the watch cache holds.
 pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outcome {
     let table = context.table("window").await?;
     table.create_many("item", 20).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
     proxy.refuse(true);
     proxy.cut(Cut::Close);
     table.delete("item-00002").await?;
-    // The cache keeps what is younger than 75 s, and of the older as much as there is room for.
+    // The cache holds everything younger than 75 s, and older events while there is room.
     for value in 0..150 {
         table.update("item-00003", value).await?;
     }
@@ -85,7 +85,7 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
     subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
     let told = subject.history.with(|book| book.counts);
     ensure(told[2..] == [1, 1], &subject)?;
-    // The newest state comes in pages: there are 19 objects.
+    // The newest state arrives in pages: there are 19 objects.
     let follows = |asked: &&Asked| asked.query("continue").is_some();
     let pages = subject.log.all().iter().filter(follows).count();
     subject.ensure(pages == 3, "not 3 pages after the first")?;

@@ -1,4 +1,4 @@
-//! The first state: pages, streams, and the versions that follow.
+//! The initial state: pages, streaming lists, and the versions after them.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use informer_tokio::informer::Initial;
 
 use crate::Context;
 
-/// A list, and a watch from its version. The first list takes any version, which comes from the watch cache: whole,
-/// whatever page size is asked. Lists in pages are in `expiry`.
+/// A list, and a watch from its version. The first list accepts any version and is served from the watch cache,
+/// always whole, whatever the page size. Lists in pages are in `expiry`.
 pub(crate) async fn as_a_list(context: Context) -> Outcome {
     let table = context.table("lists").await?;
     table.create_many("item", 95).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn as_a_list(context: Context) -> Outcome {
     Ok(())
 }
 
-/// A streaming list brings the state, and the same stream goes on as the watch.
+/// A streaming list brings the state and continues as the watch.
 pub(crate) async fn as_a_stream(context: Context) -> Outcome {
     let table = context.table("streams").await?;
     table.create_many("stream", 120).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn as_a_stream(context: Context) -> Outcome {
     subject.agrees(&table).await?;
     let [adds, updates, deletes, unseen] = subject.history.with(|book| book.counts);
     ensure((adds, updates, deletes, unseen) == (120, 1, 1, 0), &subject)?;
-    // One request did all of it.
+    // One request was enough.
     ensure(
         subject.log.all().len() == 1 && subject.log.lists() == 1,
         &subject,
@@ -49,7 +49,7 @@ pub(crate) async fn as_a_stream(context: Context) -> Outcome {
     Ok(())
 }
 
-/// Bookmarks move the version while nothing happens to the resource, and touch nothing else.
+/// Bookmarks advance the version while the resource does not change, and have no other effect.
 pub(crate) async fn bookmarks_move_the_version(context: Context) -> Outcome {
     let (table, other) = (context.table("quiet").await?, context.table("busy").await?);
     let quiet = table.create("quiet", 1).await?;
@@ -60,8 +60,8 @@ pub(crate) async fn bookmarks_move_the_version(context: Context) -> Outcome {
     for value in 0..20 {
         other.create(&format!("busy-{value}"), value).await?;
     }
-    // The server sends one every minute or so, once its watch cache knows of the newer version. A list at the latest version
-    // makes the cache ask etcd for it: not every etcd is set up to tell by itself.
+    // The server sends a bookmark about every minute, once its watch cache knows the newer version. Not every etcd is
+    // configured to push progress; a list at the latest version makes the cache request it.
     let end = tokio::time::Instant::now() + Duration::from_secs(300);
     while subject.informer.resource_version() == before {
         ensure(tokio::time::Instant::now() < end, &subject)?;

@@ -1,7 +1,8 @@
 //! The informer against a real API server.
 //!
-//! `INFORMER_TEST_KUBECONFIG` names the kubeconfig of a cluster, see `docs/REAL-SERVER.md`. Where it is not set, every
-//! test here is ignored and named as SKIPPED; so are, with a cluster alone, those that kill and restart servers.
+//! `INFORMER_TEST_KUBECONFIG` names the kubeconfig of a cluster, see `docs/REAL-SERVER.md`. If it is not set, every
+//! test here is ignored and listed as SKIPPED. Tests that kill and restart servers are also skipped if the cluster
+//! cannot be controlled.
 
 mod access;
 mod cli;
@@ -28,7 +29,7 @@ use informer_tests::say;
 use libtest_mimic::{Arguments, Trial};
 use tokio::sync::{RwLock, Semaphore};
 
-/// What a test gets.
+/// The input of a test.
 struct Context {
     cluster: Cluster,
     protocol: Protocol,
@@ -37,7 +38,7 @@ struct Context {
 }
 
 impl Context {
-    /// The server of all tests, where it is one that can be controlled.
+    /// Returns the shared server, if it can be controlled.
     fn server(&self) -> Outcome<Server> {
         let folder = self
             .folder
@@ -46,7 +47,7 @@ impl Context {
         Ok(Server::shared(folder))
     }
 
-    /// Makes a transport straight to the server.
+    /// Makes a transport that connects to the server directly.
     fn direct(&self) -> Outcome<Recorded<informer_hyper::HyperTransport>> {
         self.cluster
             .transport(self.protocol, &Identity::Admin, None)
@@ -61,45 +62,45 @@ impl Context {
             .transport(self.protocol, &Identity::Admin, Some(proxy.address()))
     }
 
-    /// Makes a resource of the test's own.
+    /// Creates a resource that belongs to the test.
     async fn table(&self, name: &str) -> Outcome<Table> {
         self.cluster.table(name).await
     }
 }
 
-/// What a test needs.
+/// The requirements of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     /// A cluster.
     Cluster,
-    /// Servers that it may kill.
+    /// Servers that the test may kill.
     Control,
 }
 
-/// How much of the machine a test takes, and so how many run at a time. A server that has to share two cores with six
-/// others answers too late for anything to be shown.
+/// The share of the machine that a test needs, which limits how many run at a time. A server that shares two cores
+/// with six others responds too late to test anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
-    /// Next to nothing: it waits for time to pass.
+    /// Almost nothing: it waits for time to pass.
     Waits,
     /// Some requests.
     Light,
-    /// Servers of its own.
+    /// Additional servers.
     Servers,
-    /// All there is.
+    /// The whole machine.
     Alone,
 }
 
 static LIGHT: Semaphore = Semaphore::const_new(4);
 static SERVERS: Semaphore = Semaphore::const_new(2);
-/// Whoever needs the machine alone writes.
+/// A test that needs the whole machine takes the write lock.
 static MACHINE: RwLock<()> = RwLock::const_new(());
 
 impl Load {
-    /// Runs a test when its turn has come, and gives it up when it takes longer than it ever should.
+    /// Runs a test when it is its turn, and aborts it if it takes far too long.
     async fn run(self, test: impl Future<Output = Outcome>) -> Outcome {
         let limit = match self {
-            // The soak takes as long as it is told, and some minutes.
+            // The soak test takes the configured time plus a few minutes.
             Self::Alone => Duration::from_secs(1800),
             Self::Waits | Self::Light | Self::Servers => Duration::from_secs(360),
         };
@@ -127,7 +128,7 @@ impl Load {
 
 type Running = Pin<Box<dyn Future<Output = Outcome>>>;
 
-/// A test, over each of its protocols.
+/// A test with its protocols.
 struct Test {
     name: &'static str,
     needs: Needs,
@@ -139,7 +140,7 @@ struct Test {
 const BOTH: &[Protocol] = &[Protocol::Http1, Protocol::Http2];
 
 const HTTP2: &[Protocol] = &[Protocol::Http2];
-/// It chooses by itself, and its name says of neither.
+/// The test chooses protocols itself, and its name contains none.
 const MIXED: &[Protocol] = &[];
 
 macro_rules! tests {
@@ -178,10 +179,10 @@ const TESTS: &[Test] = tests! {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each has its thread, and waits there for its turn.
+    // Each test has a thread on which it waits for its turn.
     arguments.test_threads.get_or_insert(64);
     if std::env::var_os("INFORMER_TEST_LATER").is_some() {
-        // Whoever set it runs them in another step, and so they are not skipped here.
+        // The tests run in another step then, so they do not count as skipped here.
         say("The tests on a real API server are run later.");
         return ExitCode::SUCCESS;
     }
@@ -222,7 +223,7 @@ fn main() -> ExitCode {
                 };
                 let test = AssertUnwindSafe(|| runtime.block_on(load.run(run(context))));
                 let outcome = catch_unwind(test);
-                // A test that fails leaves nothing behind either.
+                // A failed test leaves nothing behind either.
                 let cleaned = runtime.block_on(cluster.clean_up());
                 outcome.unwrap_or_else(|panic| resume_unwind(panic))?;
                 Ok(cleaned?)

@@ -7,11 +7,11 @@ use informer_tests::say;
 
 use crate::Context;
 
-/// How many informers there are.
+/// The number of informers.
 const WATCHES: usize = 200;
 
-/// A server that sends one request in 50 away, under 200 watches of one transport: what runs goes on, and what is new
-/// goes to another connection.
+/// A server that sends GOAWAY for one request in 50, with 200 watches on one transport: open watches continue, and
+/// new requests use another connection.
 pub(crate) async fn goaway_drains(context: Context) -> Outcome {
     let table = context.table("goaway").await?;
     table.create_many("item", 10).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn goaway_drains(context: Context) -> Outcome {
     for subject in &subjects {
         subject.synced().await?;
     }
-    // Requests that come and go, of which some are sent away with all that runs beside them.
+    // Short requests, some of which trigger a GOAWAY for everything on their connection.
     let path = format!("{}?limit=1", table.path());
     let mut asking = transport.anew();
     for _ in 0..400 {

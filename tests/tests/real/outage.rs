@@ -1,4 +1,4 @@
-//! Servers that die and come back.
+//! Servers that die and restart.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use informer_tests::real::{Identity, Outcome, Subject, ensure, until};
 
 use crate::Context;
 
-/// An API server is killed and started again. Where nothing happened meanwhile the watch goes on; where something did,
-/// its new watch cache does not know of it, and one list follows.
+/// An API server is killed and restarted. Without changes meanwhile the watch resumes. After a change, which the new
+/// watch cache does not know, one list follows.
 pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> Outcome {
     let name = format!("killed-{:?}", context.protocol);
     let server = context.server()?.apart(&name, &[]).await?;
@@ -23,8 +23,8 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
     tokio::time::sleep(Duration::from_millis(1200)).await;
 
     server.signal("apiserver", "-KILL").await?;
-    // This server answers 404 before it has read the definitions, which is for a load balancer to hide: a resource
-    // that is not there is a reason to list.
+    // Until it has read the definitions, this server answers 404, which a load balancer would hide. A missing
+    // resource is a reason to list.
     proxy.refuse(true);
     tokio::time::sleep(Duration::from_secs(2)).await;
     server.restart().await?;
@@ -54,7 +54,7 @@ pub(crate) async fn the_api_server_is_killed_and_restarted(context: Context) -> 
     )
 }
 
-/// etcd stops answering, and goes on: the cache serves what it has, the watch goes on, and so does one that is opened
+/// etcd pauses and continues: the cache serves its objects, the open watch continues, and so does one opened
 /// meanwhile.
 pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
     let name = format!("etcd-{:?}", context.protocol);
@@ -77,7 +77,7 @@ pub(crate) async fn etcd_stops_and_goes_on(context: Context) -> Outcome {
     tokio::time::sleep(Duration::from_secs(5)).await;
     ensure(subject.informer.lister().len() == 20, &subject)?;
     server.signal("etcd", "-CONT").await?;
-    // It may have been too late for the server, and may have come to pass all the same.
+    // The update may have timed out, and may have succeeded all the same.
     let _ = update.await?;
     subject.follows(&table, "item-00002", 3).await?;
     let opened = || subject.log.answered_watches() > waiting;

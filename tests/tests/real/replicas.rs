@@ -1,7 +1,7 @@
 //! Replicas that share keys on a real API server, and are killed.
 //!
-//! The server has no Leases, since it has no built-in resources: these are objects of a custom resource with the fields
-//! of a Lease that count. That is what the promise rests on: one object, and a write that fails where it has changed.
+//! The server has no built-in resources and therefore no Leases. A custom resource with the relevant fields replaces
+//! them. The guarantee depends only on a single object and on optimistic concurrency.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl MembersClient for Leases {
     }
 }
 
-/// What is seen of all replicas.
+/// Observations of all replicas.
 #[derive(Default)]
 struct Seen {
     running: BTreeMap<Key, String>,
@@ -225,14 +225,14 @@ impl One {
         })
     }
 
-    /// It is gone from one moment to the next, and nobody tells.
+    /// It disappears at once and without notice.
     fn kill(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Three replicas, of which one is killed at a random moment again and again while another begins: every change of every
-/// key is reconciled, and no key is worked on by two at once.
+/// Three replicas, one of which is repeatedly killed at a random moment while another starts. Every change of every
+/// key is reconciled, and no two replicas work on a key at the same time.
 pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> Outcome {
     let keys = context.table("shared").await?;
     let leases = context.table("leases").await?;

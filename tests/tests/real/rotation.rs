@@ -1,4 +1,4 @@
-//! Credentials that change under a running watch.
+//! Credentials that change during a watch.
 
 use core::time::Duration;
 
@@ -8,8 +8,8 @@ use informer_tests::real::{Identity, Outcome, Subject, Table, ensure};
 use crate::Context;
 use crate::access::FORGOTTEN;
 
-/// A token is replaced in its file, and the old one is worth nothing any more: the next watch is asked with the new one,
-/// and nothing is listed.
+/// A token is replaced in its file, and the old one is revoked: the next watch uses the new one, and there is no
+/// list.
 pub(crate) async fn of_a_token(context: Context) -> Outcome {
     let server = context.server()?;
     let reviews = server.reviews().await?;
@@ -24,7 +24,7 @@ pub(crate) async fn of_a_token(context: Context) -> Outcome {
     let subject = start(&context, &identity, &proxy, &table).await?;
 
     reviews.accept(&new, &user).await?;
-    // As kubelet does it: beside, and then in its place.
+    // Like kubelet: write a new file, then rename it.
     let beside = file.with_extension("new");
     std::fs::write(&beside, &new)?;
     std::fs::rename(&beside, &file)?;
@@ -34,7 +34,7 @@ pub(crate) async fn of_a_token(context: Context) -> Outcome {
     Ok(())
 }
 
-/// A client certificate is replaced in its files by one of another name, and the old name may do nothing any more.
+/// A client certificate is replaced in its files by one with another name, and the old name loses its permissions.
 pub(crate) async fn of_a_certificate(context: Context) -> Outcome {
     let server = context.server()?;
     let reviews = server.reviews().await?;
@@ -79,7 +79,7 @@ async fn start(
     Ok(subject)
 }
 
-/// The watch that runs goes on; the one after it is another's, and begins where this one ended.
+/// The open watch continues. The next watch has the new identity, and resumes where the old one ended.
 async fn goes_on(subject: &Subject, proxy: &FaultProxy, table: &Table) -> Outcome {
     tokio::time::sleep(FORGOTTEN).await;
     subject.follows(table, "item-00001", 1).await?;

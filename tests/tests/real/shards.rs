@@ -1,4 +1,4 @@
-//! Parts of a resource on a server that has them (KEP-5866, `ShardedListAndWatch=true`).
+//! Shards of a resource on a server that supports them (KEP-5866, `ShardedListAndWatch=true`).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ async fn truth(table: &Table) -> Outcome<BTreeMap<String, String>> {
     Ok(versions.map(|(key, (_, version))| (key, version)).collect())
 }
 
-/// What all replicas hold; fails where two hold the same.
+/// Returns the objects of all replicas; fails if two have the same object.
 fn together(replicas: &[Informer<Raw>]) -> Outcome<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for replica in replicas {
@@ -62,8 +62,8 @@ fn start(
     Ok(informer)
 }
 
-/// The server itself selects, and what it selects is what we would; returns how much that is. (That it did so it says in
-/// `metadata.shardInfo` for its own types alone, and not for custom resources.)
+/// Checks that the server selects, and that its selection equals ours; returns its size. (Only for built-in types,
+/// not for custom resources, does `metadata.shardInfo` confirm the selection.)
 async fn the_server_selects(cluster: &Cluster, table: &Table, shard: Shard) -> Outcome<usize> {
     let selector = shard.to_string().replace(' ', "%20");
     let path = format!("{}?shardSelector={selector}", table.path());
@@ -91,8 +91,8 @@ async fn the_server_selects(cluster: &Cluster, table: &Table, shard: Shard) -> O
     Ok(own)
 }
 
-/// Whatever the number of parts, and while it changes: together they have everything, no two have an object in common,
-/// and each follows what becomes of its own.
+/// With any number of shards, and while it changes: together the replicas have all objects, no two share an object,
+/// and each follows the changes of its objects.
 pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
     let table = context.table("sharded").await?;
     table.create_many("item", 80).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
             sum == all,
             format_args!("{count} parts have {sum} of {all} objects"),
         )?;
-        // Others write while the number changes, and those of the number before still run.
+        // Objects are written while the number changes and the previous replicas still run.
         let writer = tokio::spawn({
             let table = table.clone();
             async move {

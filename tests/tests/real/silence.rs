@@ -1,4 +1,4 @@
-//! Connections that die without a word.
+//! Connections that die silently.
 
 use core::time::Duration;
 
@@ -8,8 +8,8 @@ use informer_tests::say;
 
 use crate::Context;
 
-/// The bytes of a watch stop, and nothing is closed. It is noticed by pings over HTTP/2, by missing bookmarks over
-/// HTTP/1.1, and the watch goes on without a list.
+/// The bytes of a watch stop without a close. HTTP/2 detects it by pings, HTTP/1.1 by missing bookmarks, and the
+/// watch resumes without a list.
 pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
     let limit = match context.protocol {
         Protocol::Http1 => Duration::from_secs(90),
@@ -45,7 +45,7 @@ pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
     Ok(())
 }
 
-/// The bytes stop and go on, for less than it takes to be taken for dead: nothing happens.
+/// The bytes pause for less than the time after which a connection counts as dead: nothing happens.
 pub(crate) async fn a_pause_is_no_death(context: Context) -> Outcome {
     let table = context.table("pause").await?;
     table.create_many("item", 10).await?;

@@ -1,4 +1,4 @@
-//! Everything at once, for a while.
+//! All faults at once, for a while.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -11,16 +11,16 @@ use informer_tests::say;
 
 use crate::Context;
 
-/// How many objects there are, how many informers, and how many proxies and writers.
+/// The numbers of objects, informers, and proxies and writers.
 const OBJECTS: usize = 5000;
 const INFORMERS: usize = 20;
 const PROXIES: usize = 4;
 const WRITERS: u64 = 4;
 
-/// Writers at full speed, faults from a seed, and at the end every cache is what a fresh list says, every history folds
-/// to it, and no deletion was told twice.
+/// Writers at full speed with random faults. At the end every cache equals a fresh list, so does the fold of every
+/// history, and no deletion was notified twice.
 ///
-/// It goes on for `INFORMER_TEST_SOAK` seconds, or 45, and begins with the seed `INFORMER_TEST_SEED`.
+/// It runs for `INFORMER_TEST_SOAK` seconds, or 45, and starts with the seed `INFORMER_TEST_SEED`.
 pub(crate) async fn all_converges(context: Context) -> Outcome {
     let seconds = number("INFORMER_TEST_SOAK", 45)?;
     let seed = number("INFORMER_TEST_SEED", 1)?;
@@ -86,7 +86,7 @@ pub(crate) async fn all_converges(context: Context) -> Outcome {
     }
     for proxy in &proxies {
         proxy.calm();
-        // What is half open would be noticed by itself, but the run is over.
+        // Half-open connections would be detected eventually, but the run is over.
         proxy.cut(Cut::Close);
     }
     let mut told = [0; 4];
@@ -115,7 +115,7 @@ pub(crate) async fn all_converges(context: Context) -> Outcome {
     Ok(())
 }
 
-/// Creates, changes and deletes objects of its own share as fast as the server takes it.
+/// Creates, changes and deletes its share of the objects as fast as the server permits.
 async fn write(
     table: Table,
     writer: u64,
