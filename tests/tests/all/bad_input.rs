@@ -1,5 +1,4 @@
-//! What is not as it should be, through the whole informer: one report each, of the right class, and nothing lost
-//! besides.
+//! Invalid input through the whole informer: one report each, of the right class, and no other loss.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +30,7 @@ struct Spec {
     node_name: String,
 }
 
-/// The forms that objects are kept in.
+/// The forms in which objects are stored.
 trait Tried:
     Form<
         Stored: Send + Sync + 'static,
@@ -66,7 +65,7 @@ fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
 }
 
-/// A server that has `prod/a` at version 2, `prod/b` at 3 and `prod/c` at 4.
+/// A server with `prod/a` at version 2, `prod/b` at 3 and `prod/c` at 4.
 fn server() -> Server {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     for name in ["a", "b", "c"] {
@@ -77,12 +76,12 @@ fn server() -> Server {
 
 type Reports = Arc<Mutex<Vec<(&'static str, String)>>>;
 
-/// An informer, what it told, and what it reported.
+/// An informer with its notifications and its reports.
 struct World<F: Form> {
     informer: Informer<F>,
     events: Subscription<F>,
     reports: Reports,
-    /// What is tested, for messages.
+    /// The name of the case, for messages.
     what: String,
 }
 
@@ -90,7 +89,7 @@ impl<F: Tried> World<F> {
     fn build<T: Transport>(transport: T, what: &str) -> (Self, Driver<T, F::Decoder>) {
         let reports = Reports::default();
         let mut backoff = BackoffConfig::default();
-        // Where time is real, there is nothing to be learnt from waiting.
+        // In real time, waiting would show nothing.
         backoff.initial = Duration::from_millis(1);
         let (informer, driver) = Informer::<F>::builder(transport, PODS)
             .initial(Initial::List)
@@ -123,7 +122,7 @@ impl<F: Tried> World<F> {
         world
     }
 
-    /// Waits for so many events, and returns them in the order of their text up to the mark of the first state.
+    /// Waits for `count` events; returns them, with those before the synced event sorted.
     async fn told(&mut self, count: usize) -> Vec<String> {
         let mut told = Vec::new();
         for _ in 0..count {
@@ -144,7 +143,7 @@ impl<F: Tried> World<F> {
         assert_eq!(reports, wanted, "{}", self.what);
     }
 
-    /// The cache has what the server has, no more and no less.
+    /// Checks that the cache equals the server's state.
     #[track_caller]
     fn holds_all_of(&self, mock: &Server) {
         let mut here: Vec<String> = self
@@ -169,12 +168,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets everything that can happen now happen.
+/// Runs everything that is ready.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// A Pod with something more in it, as bytes.
+/// Returns a Pod with an additional member, as bytes.
 fn with(name: &str, more: &[u8]) -> Vec<u8> {
     let start = format!(
         "{{\"metadata\":{{\"name\":\"{name}\",\"namespace\":\"prod\",\"uid\":\"bad\",\"resourceVersion\":\"5\"}},\
@@ -183,7 +182,7 @@ fn with(name: &str, more: &[u8]) -> Vec<u8> {
     [start.as_bytes(), b",", more, b"}"].concat()
 }
 
-/// Objects with an identity that are of no use, and how they are reported.
+/// Unusable objects that have an identity, and the class of their report.
 fn unusable(name: &str) -> Vec<(&'static str, Vec<u8>)> {
     let text = |fill: &[u8]| [b"\"data\":\"", fill, b"\""].concat();
     let deep = [
@@ -199,13 +198,13 @@ fn unusable(name: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A Pod whose `nodeName` is no text: only who looks there minds.
+/// A Pod whose `nodeName` is not a string, which matters only to forms that read it.
 fn of_another_form(name: &str) -> Vec<u8> {
     let text = String::from_utf8(with(name, b"\"status\":{}")).expect("it is text");
     text.replace("\"n1\"", "[1]").into_bytes()
 }
 
-/// Objects that cannot be named, or that nobody asked for, with how they are reported.
+/// Objects without a valid name, or outside the request, and the class of their report.
 fn unwanted() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let bytes = |text: &str| text.as_bytes().to_vec();
     vec![
@@ -240,7 +239,7 @@ async fn in_a_list<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8
     world.reported(&[(class, key)]);
     world.holds_all_of(&mock);
 
-    // It goes on as if nothing had been.
+    // The watch continues as if nothing had happened.
     mock.create("pods", pod("d")).expect("it is new");
     assert_eq!(world.told(1).await, ["+prod/d@5"]);
     settle().await;
@@ -298,7 +297,7 @@ async fn a_bad_object_in_a_watch_is_one_report_and_no_more() {
     in_a_watch::<Pod>("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
-/// A state that cannot be used leaves the one before it, and the key is stale until there is another.
+/// An unusable state leaves the previous one in the cache, and the key is stale until the next state.
 async fn of_an_object_that_is_there<F: Tried>(class: &'static str, bad: Vec<u8>) {
     let mock = server();
     let event = [
@@ -336,7 +335,7 @@ async fn a_bad_state_leaves_the_older_one() {
     of_an_object_that_is_there::<Pod>("undecodable", of_another_form("a")).await;
 }
 
-/// What one form minds is nothing to another.
+/// Input that one form rejects is valid for another.
 async fn is_taken<F: Tried>() {
     let mock = server();
     let item = [b",".to_vec(), of_another_form("x")].concat();
@@ -363,7 +362,7 @@ async fn who_does_not_look_does_not_mind() {
 }
 
 async fn breaks_a_list<F: Tried>(class: &'static str, fault: Fault) {
-    // The first list, and a relist.
+    // The first list and a relist.
     let mock = server();
     mock.with(|server| server.inject(fault.clone().on(Verb::List)));
     let mut world = World::<F>::start(&mock, &format!("{class} breaks a list: {fault:?}"));
@@ -427,7 +426,7 @@ async fn breaks_a_watch<F: Tried>(class: &'static str, fault: Fault) {
     });
     let mut told = world.told(3).await;
     told.sort();
-    // By the watch, or by the list after it, which has not seen the deletion.
+    // Either by the watch, or by the list after it, which does not show the deletion.
     assert_eq!(told[..2], ["+prod/d@5", "+prod/e@6"], "{}", world.what);
     assert!(
         ["-prod/a@7", "-?prod/a@2"].contains(&told[2].as_str()),
@@ -466,7 +465,7 @@ async fn what_is_no_event_is_one_report_and_nothing_is_lost() {
     }
 }
 
-/// A length that is a lie, over real HTTP: hyper sees to it, and the informer hears of it.
+/// A wrong Content-Length over real HTTP: hyper detects it, and the informer gets its error.
 async fn over_http<F: Tried>(class: &'static str, length: u64) {
     let mock = server();
     let serving = serve(mock.clone(), "127.0.0.1:0").await.expect("a port");
@@ -497,7 +496,7 @@ async fn a_content_length_that_is_a_lie_is_one_report() {
     each_form!(over_http("truncated", 200));
 }
 
-/// A world of which all that comes by list and watch is split in some way.
+/// An informer whose responses are all split into pieces of these sizes.
 async fn split<F: Tried>(sizes: &[usize]) {
     let mock = full_of_text();
     mock.with(|server| server.inject(Fault::nothing().split(sizes).always()));
@@ -528,7 +527,7 @@ async fn split<F: Tried>(sizes: &[usize]) {
     world.informer.stop();
 }
 
-/// Two Pods whose text is hard to split.
+/// Two Pods with text that is hard to split.
 fn full_of_text() -> Server {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     for name in ["a", "b"] {
@@ -545,7 +544,7 @@ fn worded(name: &str, number: usize) -> serde_json::Value {
     pod
 }
 
-/// Four events, which come in one piece.
+/// Four events, which arrive in one piece.
 fn change(mock: &Server) {
     mock.with(|server| {
         server.create("pods", worded("c", 0)).expect("it is new");
@@ -555,7 +554,7 @@ fn change(mock: &Server) {
     });
 }
 
-/// How long the list and the events are.
+/// Returns the lengths of the list and of the events.
 async fn length(form: &str) -> usize {
     let mock = full_of_text();
     let mut transport = mock.transport();
@@ -591,7 +590,8 @@ async fn split_everywhere<F: Tried>() {
     }
 }
 
-/// Byte by byte, and in two at every byte: of lists as of watches, in characters, escapes and numbers.
+/// Lists and watches are split into single bytes, and in two at every byte, also within characters, escapes and
+/// numbers.
 #[tokio::test(start_paused = true)]
 async fn wherever_it_is_split_the_same_is_told() {
     each_form!(split_everywhere());

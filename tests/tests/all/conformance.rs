@@ -1,6 +1,6 @@
-//! The informer does what client-go 0.36.4 was recorded to do: the scenarios of the conformance suite, on virtual time.
+//! The informer behaves like the recorded client-go 0.36.4: the scenarios of the conformance suite, on virtual time.
 //!
-//! `CONFORMANCE` names a folder with more of them, in `scenarios/` and `expected/`.
+//! `CONFORMANCE` names a folder with additional scenarios, in `scenarios/` and `expected/`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use informer_tests::conformance::{Mode, Scenario, differences, failures, run, sc
 use informer_tests::say;
 use serde_json::{Value, json};
 
-/// The project's own scenarios.
+/// The scenarios of this project.
 fn own(mode: Mode) -> Vec<Scenario> {
     scenarios(
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/conformance")),
@@ -49,7 +49,7 @@ async fn by_stream_as_client_go() {
     conforms(Mode::Stream, true).await;
 }
 
-/// Where nothing is said of client-go, only replays differ in these scenarios.
+/// Without the option for client-go's behaviour, only replays differ in these scenarios.
 #[tokio::test(start_paused = true)]
 async fn by_list_in_our_own_way() {
     conforms(Mode::List, false).await;
@@ -60,7 +60,7 @@ async fn by_stream_in_our_own_way() {
     conforms(Mode::Stream, false).await;
 }
 
-/// Every expected value that is spoilt is noticed, and the failure names it.
+/// A change of any expected value is detected, and the failure names it.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_as_expected_is_noticed() {
     let all = own(Mode::List);
@@ -153,7 +153,7 @@ async fn what_is_not_as_expected_is_noticed() {
     }
 }
 
-/// A failure says which scenario it is and what is different in it.
+/// A failure names its scenario and the difference.
 #[tokio::test(start_paused = true)]
 async fn a_failure_names_its_scenario() {
     let mut all = own(Mode::List);

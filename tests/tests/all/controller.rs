@@ -1,4 +1,5 @@
-//! The scenarios of client-go's controller (C, and some of R and X) on tokio: what handlers and readers see of changes.
+//! The scenarios of client-go's controller (C, and some of R and X) on tokio: changes as handlers and readers see
+//! them.
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +43,7 @@ fn start(mock: &Server) -> Informer<Raw> {
     pods
 }
 
-/// Lets everything that can happen now happen.
+/// Runs everything that is ready.
 async fn settle() {
     sleep(Duration::from_millis(10)).await;
 }
@@ -59,7 +60,7 @@ async fn shown_next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<
     seen
 }
 
-/// A small generator of numbers, the same in each run.
+/// A small reproducible random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -72,7 +73,7 @@ impl Numbers {
     }
 }
 
-/// What the server holds, and what an informer holds, as text.
+/// The server's objects or an informer's objects, as text.
 fn truth(mock: &Server) -> BTreeMap<String, String> {
     mock.with(|server| {
         let object =
@@ -91,8 +92,8 @@ fn held<F: Form>(pods: &Informer<F>) -> BTreeMap<String, String> {
     pods.lister().list().iter().map(entry).collect()
 }
 
-/// Random changes, cuts and lost histories under a resync: in the end readers, a handler and a subscription know the
-/// truth.
+/// Random changes, cuts and expired versions during resyncs: in the end readers, a handler and a subscription have
+/// the server's state.
 #[tokio::test(start_paused = true)]
 async fn c01_a_hammering_under_resync_ends_with_the_truth() {
     for seed in 0..8 {
@@ -157,7 +158,8 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
     }
 }
 
-/// An update is told from a state that was told before it, to a later one; one that is deleted after it is told so.
+/// An update leads from a state notified before to a later one. A deleted object is notified as deleted after its
+/// updates.
 #[tokio::test(start_paused = true)]
 async fn c02_updates_lead_from_what_was_told_to_what_is() {
     let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
@@ -207,7 +209,7 @@ async fn c02_updates_lead_from_what_was_told_to_what_is() {
     assert!(pods.lister().is_empty());
 }
 
-/// What a decoder makes of a Pod: it marks what it has seen.
+/// The decoder's value for a Pod: a marked copy of its name.
 #[derive(Clone, Debug, PartialEq)]
 struct Marked(String);
 
@@ -224,7 +226,7 @@ impl Form for Length {
     type Decoder = ();
 }
 
-/// Decodes, counting; refuses what it made itself.
+/// A decoder that counts, and rejects its own output.
 fn marking(
     count: &Arc<AtomicUsize>,
 ) -> impl Fn(&RawObject<'_>) -> Result<Marked, &'static str> + Send + Sync + 'static {
@@ -239,7 +241,7 @@ fn marking(
     }
 }
 
-/// Handlers and readers see what the decoder made, the old state of an update and a deletion included.
+/// Handlers and readers see only decoded values, also as the old state of an update and in a deletion.
 #[tokio::test(start_paused = true)]
 async fn c04_what_was_decoded_is_all_that_is_seen() {
     for initial in [Initial::List, Initial::Stream] {
@@ -280,8 +282,8 @@ async fn c04_what_was_decoded_is_all_that_is_seen() {
     }
 }
 
-/// Each object that comes is decoded once, in a streaming list too, and nothing is at a resync; readers meanwhile see
-/// whole objects.
+/// Each received object is decoded once, also in a streaming list, and a resync decodes nothing. Meanwhile readers
+/// see complete objects.
 #[tokio::test(start_paused = true)]
 async fn r30_c05_a_resync_decodes_nothing_again() {
     for initial in [Initial::List, Initial::Stream] {
@@ -327,7 +329,7 @@ async fn r30_c05_a_resync_decodes_nothing_again() {
     }
 }
 
-/// Of a batch in which some cannot be decoded handlers hear of the others; where none can, of nothing.
+/// If some objects of a batch cannot be decoded, handlers are notified of the others; if none can, of nothing.
 #[tokio::test(start_paused = true)]
 async fn c06_of_a_batch_those_that_can_be_used_are_told() {
     for (names, told) in [
@@ -360,7 +362,8 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
     }
 }
 
-/// What was missed while nobody watched is told once: a change as an update, a new one as an add that is not initial.
+/// Changes missed without a watch are notified once: a change as an update, a new object as an add that is not
+/// initial.
 #[tokio::test(start_paused = true)]
 async fn c08_what_was_missed_is_told_once() {
     for initial in [Initial::List, Initial::Stream] {
@@ -387,7 +390,7 @@ async fn c08_what_was_missed_is_told_once() {
     }
 }
 
-/// The version that is shown follows every change, and is never ahead of what readers see.
+/// The version follows every change, and is never ahead of the objects that readers see.
 #[tokio::test(start_paused = true)]
 async fn c09_the_version_follows_changes_and_deletions() {
     let mock = server(&["a"]);
@@ -408,7 +411,7 @@ async fn c09_the_version_follows_changes_and_deletions() {
     assert!(pods.lister().get("prod", "a").is_none());
 }
 
-/// X17: a deletion that only a list shows brings no version of its own.
+/// X17: a deletion that only a list reveals has no version.
 #[tokio::test(start_paused = true)]
 async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
     let mock = server(&["a", "b"]);
@@ -427,8 +430,8 @@ async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
     assert_eq!(pods.resource_version(), listed.to_string());
 }
 
-/// The identity is read before a decoder runs, so that versions are known whatever it makes of an object. (In client-go
-/// a transform to something without metadata stops the store's version.)
+/// The identity is read before the decoder runs, so versions are known whatever it returns. (In client-go a transform
+/// to something without metadata stops the store's version.)
 #[tokio::test(start_paused = true)]
 async fn c10_the_version_is_known_whatever_is_kept() {
     let mock = server(&["a"]);
@@ -443,7 +446,7 @@ async fn c10_the_version_is_known_whatever_is_kept() {
     assert!(pods.lister().get("prod", "a").unwrap().value().0 > 0);
 }
 
-/// A deletion that nobody saw has the key and the names of the object, and its last state.
+/// An unobserved deletion has the object's key and names, and its last state.
 #[tokio::test(start_paused = true)]
 async fn c11_a_deletion_that_nobody_saw_has_its_names() {
     let mock = server(&["a"]);
@@ -496,7 +499,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
     }
 }
 
-/// X08: a stop delivers what is pending, to handlers and subscriptions. (client-go discards it.)
+/// X08: a stop delivers pending notifications to handlers and subscriptions. (client-go discards them.)
 #[tokio::test(start_paused = true)]
 async fn x08_a_stop_discards_nothing() {
     let mock = server(&["a", "b"]);
@@ -518,8 +521,8 @@ async fn x08_a_stop_discards_nothing() {
     assert!(events.recv().await.is_none());
 }
 
-/// X09: an object of a watch that a decoder refuses is skipped, and the version advances; one of a list fails no list.
-/// (In client-go it fails the list.)
+/// X09: a watched object that the decoder rejects is skipped, and the version advances. A listed one does not fail
+/// the list. (In client-go it does.)
 #[tokio::test(start_paused = true)]
 async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     let mock = server(&["marked", "a"]);
@@ -538,7 +541,7 @@ async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     mock.log().assert_count_since(0, Verb::Watch, 1);
 }
 
-/// X10: the deletion of an object that is not there is not told. (client-go tells it.)
+/// X10: the deletion of an object that is not cached is not notified. (client-go notifies it.)
 #[tokio::test(start_paused = true)]
 async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
     let object = |name: &str, version: &str| json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version } });
@@ -557,8 +560,8 @@ async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
     assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
 }
 
-/// X12: a change that comes while a replay waits is told before it, and what is replayed is the present state: a replay
-/// never goes back. (In client-go the replay comes first, and is of the old state.)
+/// X12: a change that arrives while a replay is pending is notified first, and the replay shows the present state, so
+/// it never goes back. (In client-go the replay comes first, with the old state.)
 #[test]
 fn x12_a_replay_is_of_the_state_that_was_told_last() {
     type Pod = Object<u32, Box<str>>;
@@ -597,7 +600,7 @@ fn x12_a_replay_is_of_the_state_that_was_told_last() {
     assert!(pods.pop().is_none());
 }
 
-/// X15: of an object that a list names twice the last state stays.
+/// X15: if a list contains an object twice, the last state is stored.
 #[tokio::test(start_paused = true)]
 async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
     let object = |version: &str| json!({ "metadata": { "name": "a", "namespace": "prod", "resourceVersion": version } });
@@ -609,7 +612,7 @@ async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
     let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
-    // Before the first list is complete nothing is told, so that there is one add of it.
+    // There are no notifications before the first list is complete, so there is one add.
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
     assert_eq!(
         held(&pods),
@@ -617,7 +620,7 @@ async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
     );
 }
 
-/// X19: a stop does not wait for a delay to be over, nor for an answer. (client-go's delay for streams does.)
+/// X19: a stop waits neither for a delay nor for an answer. (client-go's delay for streams does.)
 #[tokio::test(start_paused = true)]
 async fn x19_a_stop_does_not_wait_for_a_delay() {
     for fault in [Fault::overloaded(None).always(), Fault::stall().always()] {
@@ -635,7 +638,7 @@ async fn x19_a_stop_does_not_wait_for_a_delay() {
     }
 }
 
-/// R02, R05, R06, R10: a stop at any moment ends what is open, and asks for nothing more.
+/// R02, R05, R06, R10: a stop at any moment ends open requests, and sends no more.
 #[tokio::test(start_paused = true)]
 async fn r05_r10_r02_a_stop_ends_what_is_open() {
     for initial in [Initial::List, Initial::Stream] {

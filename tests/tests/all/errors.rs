@@ -1,4 +1,4 @@
-//! Errors are for people, also where a `main` returns them: that shows `Debug`, so it is the line that `Display` writes.
+//! Errors are readable when `main` returns them: that prints `Debug`, which therefore equals `Display`.
 
 use core::error::Error;
 use core::time::Duration;
@@ -68,7 +68,7 @@ async fn an_error_that_ends_a_main_is_one_line_for_a_person() {
     }
 }
 
-/// The rule holds for every type that is an error: those that nobody can make here are found by their source.
+/// The rule holds for every error type. Those that a test cannot construct are found in the source.
 #[test]
 fn every_error_type_writes_the_same_in_debug() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -103,7 +103,7 @@ fn every_error_type_writes_the_same_in_debug() {
     );
 }
 
-/// The names of the types in a file that are errors.
+/// The names of the error types in a file.
 fn error_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut derived = false;

@@ -1,4 +1,4 @@
-//! The factory: informers that are shared and counted, run by one driver, waited for and stopped together.
+//! The factory: informers that are shared and counted, run by one driver, and awaited and stopped together.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -53,7 +53,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// How many first requests there were: each informer makes one for each of its sources.
+/// The number of first requests: each informer sends one per source.
 fn begun(mock: &Server) -> usize {
     let log = mock.log();
     log.lists().chain(log.streams()).count()
@@ -82,7 +82,7 @@ async fn whoever_asks_for_the_same_gets_the_same() {
         ("a,b,c,d".into(), "a,b,c,d".into())
     );
     assert_eq!(begun(&mock), 1);
-    // The order and the number of namespaces do not matter.
+    // The order and repetition of namespaces do not matter.
     let these = factory.of::<Pod>().namespaces(["staging", "prod"]).get();
     let those = factory
         .of::<Pod>()
@@ -161,13 +161,13 @@ async fn the_last_user_gone_stops_the_watch() {
     settle().await;
     assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
 
-    // Who asks again gets a new one.
+    // A later request returns a new informer.
     let again = factory.informer::<Pod>();
     again.synced().await.unwrap();
     assert_eq!((again.lister().len(), begun(&mock)), (6, 2));
 }
 
-/// Users come and go at random; there is never more than one watch, and none when nobody is left.
+/// Users come and go at random; there is never more than one watch, and none without users.
 #[tokio::test(start_paused = true)]
 async fn users_come_and_go() {
     let mock = server();
@@ -175,7 +175,7 @@ async fn users_come_and_go() {
     let mut users = Vec::new();
     let mut rounds = 0;
     for step in 0_usize..500 {
-        // A walk that is the same each time.
+        // A reproducible random walk.
         let dice = step.wrapping_mul(2_654_435_761) >> 7;
         if dice % 5 < 2 || users.is_empty() {
             rounds += usize::from(users.is_empty());
@@ -214,12 +214,12 @@ async fn who_comes_before_or_after_the_start_is_served() {
     settle().await;
     assert_eq!(*heard.lock().unwrap(), 4);
 
-    // In client-go an informer that is asked for after the start never syncs, unless somebody starts again.
+    // In client-go an informer requested after the start never syncs, unless the factory is started again.
     let late = factory.informer::<Node>();
     late.synced_within(secs(1)).await.unwrap();
 }
 
-/// One cache of two namespaces: one list and watch for each, synced when both are, and true through changes in each.
+/// One cache of two namespaces: one list and watch each, synced when both are, and correct during changes in each.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
     let mock = server();
@@ -263,7 +263,7 @@ async fn a_list_of_namespaces_is_one_cache_with_one_source_each() {
         ]
     );
 
-    // What one source loses is not what the other has.
+    // A loss in one source does not affect the other.
     let version = mock.create("pods", pod("staging", "e")).unwrap();
     pods.wait_for_write("staging/e", &version.to_string())
         .await

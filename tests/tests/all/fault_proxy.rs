@@ -1,4 +1,4 @@
-//! The fault proxy does what it says, to the byte.
+//! The fault proxy does exactly what it documents, to the byte.
 
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use informer_tests::proxy::{Cut, FaultProxy, Random};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server that answers each byte by a thousand of its kind.
+/// A server that answers each byte with a thousand copies.
 async fn proxied() -> FaultProxy {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let upstream = listener.local_addr().expect("an address");
@@ -32,7 +32,7 @@ async fn connect(proxy: &FaultProxy) -> TcpStream {
         .expect("it listens")
 }
 
-/// Asks once and reads the answer, which has to come whole.
+/// Sends a byte and reads the answer, which must be complete.
 async fn ask(stream: &mut TcpStream, byte: u8) {
     stream.write_u8(byte).await.expect("it is sent");
     let mut answer = [0; 1000];
@@ -41,7 +41,7 @@ async fn ask(stream: &mut TcpStream, byte: u8) {
     assert_eq!(answer, [byte; 1000]);
 }
 
-/// Reads to the end, whatever it is.
+/// Reads to the end, which may be an error.
 async fn rest(stream: &mut TcpStream) -> (usize, Result<(), ErrorKind>) {
     let mut bytes = Vec::new();
     let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await;
@@ -135,14 +135,14 @@ async fn it_refuses_and_accepts_again() {
         loop {
             match TcpStream::connect(proxy.address()).await {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
-                // It still listened a moment ago.
+                // It was still listening a moment ago.
                 Err(_) | Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
     };
     let refused = tokio::time::timeout(PATIENCE, refused).await;
     refused.expect("in time");
-    // What is there goes on.
+    // Open connections continue.
     ask(&mut stream, 2).await;
     proxy.refuse(false);
     let accepted = async {

@@ -1,4 +1,4 @@
-//! Replays what the fuzzers have kept, and some thousand inputs that are made from it. See `docs/TESTING.md`.
+//! Replays the corpora of the fuzzers and several thousand mutated inputs. See `docs/TESTING.md`.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -40,7 +40,7 @@ fn what_the_fuzzers_have_kept_is_taken() {
     }
 }
 
-/// Inputs with a few bytes changed, taken out, or put in from another one; the same ones each time.
+/// Returns inputs with a few bytes changed, removed, or inserted from another input; always the same ones.
 fn mutants(inputs: &[(String, Vec<u8>)], count: usize) -> Vec<(String, Vec<u8>)> {
     let mut entropy = Entropy::Seed(7);
     let mut below = |bound: usize| entropy.below(u32::try_from(bound).unwrap_or(u32::MAX)) as usize;

@@ -1,4 +1,4 @@
-//! The whole informer over bodies that are compressed, from a server on a real port.
+//! The whole informer over compressed bodies, from a server on a real port.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -16,8 +16,8 @@ fn pod(name: &str, round: u32) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": "prod", "annotations": { "round": round.to_string() } } })
 }
 
-/// Lists, streams, and streams of a server that compresses them: all show the same, also where a body is cut in the
-/// middle of a member of gzip, and where it comes a few bytes at a time.
+/// Lists, streams and compressed streams give the same result, even if a body is cut within a gzip member, or arrives
+/// a few bytes at a time.
 #[tokio::test]
 async fn compressed_bodies_bring_what_plain_ones_do() {
     for (minor, initial) in [
@@ -47,7 +47,7 @@ async fn compressed_bodies_bring_what_plain_ones_do() {
         tokio::spawn(serving.run());
         let transport = HyperTransport::builder(&url).gzip(true).build().unwrap();
         let mut backoff = informer_core::time::BackoffConfig::default();
-        // Time is real here, and there is nothing to be learnt from waiting.
+        // In real time, waiting would show nothing.
         backoff.initial = Duration::from_millis(1);
         let (pods, driver) = Informer::<Raw>::builder(transport, PODS)
             .initial(initial)

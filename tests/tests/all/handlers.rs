@@ -1,4 +1,4 @@
-//! Handlers: filters, handlers that await or block, lag, crowds, and one that is stuck for a minute.
+//! Handlers: filters, async and blocking handlers, lag, many handlers, and one that is stuck for a minute.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ fn take(heard: &Heard) -> String {
     core::mem::take(&mut *heard.lock().unwrap()).join(" ")
 }
 
-/// Writes down what it hears: `++a`, `+a`, `~a`, `=a`, `-a`; it sleeps before each.
+/// Records events as `++a`, `+a`, `~a`, `=a`, `-a`, and sleeps before each.
 #[derive(Clone, Default)]
 struct Recorder {
     heard: Heard,
@@ -106,8 +106,9 @@ impl AsyncEventHandler<Raw> for Recorder {
     }
 }
 
-/// X20 and the filter of S26. What begins to match is added, what ceases to is deleted; and unlike in client-go the
-/// predicate is not asked about a deletion: who was told of the object is told of its end.
+/// X20 and the filter of S26. An object that starts to match is added; one that no longer matches is deleted. Unlike
+/// in client-go, the predicate is not called for a deletion: a handler that was notified of the object is notified of
+/// its deletion.
 #[tokio::test(start_paused = true)]
 async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     let mock = server(&["a"]);
@@ -128,7 +129,7 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     mock.update("pods", pod("a", "n3")).unwrap();
     mock.delete("pods", "prod", "a").unwrap();
     settle().await;
-    // Nobody saw it move away: its last state does not match, and it is gone all the same.
+    // Nobody observed the object leaving: its last state does not match, and it is deleted all the same.
     mock.with(|server| server.compact_all());
     mock.delete("pods", "prod", "b").unwrap();
     settle().await;
@@ -265,7 +266,7 @@ async fn what_a_stop_cuts_is_reported() {
     pods.stop();
     pods.ended().await;
     handle.removed().await;
-    // One call ended; one was cut, and one and the mark of the sync were never made.
+    // One call ended; one was cancelled; one, and the synced event, were never delivered.
     assert_eq!(take(&slow.heard).split(' ').count(), 1);
     assert!(
         take(&reports).contains("with 3 undelivered notifications"),
@@ -296,7 +297,7 @@ async fn a_removal_is_waited_for_while_a_call_awaits() {
     assert!(pods.health().handlers.is_empty());
 }
 
-/// A handler that blocks its thread, on a runtime that has only one for everything else.
+/// A handler that blocks its thread, on a runtime with only one thread for everything else.
 #[test]
 fn a_blocking_handler_holds_up_nobody() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -310,7 +311,7 @@ fn a_blocking_handler_holds_up_nobody() {
         let heard = Heard::default();
         let note = Arc::clone(&heard);
         let blocking = Handlers::<Raw>::new().on_add(move |pod, _| {
-            // It waits for what comes after it: were it on this thread nothing would come.
+            // It waits for later events, which would never come if it blocked the runtime's thread.
             released.recv().unwrap();
             note.lock().unwrap().push(pod.name().to_owned());
         });
@@ -340,7 +341,7 @@ fn a_blocking_handler_holds_up_nobody() {
     });
 }
 
-/// What a handler knows: that nothing is told twice, nothing is left out between two states, and how many it was told.
+/// The state of a handler: it checks for repetitions and gaps, and counts the events.
 #[derive(Default)]
 struct Follower {
     known: BTreeMap<String, String>,
@@ -359,7 +360,7 @@ impl Following {
     }
 }
 
-/// Counts the handlers that are not dropped yet.
+/// Counts the handlers not dropped yet.
 struct Counted(Following);
 
 impl Drop for Counted {
@@ -402,17 +403,18 @@ impl EventHandler<Raw> for Counted {
     }
 }
 
-/// 1,000 handlers come and go at random under 10,000 events a second, and the informer stops at some point: each was
-/// told a gapless story without repetition up to its end, those that stayed know the truth, and nothing is left.
+/// A total of 1,000 handlers come and go at random during 10,000 events per second, and the informer stops at some
+/// point. Each handler received a sequence without gaps or repetitions, those that stayed have the final state, and
+/// nothing remains.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_handlers_come_and_go_under_load() {
-    // At most 40 at a time, who soon go again; and most of the thousand at a time.
+    // At most 40 at a time, which leave soon; and most of the thousand at a time.
     for (seed, most, stay) in [(1, 40, 2), (2, 40, 2), (3, 1000, 8)] {
         crowd(seed, most, stay).await;
     }
 }
 
-/// There are at most `most` handlers at a time, and in each millisecond some go, more of them where `stay` is low.
+/// Keeps at most `most` handlers at a time. Some leave in each millisecond, more of them if `stay` is low.
 async fn crowd(seed: u64, most: usize, stay: usize) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut dice = move |sides: usize| {
@@ -432,7 +434,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
     let mut gone = Vec::new();
     let (mut added, mut at_once) = (0, 0);
     let stop_at = 600 + dice(300);
-    // A second, in which ten events come and one or two handlers come or go each millisecond.
+    // One second with ten events per millisecond, in each of which one or two handlers join or leave.
     for millisecond in 0..1000 {
         for _ in 0..10 {
             let name = format!("p{}", dice(100));
@@ -451,7 +453,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
         if added < 1000 {
             for _ in 0..2 {
                 let (following, follower) = Following::new(&alive);
-                // Some are merged at once, some never.
+                // Backlogs from which some handlers coalesce at once, and some never.
                 let options = HandlerOptions::default().backlog([0, 10, 4096][dice(3)]);
                 let handle = pods.add_handler_with(&options, Counted(following));
                 present.push((handle, follower));
@@ -475,7 +477,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
             .collect()
     });
     if seed == 1 {
-        // What was written is seen before the stop; otherwise the stop comes in the middle.
+        // With this, all writes are seen before the stop; without, the stop comes in between.
         settle().await;
     }
     let known: BTreeMap<String, String> = pods
@@ -527,7 +529,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
     assert!(pods.health().handlers.is_empty(), "nothing is kept of them");
 }
 
-/// How late a handler hears of each change, in virtual time, while another one is stuck for a minute, or none is.
+/// The delay of a handler for each change, in virtual time, while another handler is stuck for a minute or not.
 async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
     const EVENTS: u32 = 20_000;
     let mock = server(&["a"]);
@@ -583,7 +585,7 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
         .resource_version()
         .to_string();
     for round in 0..EVENTS {
-        // Ten keys: one is there from the start, one comes and goes, the others come and change.
+        // Ten keys: one exists from the start, one comes and goes, the others are created and changed.
         let name = format!("k{}", round % 8);
         let version = match round {
             0..8 => mock.create("pods", pod(&name, "n1")).unwrap(),
@@ -637,9 +639,9 @@ struct Stuck {
     before: String,
 }
 
-/// A handler that is stuck for a minute under load: the others are as quick as without it, what waits for it is bounded,
-/// and when it wakes it is told by the rules: update and update is one from the oldest state to the newest, add and
-/// update an add, an untold add and its delete nothing.
+/// A handler that is stuck for a minute under load: the others are as fast as without it, and its backlog is bounded.
+/// When it wakes it gets coalesced events: two updates become one from the oldest to the newest state, an add and an
+/// update become an add, and an undelivered add with its deletion nothing.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_stuck_for_a_minute_holds_back_nobody() {
     let (alone, _) = lateness(false).await;

@@ -1,4 +1,4 @@
-//! Health: as a value, as JSON, as figures, and as a page.
+//! Health: as a value, as JSON, as metrics, and as a page.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ async fn the_state_and_since_when() {
     assert_eq!(health.bytes, bytes);
     assert!(health.is_well() && health.last_error.is_none());
 
-    // The server goes away: the watch breaks, and what follows is refused.
+    // The server disappears: the watch breaks, and later requests are refused.
     mock.with(|server| server.inject(Fault::refuse().always()));
     sleep(secs(700)).await;
     let health = pods.health();
@@ -101,7 +101,7 @@ async fn the_state_and_since_when() {
     assert_eq!(trouble.class, "connection-refused");
     assert!(trouble.retry_in.is_some() && !trouble.is_over);
 
-    // It comes back.
+    // It returns.
     mock.with(|server| server.clear_faults());
     sleep(secs(120)).await;
     let health = pods.health();
@@ -250,7 +250,7 @@ async fn a_missing_list_verb_is_named_before_the_deadline() {
     }
 }
 
-/// Where the list is granted and the watch is not, the cache is synced and then stands still: health says so.
+/// If the list is permitted and the watch is not, the cache is synced and then stands still; health shows it.
 #[tokio::test(start_paused = true)]
 async fn a_missing_watch_verb_is_named_by_health() {
     let mock = without("watch");
@@ -326,7 +326,7 @@ async fn health_is_json() {
     assert_eq!(json["handlers"][0]["calls"], 2);
 }
 
-/// Keeps what the facade is told.
+/// Records the calls of the metrics facade.
 #[derive(Default)]
 struct Recorder(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
@@ -430,7 +430,7 @@ async fn figures_go_to_the_metrics_facade() {
     assert_eq!(recorder.count(reports), Some(1));
 }
 
-/// How many audits there were, when, and what the last one found.
+/// Health shows the number of audits, the time of the last one, and its result.
 #[tokio::test(start_paused = true)]
 async fn audits_show() {
     let recorder = Recorder::default();
@@ -465,13 +465,13 @@ async fn audits_show() {
     assert!(gauge("informer_audit_timestamp_seconds") > Some(1.7e9));
     let audits = recorder.count("informer_audits_total{informer=pods.v1}");
     assert_eq!(audits, Some(2));
-    // It was repaired.
+    // The drift was repaired.
     sleep(secs(3600)).await;
     assert_eq!(shown(), (4, true, 0));
     assert_eq!(gauge("informer_drifted_objects"), Some(0.0));
 }
 
-/// What a controller does goes to the facade and to the page.
+/// The metrics of a controller appear in the facade and on the page.
 #[tokio::test]
 async fn controllers_show() {
     let recorder = Recorder::default();
@@ -492,7 +492,7 @@ async fn controllers_show() {
                 ("a", 0) => Err("no"),
                 ("b", 0) => panic!("never"),
                 ("c", _) => {
-                    // The only worker is busy with it for ever.
+                    // The only worker is busy with it forever.
                     begun.notify_one();
                     core::future::pending().await
                 }
@@ -543,7 +543,7 @@ async fn controllers_show() {
     running.abort();
 }
 
-/// Asks the page, and returns the status and the body.
+/// Requests the page; returns the status and the body.
 async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -557,7 +557,7 @@ async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
     )
 }
 
-/// A page of three informers: one that is well, one without rights, one that nobody drives. Its names are markup.
+/// A page of three informers: a healthy one, one without permissions, one without a driver. Its names contain markup.
 async fn page() -> (core::net::SocketAddr, Vec<Informer<Raw>>) {
     let mock = server();
     let pods = start(&mock);
@@ -632,7 +632,7 @@ async fn the_page_is_for_people_probes_and_prometheus() {
     assert_eq!(json.as_array().unwrap().len(), 3);
 }
 
-/// Every series has a type that was declared before it, and stands once.
+/// Every series has a type declared before it, and appears once.
 fn check_prometheus(text: &str) {
     let mut declared = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -655,7 +655,7 @@ fn check_prometheus(text: &str) {
     assert!(seen.len() > 40, "{text}");
 }
 
-/// The page as a browser shows it. CHROMIUM names the program; `.ci/run browser` brings it.
+/// The page in a browser. CHROMIUM names the program, which `.ci/run browser` provides.
 #[tokio::test]
 #[ignore = "it needs a browser: .ci/run browser"]
 async fn the_page_is_shown_by_a_browser() {
@@ -680,7 +680,7 @@ async fn the_page_is_shown_by_a_browser() {
         .unwrap();
     let _ = std::fs::remove_dir_all(&profile);
     let dom = String::from_utf8_lossy(&output.stdout);
-    // What the browser made of it: elements, and names that are text.
+    // The browser's DOM: elements, and names as text.
     for words in [
         "<title>the &lt;demo&gt;: 1 of 3 informers are well</title>",
         "<h2>&lt;b&gt;no&lt;/b&gt; rights <span class=\"badge ill\">not synced</span></h2>",

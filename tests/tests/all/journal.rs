@@ -1,11 +1,11 @@
-//! Ten thousand losses of power for each medium: a cache that is restored is a state that the server had.
+//! Ten thousand power losses for each medium: a restored cache is always a state that the server had.
 
 use informer_core::journal::FileJournal;
 use informer_tests::journal::power::Power;
 use informer_tests::journal::process::{Ran, run};
 use informer_tests::journal::{on_disk, on_flash};
 
-/// How many runs there are, and how often the power goes in each.
+/// The number of runs, and the number of power losses in each.
 const RUNS: u64 = 200;
 const CRASHES: usize = 50;
 
@@ -33,7 +33,7 @@ fn a_flash_is_whole_after_each_loss_of_power() {
     all(|seed| on_flash(seed, CRASHES));
 }
 
-/// On real files a process that is killed loses nothing but what no version covers.
+/// With real files, a killed process loses only records that no version covers.
 #[test]
 fn real_files_are_whole_after_a_kill() {
     let folder = tempfile::tempdir().expect("a folder for the files");

@@ -1,4 +1,4 @@
-//! What is known to go wrong in kube-rs 4.2 and 5.0 does not go wrong here: nine defects, each with a test.
+//! Nine known defects of kube-rs 4.2 and 5.0 do not occur here; one test each.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -53,10 +53,10 @@ fn end_of_stream(version: u32) -> Value {
     event("BOOKMARK", &json!({ "kind": "Pod", "metadata": metadata }))
 }
 
-/// A class, and a key where there is one.
+/// A class, and a key if there is one.
 type Reported = (&'static str, Option<String>);
 
-/// What was reported.
+/// The reports.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<Reported>>>);
 
@@ -86,7 +86,7 @@ fn start<B: Backend + Send + 'static>(
     informer
 }
 
-/// Lets everything that can happen now happen.
+/// Runs everything that is ready.
 async fn settle() {
     sleep(Duration::from_millis(10)).await;
 }
@@ -99,14 +99,14 @@ async fn shown_next(events: &mut Subscription<Raw>, count: usize) -> Vec<String>
     seen
 }
 
-/// Seconds between requests.
+/// The seconds between requests.
 fn gaps(log: &RequestLog) -> Vec<f64> {
     let times: Vec<Instant> = log.iter().map(|request| request.at).collect();
     let gap = |pair: &[Instant]| (pair[1] - pair[0]).as_secs_f64();
     times.windows(2).map(gap).collect()
 }
 
-/// 1: 410 as the answer to a watch request leads to a list; asked again with the same version it would be 410 for ever.
+/// 1: a watch answered with 410 leads to a list. A retry at the same version would get 410 forever.
 #[tokio::test(start_paused = true)]
 async fn k1_http_410_on_a_watch_leads_to_a_list() {
     let mut config = Config::default();
@@ -143,7 +143,7 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
     for (frames, class, in_a_second, in_an_hour) in [
         // A delay of 30 to 60 s, then a list and a watch.
         (json!([]), "very-short-watch", 4, 260),
-        // Five are reopened at once: the server may have its reason.
+        // Five are reopened at once, since the server may have a reason.
         (json!([bookmark]), "short-watches", 8, 760),
     ] {
         let mock = script(&json!({ "lists": [list(10, &[])], "watches": [{ "frames": frames }] }));
@@ -164,7 +164,7 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
     }
 }
 
-/// 3: the delays between lists that fail grow up to the cap, whatever is told in between.
+/// 3: the delays between failing lists grow up to the cap, whatever events arrive in between.
 #[tokio::test(start_paused = true)]
 async fn k3_the_delays_between_lists_that_fail_grow() {
     for fault in [
@@ -186,8 +186,7 @@ async fn k3_the_delays_between_lists_that_fail_grow() {
     }
 }
 
-/// 4: what a streaming list that breaks half-way had brought is not left over, neither by the stream that follows nor
-/// by a list.
+/// 4: objects of a streaming list that breaks half-way do not remain, neither after the next stream nor after a list.
 #[tokio::test(start_paused = true)]
 async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
     let (a, ghost) = (event("ADDED", &at("a", 5)), event("ADDED", &at("ghost", 6)));
@@ -219,7 +218,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
     assert_eq!(mock.log().lists().count(), 1);
 }
 
-/// 5: everybody who waits for the first list is woken, and who comes later does not wait.
+/// 5: all tasks that wait for the first list are woken, and later ones do not wait.
 #[tokio::test(start_paused = true)]
 async fn k5_all_who_wait_for_the_first_list_are_woken() {
     let mock = server();
@@ -243,7 +242,7 @@ async fn k5_all_who_wait_for_the_first_list_are_woken() {
         .unwrap();
 }
 
-/// 6: a subscriber does not hang where an object is gone before it looks.
+/// 6: a subscriber does not hang if an object is deleted before it looks.
 #[tokio::test(start_paused = true)]
 async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
     for (backlog, expected) in [
@@ -262,7 +261,7 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
         settle().await;
         assert_eq!(shown_next(&mut events, expected.len()).await, expected);
 
-        // One that waits is woken by what comes next.
+        // A waiting subscriber is woken by the next event.
         let waiting = tokio::spawn(async move { shown_next(&mut events, 1).await });
         settle().await;
         assert!(!waiting.is_finished());
@@ -285,8 +284,8 @@ struct Spec {
 
 kind!(Pod, "v1", "pods");
 
-/// 7: an object that cannot be decoded costs nothing but itself: the list is not repeated for it, the watch goes on, and
-/// the report says what it is and whose it is.
+/// 7: an object that cannot be decoded affects nothing else: the list is not repeated, the watch continues, and the
+/// report names the error and the object.
 #[tokio::test(start_paused = true)]
 async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
     let mock = server();
@@ -336,8 +335,8 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
         .assert_requests(&["LIST rv=0 limit=500", "WATCH rv=4 bookmarks"]);
 }
 
-/// 8: the first list may be answered by any API server from its memory, and is: it asks for version 0, and one answer
-/// has all there is, at the default page size too. What such a server lags behind comes by the watch.
+/// 8: the first list may be answered by any API server from its memory: it requests version 0, and one answer
+/// contains everything, even at the default page size. Newer changes arrive by the watch.
 #[tokio::test(start_paused = true)]
 async fn k8_the_first_list_is_answered_from_the_servers_memory() {
     let mock = server();
@@ -359,7 +358,7 @@ async fn k8_the_first_list_is_answered_from_the_servers_memory() {
     assert_eq!(pods.lister().len(), 601);
 }
 
-/// 9: the cache does not go back to older versions: not by a server that is behind,
+/// 9: the cache does not go back to older versions: not by a lagging server,
 #[tokio::test(start_paused = true)]
 async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
     let mock = server();
@@ -402,7 +401,7 @@ async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
     assert!(log.since(mark).any(|request| request.verb == Verb::List));
 }
 
-/// nor by an event that comes twice,
+/// nor by a repeated event,
 #[tokio::test(start_paused = true)]
 async fn k9_an_event_that_comes_twice_is_told_once() {
     let twice = event("MODIFIED", &at("a", 11));
@@ -423,7 +422,7 @@ async fn k9_an_event_that_comes_twice_is_told_once() {
     );
 }
 
-/// nor by the answer to a request that was given up.
+/// nor by the answer to an abandoned request.
 #[test]
 fn k9_an_answer_to_an_abandoned_request_is_not_taken() {
     fn request(

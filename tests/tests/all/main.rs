@@ -1,4 +1,4 @@
-//! Tests across the crates, in one program, so that it is linked once.
+//! Tests across the crates, in one program, so that only one is linked.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! A watch that ends at once, for ever: in an hour there are no more requests than the backoff allows.
+//! A watch that always ends at once: in an hour there are no more requests than the backoff permits.
 
 use core::iter;
 use core::time::Duration;
@@ -10,13 +10,13 @@ use informer_tokio::{Informer, Raw, Resource};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The least delay before each run: 800 ms, doubled up to 30 s. Jitter adds at most as much.
+/// The minimum delay before each run: 800 ms, doubled up to 30 s. Jitter at most doubles it.
 fn least_delays() -> impl Iterator<Item = Duration> {
     let double = |delay: &Duration| Some((*delay * 2).min(Duration::from_secs(30)));
     iter::successors(Some(Duration::from_millis(800)), double)
 }
 
-/// How many runs fit into an hour at most, the first one included.
+/// The maximum number of runs in an hour, including the first one.
 fn runs() -> usize {
     let mut sum = Duration::ZERO;
     let fits = |delay: &Duration| {
@@ -26,8 +26,8 @@ fn runs() -> usize {
     least_delays().take_while(fits).count() + 1
 }
 
-/// The same in client-go's way: the delays begin anew with the first one that is later than two minutes after the last
-/// new beginning. Eight of them take 111 s at least, so that there are nine at most.
+/// The same with client-go's behaviour: the backoff is reset by the first delay that starts more than two minutes
+/// after the last reset. Eight delays take at least 111 s, so there are at most nine between resets.
 fn client_go_runs() -> usize {
     let first: Duration = least_delays().take(8).sum();
     let ninth: Duration = least_delays().take(9).sum();
@@ -35,7 +35,7 @@ fn client_go_runs() -> usize {
     9 * (3600 / 120 + 1) + 1
 }
 
-/// Lets an informer run for an hour against a server that does always the same; returns when each request came.
+/// Runs an informer for an hour against a server that always does the same; returns the time of each request.
 async fn hour(client_go: bool, initial: Initial, fault: Fault) -> Vec<(Verb, Duration)> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let pod = json!({ "metadata": { "name": "a" } });
@@ -66,7 +66,7 @@ async fn hour(client_go: bool, initial: Initial, fault: Fault) -> Vec<(Verb, Dur
         .collect()
 }
 
-/// Checks that there are no more than so many requests, and that there was no end of trying.
+/// Checks that there are at most this many requests, and that the informer never gave up.
 #[track_caller]
 fn at_most(what: &str, client_go: bool, requests: &[(Verb, Duration)], most: usize) {
     let count = requests.len();
@@ -107,7 +107,7 @@ async fn a_watch_that_ends_at_once_lists_again_after_a_growing_delay() {
         let requests = hour(false, Initial::List, fault.clone()).await;
         // A list, and the watch that ends.
         at_most(what, false, &requests, 2 * runs());
-        // Each delay by itself is as it should be.
+        // Each single delay is within its bounds.
         let lists = requests.iter().filter(|request| request.0 == Verb::List);
         let lists: Vec<Duration> = lists.map(|request| request.1).collect();
         for (pair, least) in lists.windows(2).zip(least_delays()) {
@@ -134,7 +134,7 @@ async fn a_streaming_list_that_ends_at_once_does_so_too() {
     }
 }
 
-/// A watch that brings an event is opened again at once, but five times in 30 s at most.
+/// A watch that receives an event is reopened at once, but at most five times in 30 s.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_with_an_event_each_time_waits_as_well() {
     let event = concat!(

@@ -1,5 +1,5 @@
-//! The scenarios of client-go's REST client (T) on tokio: what comes of events and errors on the wire, and what is asked
-//! again below the reflector.
+//! The scenarios of client-go's REST client (T) on tokio: the effect of events and errors on the wire, and the
+//! retries below the reflector.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 
-/// What was reported: the class, and the text.
+/// The reports: class and text.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<(&'static str, String)>>>);
 
@@ -63,7 +63,7 @@ fn at(name: &str, version: u32) -> Value {
     json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version.to_string() } })
 }
 
-/// A watch with one event of each type, in pieces of every size, and then what follows from its error.
+/// A watch with one event of each type, in pieces of every size, and the effect of its error.
 #[tokio::test(start_paused = true)]
 async fn t01_each_type_of_event_arrives() {
     let status = json!({ "kind": "Status", "status": "Failure", "code": 500, "reason": "InternalError", "message": "m" });
@@ -112,7 +112,7 @@ async fn t01_each_type_of_event_arrives() {
     }
 }
 
-/// The source of events closes, between two of them or in the middle of one: the watch goes on where it was.
+/// The stream of events closes between two events or within one: the watch resumes.
 #[tokio::test(start_paused = true)]
 async fn t01_a_source_that_closes_is_opened_again() {
     for cut in ["", "{\"type\":\"ADDED\",\"obj"] {
@@ -148,7 +148,8 @@ async fn t01_a_source_that_closes_is_opened_again() {
     }
 }
 
-/// A watch that is refused: the error has its class and the server's words, with a Status and without a body.
+/// A watch that is refused, with a Status or without a body: the report has the error's class and the server's
+/// message.
 #[tokio::test(start_paused = true)]
 async fn t02_a_refused_watch_is_reported_as_what_it_is() {
     for (fault, class, text) in [
@@ -185,7 +186,7 @@ async fn t02_a_refused_watch_is_reported_as_what_it_is() {
     }
 }
 
-/// A watch that is cut before its answer is asked again below: after a second, ten times at most.
+/// A watch that is cut before its answer is retried below the reflector: after a second, at most ten times.
 #[tokio::test(start_paused = true)]
 async fn t02_a_watch_that_is_cut_before_its_answer_is_asked_again() {
     for (times, watches, reported) in [
@@ -205,7 +206,8 @@ async fn t02_a_watch_that_is_cut_before_its_answer_is_asked_again() {
     }
 }
 
-/// Retry-After each time: asked again after it, unchanged, ten times at most; then the reflector hears of it.
+/// Always Retry-After: the unchanged request is retried after it, at most ten times; then the reflector gets the
+/// error.
 #[tokio::test(start_paused = true)]
 async fn t02_a_watch_with_retry_after_each_time_is_given_up() {
     let mock = server();
@@ -226,8 +228,8 @@ async fn t02_a_watch_with_retry_after_each_time_is_given_up() {
     assert!(reports.classes().contains(&"service-unavailable"));
 }
 
-/// What happens to a request, and after what time it is asked again: after a second or Retry-After below the reflector,
-/// otherwise after its delay of 0.8 to 1.6 s.
+/// How requests fail, and when they are repeated: after a second or Retry-After below the reflector, otherwise after
+/// the backoff of 0.8 to 1.6 s.
 #[tokio::test(start_paused = true)]
 async fn t03_what_is_asked_again_and_when() {
     const DELAYED: core::ops::Range<f64> = 0.8..1.601;
@@ -240,7 +242,7 @@ async fn t03_what_is_asked_again_and_when() {
         Fault::status(status, "").header("Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT")
     };
     let rows = [
-        // The fault, the delay of a list and whether it is reported, the delay of a watch and whether it is.
+        // The fault; for a list and for a watch, the delay and whether there is a report.
         ("429 with", after(429), (SEVEN, true), (SEVEN, true)),
         ("503 with", after(503), (SEVEN, true), (SEVEN, true)),
         ("500 with", after(500), (SEVEN, true), (SEVEN, true)),
@@ -319,7 +321,7 @@ async fn t03_what_is_asked_again_and_when() {
     }
 }
 
-/// Retry-After on a good answer means nothing.
+/// Retry-After has no effect on a successful answer.
 #[tokio::test(start_paused = true)]
 async fn t03_a_good_answer_is_not_asked_for_again() {
     let mock = server();
@@ -333,7 +335,7 @@ async fn t03_a_good_answer_is_not_asked_for_again() {
     assert_eq!(reports.take(), []);
 }
 
-/// Requests have no bodies, so that each may be asked again; it is counted, and the last error ends the run.
+/// Requests have no bodies, so all can be retried. Retries are counted, and the last error ends the run.
 #[tokio::test(start_paused = true)]
 async fn t04_retries_are_counted_and_the_last_error_is_reported() {
     let mock = server();
@@ -351,7 +353,7 @@ async fn t04_retries_are_counted_and_the_last_error_is_reported() {
     mock.log().assert_count_since(0, Verb::List, 11);
     let mut classes = reports.classes();
     assert_eq!(classes.pop(), Some("too-many-requests"));
-    // Each retry is told as well, as what will mend itself; and that the list is slow for it.
+    // Each retry is reported too, as transient; and so is the list that it slows down.
     classes.retain(|class| *class != "slow-list");
     assert_eq!(classes, ["service-unavailable"; 10]);
     pods.synced().await.unwrap();

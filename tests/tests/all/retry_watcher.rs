@@ -1,5 +1,5 @@
-//! The scenarios of client-go's watch helpers (W), as far as an informer is in the same situation: here it recovers from
-//! what ends a retry watcher, since it can list.
+//! The scenarios of client-go's watch helpers (W), as far as they apply to an informer. It recovers from errors that
+//! end a retry watcher, since it can list.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -77,7 +77,7 @@ async fn shown_next(events: &mut Subscription<Raw>, count: usize) -> Vec<String>
     seen
 }
 
-/// Each way in which a watch does not begin, or ends; after it all events come, each once, and in their order.
+/// A watch fails to start, or ends, in each possible way; afterwards all events arrive, each once, and in order.
 #[tokio::test(start_paused = true)]
 async fn w02_it_recovers_from_every_end_of_a_watch() {
     let three = [
@@ -95,7 +95,7 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
         json!({ "frames": frames, "end": end })
     };
     let whole = json!({ "frames": events, "end": "hold" });
-    // A list shows the last state, as a watch from it goes on.
+    // A list shows the last state, and a watch from there continues.
     let later = list(11, &[at("a", 5), at("b", 11)]);
     let starts: Vec<(&str, Vec<Value>)> = vec![
         ("refused", vec![json!({ "end": "refuse" }), whole.clone()]),
@@ -195,7 +195,7 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
     }
 }
 
-/// A 410 in the stream is reported, and what is missing comes by a list.
+/// A 410 in the stream is reported, and a list brings the missing changes.
 #[tokio::test(start_paused = true)]
 async fn w03_an_expired_watch_is_reported_and_listed_anew() {
     let watches = [
@@ -227,7 +227,7 @@ async fn w03_an_expired_watch_is_reported_and_listed_anew() {
     ]);
 }
 
-/// A watch that is forbidden is reported, each time; the informer does not end, and goes on when it may.
+/// A forbidden watch is reported each time. The informer does not end, and continues once it is permitted.
 #[tokio::test(start_paused = true)]
 async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
     for (code, reason, class) in [
@@ -263,7 +263,7 @@ async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
     }
 }
 
-/// A stop with events that nobody read ends; a second stop is no error, and what was not read can still be read.
+/// A stop with unread events ends; a second stop is no error, and unread events can still be read.
 #[tokio::test(start_paused = true)]
 async fn w05_a_stop_with_unread_events_ends() {
     let mock = server();
@@ -292,7 +292,7 @@ async fn w05_a_stop_with_unread_events_ends() {
     assert!(told.recv().await.is_none());
 }
 
-/// A subscription is a watch that begins with the list; bookmarks are not told.
+/// A subscription is a watch that starts with the list; bookmarks are no events.
 #[tokio::test(start_paused = true)]
 async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     for initial in [Initial::List, Initial::Stream] {
@@ -323,7 +323,7 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     }
 }
 
-/// An object that goes while nobody watches is told as deleted, with its last known state.
+/// An object deleted without a watch is notified as deleted, with its last known state.
 #[tokio::test(start_paused = true)]
 async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
     let watches = [
@@ -340,7 +340,7 @@ async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
     assert!(pods.lister().is_empty());
 }
 
-/// A thousand events keep their order, and one who does not read holds back nobody and can be dropped.
+/// A thousand events keep their order. A slow reader blocks nobody and can be dropped.
 #[tokio::test(start_paused = true)]
 async fn w10_a_thousand_events_keep_their_order() {
     let mock = server();

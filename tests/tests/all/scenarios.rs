@@ -1,12 +1,12 @@
-//! `docs/generated/SCENARIOS.md` names every scenario once, and the tests that it names are there.
+//! `docs/generated/SCENARIOS.md` names every scenario once, and the tests that it names exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// How many scenarios may do without a test.
+/// The maximum number of scenarios without a test.
 const WITHOUT: usize = 60;
 
-/// The scenarios: a letter, and from which number to which.
+/// The scenarios: a letter and ranges of numbers.
 const GROUPS: [(&str, &[(u32, u32)]); 11] = [
     ("R", &[(1, 11), (20, 30), (40, 46), (50, 61), (70, 87)]),
     ("D", &[(1, 28)]),
@@ -31,7 +31,7 @@ fn all() -> Vec<String> {
     GROUPS.iter().flat_map(ids).collect()
 }
 
-/// A row of the table: the scenario, and what stands in its second and third cell.
+/// A row of the table: the scenario, and the second and third cell.
 struct Row {
     id: String,
     tests: Vec<(String, String)>,
@@ -67,7 +67,7 @@ fn rows(text: &str) -> Vec<Row> {
     rows
 }
 
-/// What is wrong with the table.
+/// The errors in the table.
 fn problems(rows: &[Row], has: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     let named: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
@@ -112,7 +112,7 @@ fn every_scenario_has_a_test_or_a_reason() {
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{path}: {error}"));
         files.insert(path, text);
     }
-    // A property of every storage is a generic function.
+    // A property of every storage is tested by a generic function.
     let has = |path: &str, name: &str| {
         let starts = [format!("fn {name}("), format!("fn {name}<")];
         starts.iter().any(|start| files[path].contains(start))

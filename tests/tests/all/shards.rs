@@ -1,4 +1,4 @@
-//! Replicas that share a resource, on servers that know of shards and on those that do not.
+//! Replicas that share a resource, on servers with and without support for shards.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::collections::BTreeSet;
@@ -37,8 +37,8 @@ fn keys(pods: &Informer<Raw>) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whatever the server knows and however the number of replicas changes: together they have everything, no two have
-/// an object in common, and each follows what becomes of its own.
+/// With any server and any number of replicas, even while it changes: together the replicas have all objects, no two
+/// share an object, and each follows the changes of its objects.
 #[tokio::test(start_paused = true)]
 async fn shards_are_disjoint_and_complete() {
     for (server_knows, initial, by) in [
@@ -63,7 +63,7 @@ async fn shards_are_disjoint_and_complete() {
             for replica in &replicas {
                 replica.synced().await.unwrap();
             }
-            // What comes and goes while they watch.
+            // Objects created and deleted during the watches.
             let new = format!("{}-{count}", "x".repeat(count as usize));
             mock.create("pods", pod(&new)).unwrap();
             let gone = format!("p{count}");
@@ -73,7 +73,7 @@ async fn shards_are_disjoint_and_complete() {
             let mut all = BTreeSet::new();
             for replica in &replicas {
                 if !server_knows {
-                    // Versions go on with what is another's.
+                    // The version also advances with changes in other shards.
                     replica.wait_until(&at.to_string()).await.unwrap();
                 } else {
                     tokio::time::sleep(core::time::Duration::from_secs(1)).await;

@@ -1,5 +1,5 @@
-//! The scenarios of client-go's shared informer (S, and some of X) on tokio. What is otherwise here on purpose is told
-//! in `docs/DIFFERENCES.md`, and each such test says so.
+//! The scenarios of client-go's shared informer (S, and some of X) on tokio. Intended differences are listed in
+//! `docs/DIFFERENCES.md`, and the tests concerned mention them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -53,7 +53,7 @@ fn node(pod: &Raw, value: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Writes down what it hears: `++a`, `+a`, `~a`, `=a`, `-a`.
+/// Records events as `++a`, `+a`, `~a`, `=a`, `-a`.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -89,7 +89,7 @@ impl<F: Form> EventHandler<F> for Recorder {
     }
 }
 
-/// Lets everything that can happen now happen.
+/// Runs everything that is ready.
 async fn settle() {
     sleep(Duration::from_millis(10)).await;
 }
@@ -98,7 +98,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Waits, but not for ever.
+/// Waits with a time limit.
 async fn soon<F: Future>(future: F) -> F::Output {
     timeout(secs(60), future).await.expect("it comes to an end")
 }
@@ -146,14 +146,14 @@ async fn s01_an_index_has_what_is_there_and_what_comes() {
     }
 }
 
-/// Handlers with no period, 2 s, 3 s and the informer's 1 s are each notified of their own resyncs alone, and the server is
-/// not asked.
+/// Handlers with no period, 2 s, 3 s and the informer's 1 s are each notified only of their own resyncs, and no
+/// request is sent.
 #[tokio::test(start_paused = true)]
 async fn r03_s02_each_handler_is_resynced_in_its_own_period() {
     resync_periods(Duration::ZERO).await;
 }
 
-/// The same where the driver starts late.
+/// The same with a driver that starts late.
 #[tokio::test(start_paused = true)]
 async fn s03_each_handler_is_resynced_in_its_own_period_after_a_late_start() {
     resync_periods(secs(1)).await;
@@ -198,7 +198,7 @@ async fn resync_periods(late: Duration) {
     assert_eq!(mock.log().since(mark).count(), 0);
 }
 
-/// Each handler's period is its own, whatever the informer's is. (In client-go only while the informer has not started.)
+/// Each handler has its own period, whatever the informer's is. (In client-go only before the informer starts.)
 #[tokio::test(start_paused = true)]
 async fn s04_a_period_does_not_depend_on_the_informers_own() {
     let mock = server(&["a"]);
@@ -227,7 +227,7 @@ async fn s04_a_period_does_not_depend_on_the_informers_own() {
     assert_eq!(count, [0, 2, 2, 24, 24]);
 }
 
-/// Handlers that are added by other threads while the driver starts miss nothing.
+/// Handlers added by other threads during the start of the driver miss nothing.
 #[tokio::test(start_paused = true)]
 async fn s05_handlers_may_join_while_the_driver_starts() {
     for _ in 0..20 {
@@ -253,8 +253,8 @@ async fn s05_handlers_may_join_while_the_driver_starts() {
     }
 }
 
-/// While nobody watches a pod changes and another one is new; then the watch cannot go on. Handlers hear of these two,
-/// and one that wants replays of all three.
+/// Without a watch a Pod changes and another is created; then the watch cannot resume. Handlers are notified of these
+/// two, and a handler that wants replays of all three.
 #[tokio::test(start_paused = true)]
 async fn s06_what_happened_during_a_disruption_is_told() {
     let mock = server(&["pod1", "pod2"]);
@@ -312,8 +312,8 @@ async fn s07_a_list_that_fails_is_reported_within_a_second() {
     assert!(!pods.is_synced());
 }
 
-/// Indexes may be added by other tasks while the driver starts, and lack nothing. (Transforms and the error handler
-/// are given to the builder, so there is nothing to race with.)
+/// Indexes may be added by other tasks during the start of the driver, and are complete. (Transforms and the error
+/// handler are passed to the builder, so there is no race.)
 #[tokio::test(start_paused = true)]
 async fn s08_indexes_may_join_while_the_driver_starts() {
     for _ in 0..20 {
@@ -345,7 +345,7 @@ impl Form for Loud {
     type Decoder = ();
 }
 
-/// A decoder is the transform: everybody sees what it made.
+/// A decoder replaces the transform: everyone sees its result.
 #[tokio::test(start_paused = true)]
 async fn s09_everybody_sees_what_the_decoder_made() {
     let mock = server(&["pod1", "pod2"]);
@@ -403,7 +403,7 @@ async fn s10_handlers_are_removed_one_by_one() {
     assert_eq!(pods.lister().len(), 3);
 }
 
-/// A handle knows its informer, so that it removes nothing of another one.
+/// A handle belongs to its informer, so it removes nothing from another one.
 #[tokio::test(start_paused = true)]
 async fn s11_a_handle_removes_nothing_of_another_informer() {
     let (mock, other_mock) = (server(&[]), server(&[]));
@@ -462,8 +462,8 @@ async fn s13_removing_twice_is_no_error() {
     handle.remove();
 }
 
-/// A hundred that join and leave all the time, from tasks and from other threads, while a thousand things happen, and
-/// then a stop. Each of them is told a history that makes sense.
+/// A hundred handlers join and leave repeatedly, from tasks and threads, during a thousand changes and then a stop.
+/// Each of them receives a consistent sequence.
 #[tokio::test(start_paused = true)]
 async fn s14_handlers_that_come_and_go_in_a_crowd() {
     #[derive(Clone, Default)]
@@ -564,7 +564,7 @@ async fn s15_an_informer_that_was_synced_stays_so_when_it_has_ended() {
     soon(pods.ended()).await;
 }
 
-/// A handler that is added to an informer that has ended is not called, and its handle says so.
+/// A handler added to an informer that has ended is not called, and its handle reports the end.
 #[tokio::test(start_paused = true)]
 async fn s16_a_handler_added_after_the_end_is_told_that_it_is_over() {
     let mock = server(&["a"]);
@@ -620,8 +620,8 @@ async fn s18_a_handler_added_while_active_gets_what_is_there_and_what_comes() {
     assert!(first_handle.is_synced());
 }
 
-/// Nothing is left after the end: no task, no handler, no open answer; where the driver ran, where handlers came before
-/// it or after it, and where it never did.
+/// Nothing remains after the end: no task, no handler, no open answer. This holds with handlers added before and
+/// after the start of the driver, and without a driver.
 #[tokio::test(start_paused = true)]
 async fn s19_nothing_is_left_after_the_end() {
     for (before, after, runs) in [
@@ -662,8 +662,8 @@ async fn s19_nothing_is_left_after_the_end() {
     }
 }
 
-/// Panics stay in their handlers and are reported with their names. There is no pause of a second after each, as
-/// client-go has it, and its HasSynced comes true.
+/// Panics are confined to their handlers and reported with the handlers' names. There is no pause of a second after
+/// each, unlike in client-go, and the handlers become synced.
 #[tokio::test(start_paused = true)]
 async fn s20_panics_stay_in_their_handlers() {
     let mock = server(&["a", "b", "c", "d", "e"]);
@@ -708,7 +708,7 @@ async fn s20_panics_stay_in_their_handlers() {
     );
 }
 
-/// `remove` does not wait for a call that is under way: it may be called within it.
+/// `remove` does not wait for a running call, so it can be called within it.
 #[tokio::test(start_paused = true)]
 async fn s21_removal_does_not_wait_for_a_call_under_way() {
     let mock = server(&["a", "b", "c"]);
@@ -734,7 +734,7 @@ async fn s21_removal_does_not_wait_for_a_call_under_way() {
     assert!(soon(handle.synced()).await.is_err());
 }
 
-/// `removed` waits for a call that is under way;
+/// `removed` waits for a running call,
 #[test]
 fn s22_the_end_of_a_removed_handler_is_waited_for() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -773,7 +773,7 @@ fn s22_the_end_of_a_removed_handler_is_waited_for() {
     });
 }
 
-/// and there is nothing to wait for where it never began.
+/// and returns at once for a handler that never started.
 #[tokio::test(start_paused = true)]
 async fn s22_a_handler_that_never_began_is_removed_at_once() {
     let mock = server(&["a"]);
@@ -801,7 +801,7 @@ async fn s22_a_handler_that_never_began_is_removed_at_once() {
     assert_eq!(Arc::strong_count(&recorder.0), 1);
 }
 
-/// Who waits for several hears of each: one is there at once, one late, one not in time, one has ended.
+/// Waiting for several informers yields the result of each: synced already, synced later, timed out, ended.
 #[tokio::test(start_paused = true)]
 async fn s23_waiting_for_several_tells_of_each() {
     let mocks = [(); 4].map(|()| server(&["a"]));
@@ -832,7 +832,7 @@ async fn s23_waiting_for_several_tells_of_each() {
     assert!(matches!(results[3], Err(StillUnsynced::Ended(_))));
 }
 
-/// Handlers and informers are named by who makes them; reports have the names.
+/// Handlers and informers are named by the user; reports contain the names.
 #[tokio::test(start_paused = true)]
 async fn s24_reports_have_the_name_of_the_handler() {
     let mock = server(&["a", "b"]);
@@ -849,7 +849,7 @@ async fn s24_reports_have_the_name_of_the_handler() {
     );
     let unnamed = pods.add_handler(texts.clone());
     tokio::spawn(driver.run());
-    // They are removed before they had a turn.
+    // They are removed before their first event.
     soon(pods.synced()).await.unwrap();
     let late = pods.add_handler_with(&HandlerOptions::default().name("late"), Handlers::new());
     late.remove();
@@ -865,7 +865,7 @@ async fn s24_reports_have_the_name_of_the_handler() {
     unnamed.remove();
 }
 
-/// Each callback may be left out.
+/// Each callback is optional.
 #[tokio::test(start_paused = true)]
 async fn s26_callbacks_may_be_left_out() {
     let mock = server(&["a"]);
@@ -891,7 +891,8 @@ async fn s26_callbacks_may_be_left_out() {
     assert_eq!(heard.sorted(), ["+a", "-a", "~a"]);
 }
 
-/// As a relist without a resync tells it: unchanged objects to those who ask, which with the switch is everybody.
+/// Unchanged objects of a relist without a resync are replayed to the handlers that want them; with the option for
+/// client-go's behaviour, to all.
 #[tokio::test(start_paused = true)]
 async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     for client_go in [false, true] {
@@ -927,7 +928,7 @@ async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     }
 }
 
-/// What waits for a handler that is removed is dropped, as in client-go, and reported.
+/// Events pending for a handler that is removed are dropped, as in client-go, and reported.
 #[tokio::test(start_paused = true)]
 async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     let mock = server(&["a", "b", "c"]);
@@ -956,8 +957,8 @@ async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     );
 }
 
-/// A handler that joins before the first list is complete is not told of the part that is there, and is not synced.
-/// (client-go tells the part.)
+/// A handler that joins before the first list is complete is not notified of the part received, and is not synced.
+/// (client-go notifies it of that part.)
 #[tokio::test(start_paused = true)]
 async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
     let mock = server(&["a", "b", "c"]);

@@ -1,5 +1,5 @@
-//! Ten thousand seeds of the simulation, none of which violates an invariant, and a table of what they met, in which
-//! every cell has something; some on storage of a fixed size; and some of replicas that share keys. See `docs/TESTING.md`.
+//! Ten thousand seeds of the simulation without a violation, and a coverage table without empty cells; some seeds on
+//! fixed storage, and some of replicas that share keys. See `docs/TESTING.md`.
 
 use informer_tests::say;
 use informer_tests::sim::Variant;
@@ -7,7 +7,7 @@ use informer_tests::sim::replicas::{Figures, Replicas};
 use informer_tests::sim::runner::{Simulation, Summary, explore, report, run_plan};
 use informer_tests::sim::runtime::{self, Runtime};
 
-/// How many seeds are run. `SIMULATION_SEEDS` asks for another number.
+/// The number of seeds, unless `SIMULATION_SEEDS` sets another one.
 const SEEDS: u64 = 10_000;
 
 #[test]
@@ -30,19 +30,19 @@ fn no_seed_violates_an_invariant_and_every_fault_meets_every_state() {
     );
 }
 
-/// Storage of a fixed size asks and tells what growing storage does, while there is room.
+/// Fixed storage sends the same requests and notifications as growing storage while there is room.
 #[test]
 fn fixed_storage_agrees_with_growing_storage() {
     clean(Variant::Agree, 500, threads());
 }
 
-/// With room for two objects nothing is lost in silence, and what did not fit comes when there is room.
+/// With room for two objects nothing is lost silently, and objects that did not fit arrive once there is room.
 #[test]
 fn what_does_not_fit_is_reported_and_comes_when_there_is_room() {
     clean(Variant::Small, 1_000, threads());
 }
 
-/// With a journal a process that dies again and again has, each time, a state that the server had.
+/// A process with a journal that dies repeatedly always restores a state that the server had.
 #[test]
 fn what_is_restored_is_a_state_that_the_server_had() {
     clean(Variant::Journal, 1_000, threads());
@@ -85,10 +85,11 @@ fn the_same_seed_gives_the_same_log() {
     check(Replicas);
 }
 
-/// How many seeds of the informer on tokio are run.
+/// The number of seeds of the informer on tokio.
 const SEEDS_OF_RUNTIME: u64 = 300;
 
-/// Whatever panics in user code is reported and ends nothing, and what has ended has notified everybody.
+/// Any panic in user code is reported and ends nothing, and an informer that has ended has delivered all
+/// notifications.
 #[test]
 fn the_informer_on_tokio_survives_its_users() {
     let summary = clean(Runtime(None), SEEDS_OF_RUNTIME, 1);
@@ -112,14 +113,14 @@ fn the_informer_on_tokio_survives_its_users() {
     }
 }
 
-/// How many seeds of replicas are run.
+/// The number of seeds of replicas.
 const SEEDS_OF_REPLICAS: u64 = 3_000;
 
-/// No key is ever two replicas', and when there are no more faults each is one's, and done.
+/// No key ever belongs to two replicas, and without faults each key has an owner and is reconciled.
 #[test]
 fn replicas_share_keys_whatever_happens() {
     let summary = clean(Replicas, SEEDS_OF_REPLICAS, threads());
-    // It is no simulation of nothing.
+    // The simulation must have met each of these cases.
     let Figures {
         moved,
         cut,

@@ -1,7 +1,8 @@
-//! The reflector's states against its inputs, as a table that is made from the code and checked in.
+//! The reflector's states against its inputs, as a table generated from the code and checked in.
 //!
-//! `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes `docs/generated/STATE-TABLE.md` anew; without it the test
-//! fails where the table is not what the code does. So a change of behaviour is seen as a change of the table.
+//! `UPDATE=1 cargo test -p informer-tests --test all state_table::` writes `docs/generated/STATE-TABLE.md`. Otherwise
+//! the test fails if the table differs from the code's behaviour, so a change of behaviour appears as a change of the
+//! table.
 
 #![allow(clippy::unwrap_used, reason = "writing into a string does not fail")]
 
@@ -16,17 +17,17 @@ use informer_core::{
 
 type Machine = Reflector<Resource<'static>, Heap>;
 
-/// A reflector that was brought into a state.
+/// A reflector in one of the states.
 struct World {
     machine: Machine,
     now: Instant,
     id: Option<RequestId>,
     frames: Vec<&'static str>,
-    /// What kind of input makes sense: `any` where nothing is under way.
+    /// The phase that an input must fit; `any` if no request is open.
     phase: &'static str,
 }
 
-/// Bodies, by their names.
+/// Bodies by name.
 const TEXTS: &str = r#"
 begun    {"kind":"PodList","items":[
 list     {"kind":"PodList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"name":"a","resourceVersion":"5"}}]}
@@ -40,7 +41,7 @@ oops     oops
 nothing  {}
 "#;
 
-/// Answers, by their names: a status and a body.
+/// Answers by name: a status and a body.
 const ANSWERS: &str = r#"
 expired       410 {"kind":"Status","code":410,"reason":"Expired","message":"too old"}
 gone          410 {"kind":"Status","code":410,"reason":"Gone","message":"gone"}
@@ -56,7 +57,7 @@ invalid       422 {"kind":"Status","code":422,"reason":"Invalid"}
 internal      500 {"kind":"Status","code":500,"reason":"InternalError"}
 "#;
 
-/// States: a name, what it means, and how it is reached.
+/// States: a name, a description, and the inputs that lead there.
 const STATES: &str = "
 new             | nothing was asked yet                                          |
 list sent       | the first list, at version 0                                   | drain
@@ -80,7 +81,7 @@ retry           | the same request again, below the reflector                   
 stopped         | the end                                                        | watching; stop; drain
 ";
 
-/// Inputs: a name, what has to be under way (`request` is one that was sent or is being read), and how it is given.
+/// Inputs: a name, the phase it requires (`request` is one that was sent or is being read), and its action.
 const INPUTS: &str = "
 nothing                            | any     |
 a second passes                    | any     | pass 1
@@ -141,7 +142,7 @@ fn rows(table: &str) -> impl Iterator<Item = [&str; 3]> {
     })
 }
 
-/// What follows a name in a list of names.
+/// The text after a name in a list of names.
 fn named(list: &'static str, name: &str) -> &'static str {
     let mut pairs = list.lines().filter_map(|line| line.split_once(' '));
     let found = pairs.find(|(key, _)| *key == name);
@@ -161,7 +162,7 @@ fn failure(name: &str) -> End {
 
 impl World {
     fn new(initial: Initial) -> Self {
-        // No jitter, so that the table has exact delays.
+        // Without jitter the table has exact delays.
         let mut backoff = BackoffConfig::default();
         backoff.jitter = 0.0;
         let config = ReflectorConfig {
@@ -215,7 +216,7 @@ impl World {
         }
     }
 
-    /// Gets an answer to the request before the current one, for which nobody waits.
+    /// Delivers an answer to the request before the current one, which was abandoned.
     fn abandoned(&mut self) {
         let current = self.id;
         let mut other = Self::reach("drain");
@@ -227,7 +228,7 @@ impl World {
         self.id = current;
     }
 
-    /// Takes everything the reflector says; returns it in words.
+    /// Drains the reflector's outputs; returns them as text.
     fn drain(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         loop {
@@ -299,7 +300,7 @@ impl World {
     }
 }
 
-/// A request without what is the same in every one of its kind.
+/// Formats a request without the parameters common to its kind.
 fn words(target: &str) -> String {
     let (_, query) = target.split_once('?').unwrap_or((target, ""));
     let get = |name: &str| {
@@ -393,7 +394,7 @@ fn the_table_is_what_the_code_does() {
     );
 }
 
-/// No state may wait for nothing, be busy, or answer an abandoned request.
+/// No state may wait without a deadline, loop, or react to an abandoned request.
 #[test]
 fn every_state_goes_on_by_itself_but_the_end() {
     for [state, _, reach] in rows(STATES) {

@@ -1,7 +1,7 @@
-//! Replays what client-go's DeltaFIFO and Indexer did, and wants the same of ours.
+//! Replays the recorded behaviour of client-go's DeltaFIFO and Indexer, and requires the same results.
 //!
-//! A line of the fixture is a trace: random operations, and what held after each. `TRACES` names more files, with
-//! colons between them.
+//! A line of the fixture is a trace: random operations, and the state after each. `TRACES` names additional files,
+//! separated by colons.
 
 use core::fmt::{self, Write};
 use core::ops::AddAssign;
@@ -33,7 +33,7 @@ fn traces_of_client_go_replay_without_a_difference() {
     }
 }
 
-/// The fixture has every operation and every type of delta, so that none passes for want of a try.
+/// The fixture contains every operation and every type of delta, so each is tested.
 #[test]
 fn the_fixture_covers_everything() {
     let text = std::fs::read_to_string(FIXTURE).unwrap();
@@ -63,14 +63,14 @@ fn the_fixture_covers_everything() {
     }
 }
 
-/// Whatever value of an operation's outcome is another one, the replay finds it.
+/// A change of any value in the result of an operation makes the replay fail.
 #[test]
 #[expect(clippy::print_stdout, reason = "says what was covered")]
 fn a_trace_with_one_value_spoiled_fails() {
     let traces = traces(Path::new(FIXTURE));
     let mut spoiled = BTreeMap::<String, usize>::new();
     for (number, trace) in traces.iter().enumerate() {
-        // Another operation in each trace, so that the spoiled value is not always an early one.
+        // A different operation in each trace, so that the changed value is not always an early one.
         let ops = trace["ops"].as_array().unwrap();
         let place = number * 7 % ops.len();
         let mut spoils = Vec::new();
@@ -82,7 +82,7 @@ fn a_trace_with_one_value_spoiled_fails() {
                 });
             }
         }
-        // A seventh of them, so that it does not take minutes.
+        // One in seven, so that it does not take minutes.
         for (name, member, value) in spoils.into_iter().skip(number % 7).step_by(7) {
             let mut trace = trace.clone();
             trace["ops"][place][member] = value;
@@ -116,11 +116,11 @@ fn a_trace_with_one_value_spoiled_fails() {
     }
 }
 
-/// Gives every value that differs from this one in one place, with the names of the members that lead there.
+/// Yields every variant that differs from this value in one place, with the names of the members that lead there.
 fn all_spoils(value: &Value, name: &str, any_order: bool, give: &mut dyn FnMut(&str, Value)) {
     match value {
         Value::String(text) => {
-            // The type of a delta is one of five.
+            // The type of a delta must stay valid.
             let other = if text == "Added" { "Updated" } else { "Added" };
             let is_type = name.ends_with(".type");
             give(
@@ -144,7 +144,7 @@ fn all_spoils(value: &Value, name: &str, any_order: bool, give: &mut dyn FnMut(&
             if let [shorter @ .., _] = &**list {
                 give(name, json!(shorter));
             }
-            // What a drain popped is compared by key.
+            // The keys popped by a drain are compared as a set.
             if let [first, second, ..] = &**list
                 && first != second
                 && name != "popped"
@@ -178,7 +178,7 @@ fn all_spoils(value: &Value, name: &str, any_order: bool, give: &mut dyn FnMut(&
             if name == "popped" {
                 give(name, Value::Null);
             }
-            // The last state of a tombstone, and a tombstone that is an object.
+            // The last state in a tombstone, or a tombstone as an object.
             if let Some(last) = members.get("last") {
                 give(&format!("{name}.last"), last.clone());
                 let mut without = members.clone();
@@ -203,7 +203,7 @@ fn a_difference_says_where_it_is() {
     );
 }
 
-/// The keys of a store come out of a hash map: client-go may queue them in any order, but nothing else.
+/// The keys of a store come from a hash map: client-go may queue them in any order. Nothing else may differ.
 #[test]
 fn only_what_has_no_order_may_differ_in_it() {
     let object = |key| json!({"key": key, "rv": "1", "node": "n", "zones": []});
@@ -253,7 +253,7 @@ fn traces(file: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// How much was replayed.
+/// Counters of the replay.
 #[derive(Default, Debug)]
 struct Stats {
     traces: usize,
@@ -326,7 +326,7 @@ impl Keyed for Object {
     }
 }
 
-/// What a delta carries, or a deletion is given.
+/// The object in a delta, or the argument of a deletion.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(untagged)]
 enum Carried {
@@ -369,7 +369,7 @@ struct Op {
 /// Name of an index, value, keys.
 type Indices = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// A pop has one or nothing, a drain a list.
+/// The result of a pop (one or nothing) or of a drain (a list).
 #[derive(Default)]
 struct AllPopped(Vec<Popped>);
 
@@ -401,7 +401,7 @@ struct Told {
     object: Carried,
 }
 
-/// Go writes an empty list as null.
+/// Go encodes an empty list as null.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -413,7 +413,7 @@ struct Player {
     fifo: DeltaFifo<Object, Heap>,
     store: Indexer<Object, Heap>,
     known_objects: bool,
-    /// The operation that queued a key, where it took its keys in no particular order.
+    /// The operation that queued a key, if it queued its keys in unspecified order.
     unordered: BTreeMap<String, usize>,
     stats: Stats,
 }
@@ -429,7 +429,7 @@ impl Player {
             unordered: BTreeMap::new(),
             stats: Stats::default(),
         };
-        // The index by namespace is there.
+        // The index by namespace exists already.
         player.add_index("node").expect("there is none yet");
         player
     }
@@ -476,7 +476,7 @@ impl Player {
         .map_err(|e| e.to_string())?;
         self.stats.ops += 1;
 
-        // A drain is compared by key; that ours pops in the order of our queue is seen to with each.
+        // A drain is compared by key; the order of our pops is checked against our queue with each pop.
         same(
             "popped",
             &by_key(popped)?,
@@ -554,7 +554,7 @@ impl Player {
         }))
     }
 
-    /// What a resync or a list queued beside its own items came out of a hash map.
+    /// Records the keys that a resync or a list queued from the hash map, besides its own items.
     fn note_unordered(&mut self, before: &BTreeSet<String>, op: &Op) {
         if !matches!(op.op.as_str(), "replace" | "resync") {
             return;
@@ -573,7 +573,7 @@ impl Player {
         keys
     }
 
-    /// The queue as far as its order is known: of keys in no particular order only the places.
+    /// The queue as far as its order is specified: for keys in unspecified order, only their positions.
     fn places<'a>(&self, queued: &'a [String]) -> Vec<Result<&'a str, usize>> {
         let place = |key: &'a String| match self.unordered.get(key) {
             Some(&op) => Err(op),

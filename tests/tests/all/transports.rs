@@ -1,4 +1,4 @@
-//! The conformance suite on transports that are not the mock's own.
+//! The conformance suite for transports other than the mock's.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::cell::Cell;
 use informer_mock::conformance;
 use tunnel::{Tunnel, open};
 
-/// The lines of the transport itself, without comments and empty ones.
+/// The lines of the transport itself, without comments and empty lines.
 #[test]
 fn the_example_of_a_transport_has_less_than_100_lines() {
     let source = include_str!("../../../examples/more/custom_transport/tunnel.rs");

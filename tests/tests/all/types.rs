@@ -1,4 +1,4 @@
-//! Types that know their resource, metadata alone, field selectors, and a transport that is chosen at run time.
+//! Types with a resource, metadata only, field selectors, and a transport chosen at run time.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use core::time::Duration;
@@ -44,7 +44,7 @@ struct WidgetSpec {
     size: u32,
 }
 
-/// One line is all that a struct of one's own needs.
+/// A user-defined struct needs only one line.
 #[derive(Deserialize)]
 struct Images {
     spec: ImagesSpec,
@@ -112,8 +112,8 @@ async fn a_struct_of_ones_own_keeps_what_it_names() {
     assert_eq!(a.spec.containers[0].image, "web:1");
 }
 
-/// Lists and watches ask for metadata by the media type that is right for each, and take the whole object where an old
-/// server knows neither.
+/// Lists and watches request metadata, each with its media type, and accept the whole object from an old server that
+/// supports neither.
 #[tokio::test(start_paused = true)]
 async fn metadata_is_asked_for_by_two_media_types() {
     let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -191,7 +191,7 @@ async fn a_field_selector_is_the_servers_work() {
         .to_owned();
     assert_eq!(request, "spec.nodeName=n1");
 
-    // One that no longer matches is gone, one that now does is new.
+    // An object that no longer matches is deleted; one that now matches is added.
     mock.update("pods", pod("a", "n2")).unwrap();
     mock.update("pods", pod("b", "n1")).unwrap();
     settle().await;
@@ -210,7 +210,7 @@ async fn a_field_selector_is_the_servers_work() {
 async fn a_transport_may_be_chosen_at_run_time() {
     for over_a_thin_link in [false, true] {
         let mock = server();
-        // Two types, one of which is not known before the program runs.
+        // Two types, one of which is known only at run time.
         let transport: BoxTransport = if over_a_thin_link {
             let transport = mock.transport();
             boxed!(boxed!(transport))
@@ -229,7 +229,7 @@ async fn a_transport_may_be_chosen_at_run_time() {
     }
 }
 
-/// What an error says is not lost in the box: its class decides what is done next.
+/// A boxed transport preserves the class of errors, which determines the reaction.
 #[tokio::test(start_paused = true)]
 async fn a_boxed_transport_keeps_the_classes_of_errors() {
     let mock = server();
