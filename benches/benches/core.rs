@@ -1,4 +1,4 @@
-//! Micro benchmarks of the core: `cargo bench -p informer-benches`. Each case goes through a hundred Pods.
+//! Micro benchmarks of the core: `cargo bench -p informer-benches`. Each case processes a hundred Pods.
 
 use divan::Bencher;
 use informer_benches::cases::{CASES, Input, PODS};

@@ -1,11 +1,13 @@
-//! How long an informer takes from its start until it serves the objects of a journal, while no API server can be reached.
+//! Measures how long an informer takes from its start until it serves the objects of a journal, without an API
+//! server.
 //!
 //! ```sh
 //! cargo run --release -p informer-benches --example journal_start -- --objects 20000
 //! ```
-//! The Pods are those of the other benchmarks, about 9 kB each with managedFields; `--keep` says what is kept of them. What is
-//! measured is the time from before the informer is built until `served()` and the first look at its lister, in the same
-//! process that wrote the journal, so that the files are in the system's cache; and that of reading the files alone.
+//! The Pods are those of the other benchmarks, about 9 kB each with managedFields; `--keep` selects what is stored of
+//! them. The measured time starts before the informer is built and ends after `served()` and the first access to its
+//! lister. This happens in the process that wrote the journal, so the files are in the system's cache. The time for
+//! only reading the files is measured too.
 
 use core::time::Duration;
 use std::path::Path;
@@ -64,7 +66,7 @@ struct Spec {
     node_name: Option<String>,
 }
 
-/// There is no server.
+/// A transport without a server.
 #[derive(Debug)]
 struct Away;
 
@@ -129,7 +131,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-/// Writes the journal and starts on it.
+/// Writes the journal and starts from it.
 async fn measure<F, D>(
     name: &str,
     objects: u64,
@@ -206,6 +208,6 @@ fn millis(time: Duration) -> f64 {
 
 fn say(line: &str) {
     use std::io::Write as _;
-    // Where nobody reads there is nobody to tell.
+    // A closed stdout is no reason to fail.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

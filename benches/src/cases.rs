@@ -1,6 +1,6 @@
-//! Small pieces of work, for the micro benchmarks and for counting instructions.
+//! Small cases for the micro benchmarks and for counting instructions.
 //!
-//! Each is a function of its own that is not inlined, because callgrind counts by the names of functions.
+//! Each case is a separate function that is not inlined, because callgrind counts by function names.
 
 use core::hint::black_box;
 
@@ -17,10 +17,10 @@ use serde::Deserialize;
 use crate::informers::{self, Work};
 use crate::pods::{self, State};
 
-/// How many Pods a case goes through.
+/// The number of Pods that a case processes.
 pub const PODS: u64 = 100;
 
-/// What the cases work on.
+/// The input of the cases.
 #[derive(Debug)]
 pub struct Input {
     pods: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Makes the Pods.
+    /// Generates the Pods.
     #[must_use]
     pub fn new() -> Self {
         let pods: Vec<String> = (0..PODS)
@@ -70,10 +70,10 @@ impl Default for Input {
     }
 }
 
-/// A piece of work.
+/// A case.
 pub type Case = fn(&Input);
 
-/// All of them, by name.
+/// All cases by name.
 pub const CASES: [(&str, Case); 19] = [
     ("scan", case_scan),
     ("head", case_head),
@@ -120,7 +120,7 @@ pub fn case_path(input: &Input) {
     }
 }
 
-/// Leaves out managedFields of each Pod.
+/// Removes managedFields from each Pod.
 #[inline(never)]
 pub fn case_prune(input: &Input) {
     let mut kept = Vec::new();
@@ -131,7 +131,7 @@ pub fn case_prune(input: &Input) {
     }
 }
 
-/// Keeps the bytes of each Pod.
+/// Stores the bytes of each Pod.
 #[inline(never)]
 pub fn case_raw(input: &Input) {
     input
@@ -139,7 +139,7 @@ pub fn case_raw(input: &Input) {
         .for_each(|pod| drop(black_box(Decoder::<Raw>::new().decode(&pod))));
 }
 
-/// Keeps the metadata of each Pod.
+/// Stores the metadata of each Pod.
 #[inline(never)]
 pub fn case_meta(input: &Input) {
     input
@@ -224,7 +224,7 @@ fn filled(input: &Input) -> Cache<Object<u64, Box<str>>, Heap> {
     cache
 }
 
-/// Lists into a cache, and lists again with every object changed.
+/// Lists into a cache, and relists with every object changed.
 #[inline(never)]
 pub fn case_cache(input: &Input) {
     drop(black_box(filled(input)));

@@ -1,33 +1,33 @@
 //! Runs the clients in turn against one server, and prints medians and ratios.
 //!
-//! The clients are interleaved, so that what else the machine does falls on all of them alike.
+//! The clients are interleaved, so that other load on the machine affects all of them alike.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What is compared.
+/// The settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The server's arguments besides its address.
+    /// The arguments of the server, except its address.
     pub server: Vec<String>,
-    /// How the first state is fetched: `list` or `stream`.
+    /// How the initial state is fetched: `list` or `stream`.
     pub initial: String,
-    /// How often each client runs.
+    /// The number of runs of each client.
     pub rounds: usize,
-    /// The forms of this project.
+    /// The forms of this project's client.
     pub forms: Vec<String>,
     /// This project's client.
     pub ours: PathBuf,
-    /// The client by kube-rs; without it there are no ratios.
+    /// The client that uses kube-rs; without it there are no ratios.
     pub theirs: Option<PathBuf>,
 }
 
 /// The figures of one run, by name.
 type Figures = BTreeMap<String, f64>;
 
-/// What is shown, and against which figure of kube-rs it is held.
+/// The figures shown, and the figure of kube-rs that each is compared with.
 const COLUMNS: [&str; 7] = [
     "sync_s",
     "sync_cpu_s",
@@ -42,7 +42,7 @@ const LATENCIES: [&str; 3] = ["p50", "p99", "max"];
 /// Runs the plan; returns the table.
 ///
 /// # Errors
-/// Fails where a program cannot be run, or does not end well.
+/// Fails if a program cannot be run or does not succeed.
 pub fn run(plan: &Plan) -> io::Result<String> {
     let server = Server::start(&plan.server)?;
     let mut runs: BTreeMap<(usize, String), Vec<Figures>> = BTreeMap::new();
@@ -55,8 +55,8 @@ pub fn run(plan: &Plan) -> io::Result<String> {
     for form in &plan.forms {
         clients.push((&plan.ours, form, format!("informer {form}")));
     }
-    // The first round is not counted: a virtual machine may have to be given its memory first, and whoever comes first
-    // would pay for it.
+    // The first round is not counted: a virtual machine may have to obtain its memory, for which only the first
+    // client would pay.
     for round in 0..=plan.rounds.max(1) {
         for (number, (program, form, name)) in clients.iter().enumerate() {
             let output = Command::new(program)
@@ -78,7 +78,7 @@ pub fn run(plan: &Plan) -> io::Result<String> {
     Ok(table(&runs))
 }
 
-/// Reads `name=value` pairs; those that are no numbers are left out.
+/// Parses `name=value` pairs; values that are not numbers are skipped.
 fn figures(text: &str) -> Figures {
     text.split_whitespace()
         .filter_map(|pair| {
@@ -114,7 +114,7 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
     let mut out = format!("| client | {} |\n|---|", columns.join(" | "));
     out.push_str(&"---|".repeat(columns.len()));
     for ((_, name), figures) in runs {
-        // What prunes is held against what prunes.
+        // A form that prunes is compared with one that prunes.
         let other = if name == "informer typed-pruned" {
             "kube-rs typed-pruned"
         } else {
@@ -144,7 +144,7 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
     out
 }
 
-/// A replay server of its own process, which ends with this.
+/// A replay server in a separate process, which ends when this is dropped.
 struct Server {
     child: Child,
     url: String,
@@ -170,7 +170,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Where it has ended already there is nothing to do.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -14,7 +14,7 @@ pub struct DataSet {
     pub events: Lines,
 }
 
-/// Many texts in one piece of memory.
+/// Many texts in one allocation.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -28,13 +28,13 @@ impl Lines {
         self.ends.push(self.bytes.len());
     }
 
-    /// Returns how many there are.
+    /// Returns the number of texts.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no texts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -51,7 +51,7 @@ impl Lines {
         self.bytes.get(start..end)
     }
 
-    /// Returns all of them.
+    /// Returns all texts.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).filter_map(|number| self.at(number))
     }
@@ -78,7 +78,7 @@ impl Lines {
 }
 
 impl DataSet {
-    /// Makes so many Pods and so many updates of them, and the Pod at which a run ends.
+    /// Generates Pods, updates of them, and the Pod at which a run ends.
     #[must_use]
     pub fn generate(pods: u64, updates: u64) -> Self {
         let mut set = Self::default();
@@ -110,7 +110,7 @@ impl DataSet {
     /// Reads `pods.jsonl` and `events.jsonl`.
     ///
     /// # Errors
-    /// Fails where the files cannot be read.
+    /// Fails if the files cannot be read.
     pub fn read(folder: &Path) -> io::Result<Self> {
         Ok(Self {
             pods: Lines::read(&folder.join("pods.jsonl"))?,
@@ -121,7 +121,7 @@ impl DataSet {
     /// Writes `pods.jsonl` and `events.jsonl`.
     ///
     /// # Errors
-    /// Fails where the files cannot be written.
+    /// Fails if the files cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         self.pods.write(&folder.join("pods.jsonl"))?;

@@ -1,6 +1,6 @@
 //! Whole informers as cases: on tokio, with a journal, with handlers, and in fixed storage.
 //!
-//! As in [`cases`](crate::cases), each is a function of its own that is not inlined.
+//! As in [`cases`](crate::cases), each is a separate function that is not inlined.
 
 use core::hint::black_box;
 use std::path::Path;
@@ -25,13 +25,13 @@ use crate::script::{Script, list_and_watch};
 const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
 const SEED: u64 = 7;
 
-/// What the cases of whole informers work on.
+/// The input of the cases.
 #[derive(Debug)]
 pub struct Work {
     list: Script,
     updates: Script,
     sweep: Script,
-    /// A folder with a journal of all Pods in it.
+    /// A folder with a journal of all Pods.
     folder: tempfile::TempDir,
     /// The version of the list.
     listed: u64,
@@ -40,12 +40,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Makes the scripts, and a journal to start on.
+    /// Makes the scripts, and a journal to start from.
     #[must_use]
     pub fn new(pods: u64) -> Self {
         let set = DataSet::generate(pods, pods * 5);
         let few = set.pods.len() / 10;
-        // Without a folder for temporary files there is nothing to measure.
+        // Nothing can be measured without a folder for temporary files.
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let work = Self {
             list: Script::default().list(set.pods.iter(), set.list_version()),
@@ -104,7 +104,7 @@ pub fn case_drive_update(input: &Input) {
     drive(&input.work.updates, input.work.updated);
 }
 
-/// Lists into an informer on tokio, and lists again after the watch has expired, when most Pods are gone.
+/// Lists into an informer on tokio, and relists after the watch has expired, when most Pods are deleted.
 #[inline(never)]
 pub fn case_drive_sweep(input: &Input) {
     drive(&input.work.sweep, input.work.listed + 1);
@@ -174,7 +174,7 @@ pub fn case_resync(input: &Input) {
     }
 }
 
-/// Runs an informer of the core over a script; `take` hands it what arrives.
+/// Runs an informer of the core over a script; `take` receives the data.
 fn feed<I: Core>(
     script: &Script,
     informer: &mut I,
@@ -199,9 +199,9 @@ fn feed<I: Core>(
     });
 }
 
-/// What [`feed`] needs of an informer, whatever its storage is.
+/// The methods that [`feed`] needs of an informer of any storage.
 trait Core {
-    /// Takes the request that it sends next, and answers with 200.
+    /// Accepts its next request and answers with 200.
     fn begin(&mut self, now: Instant) -> RequestId;
     fn end(&mut self, now: Instant, id: RequestId);
     fn drain(&mut self);
@@ -248,13 +248,13 @@ fn record(script: &Script, path: &Path) {
     });
 }
 
-/// Lists into an informer that keeps a journal, which then watches five updates of each Pod.
+/// Lists into an informer with a journal, which then watches five updates of each Pod.
 #[inline(never)]
 pub fn case_record(input: &Input) {
     record(&input.work.updates, &input.work.path("record"));
 }
 
-/// Starts on a journal of all Pods.
+/// Starts from a journal of all Pods.
 #[inline(never)]
 pub fn case_restart(input: &Input) {
     let journal = FileJournal::open(input.work.path("restart")).expect("the journal is there");
@@ -266,7 +266,7 @@ pub fn case_restart(input: &Input) {
     informer.drain();
 }
 
-/// At most 128 objects of which one bit is kept.
+/// At most 128 objects, with one bit stored of each.
 type Memory = Inline<128, 80, 16_384>;
 
 fn is_running(raw: &RawObject<'_>) -> Result<bool, &'static str> {

@@ -1,4 +1,5 @@
-//! What the benchmarks share: the data set, the server that replays it, and the cases whose instructions are counted.
+//! Parts shared by the benchmarks: the data set, the server that replays it, and the cases whose instructions are
+//! counted.
 
 pub mod cases;
 pub mod compare;

@@ -1,6 +1,6 @@
-//! Made-up but realistic Pods, as an API server sends them.
+//! Realistic generated Pods, as an API server sends them.
 //!
-//! The same numbers give the same bytes. A Pod has about 9 kB of JSON, managedFields included.
+//! The same numbers yield the same bytes. A Pod has about 9 kB of JSON, including managedFields.
 
 use core::fmt::Write;
 
@@ -16,19 +16,19 @@ const PARTS: [&str; 10] = [
 ];
 const TIERS: [&str; 3] = ["front", "back", "data"];
 
-/// What changes of a Pod during its life.
+/// The changing parts of a Pod.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// Its resourceVersion.
     pub version: u64,
-    /// How often each of its two containers was restarted.
+    /// The restart counts of its two containers.
     pub restarts: [u32; 2],
     /// The number of the event that changed it last; `None` before the first.
     pub event: Option<u64>,
 }
 
 impl State {
-    /// The first state of the Pod with this number.
+    /// Returns the initial state of the Pod with this number.
     #[must_use]
     pub const fn first(number: u64) -> Self {
         Self {
@@ -39,12 +39,12 @@ impl State {
     }
 }
 
-/// A generator of numbers that are the same everywhere (SplitMix64).
+/// A random number generator with the same results on all platforms (SplitMix64).
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// Begins with a seed.
+    /// Starts with a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -65,7 +65,7 @@ impl Numbers {
     }
 }
 
-/// What does not change of a Pod.
+/// The constant parts of a Pod.
 struct Pod {
     app: String,
     namespace: String,
@@ -135,7 +135,7 @@ fn uid(n: &mut Numbers) -> String {
     )
 }
 
-/// Appends the JSON of a Pod; `typed` says whether it has kind and apiVersion, as in events.
+/// Appends the JSON of a Pod, with kind and apiVersion if `typed` is set, as in events.
 pub fn write(out: &mut String, number: u64, state: State, typed: bool) {
     write_named(out, number, state, typed, None);
 }
@@ -265,7 +265,7 @@ fn write_managed_fields(out: &mut String, app: &str, time: &str) {
     );
 }
 
-/// The states that the Pods get by the updates, one after another.
+/// The states of the Pods after each update.
 #[derive(Clone, Debug)]
 pub struct Updates {
     states: Vec<State>,
@@ -275,7 +275,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Begins with the first states of so many Pods.
+    /// Starts with the initial states of `pods` Pods.
     #[must_use]
     pub fn new(pods: u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A server whose answers are fixed in advance, for counting what an informer costs without a network.
+//! A server with fixed answers, for measuring an informer without a network.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -10,10 +10,10 @@ use informer_core::{
 
 use crate::data::DataSet;
 
-/// How many bytes of a body arrive at once.
+/// The number of bytes of a body that arrive at once.
 const CHUNK: usize = 64 << 10;
 
-/// The answers to one request after another; the request after the last one is never answered.
+/// The answers to successive requests. Requests after the last answer are never answered.
 #[derive(Clone, Debug, Default)]
 pub struct Script(VecDeque<Answer>);
 
@@ -64,7 +64,7 @@ impl Script {
         self
     }
 
-    /// Hands each body to `take`, in chunks.
+    /// Passes each body to `take`, in chunks.
     pub fn chunks(&self, mut take: impl FnMut(usize, &[u8])) {
         for (number, answer) in self.0.iter().enumerate() {
             answer

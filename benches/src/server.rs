@@ -1,7 +1,7 @@
 //! A server that replays the data set from memory: pages of a list, a streaming list, and a watch.
 //!
-//! It knows no more of HTTP and of Kubernetes than that, so that it takes little of the machine that is measured. It
-//! answers every request for a path that ends in `/pods`, one thread for each connection.
+//! It implements only what that needs of HTTP and Kubernetes, so that it uses little of the machine being measured.
+//! It answers every request for a path that ends in `/pods`, with one thread per connection.
 
 use core::time::Duration;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,20 +14,20 @@ use crate::data::DataSet;
 /// How the server sends the events.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long it waits after the first state before the first event.
+    /// The pause between the initial state and the first event.
     pub pause: Duration,
-    /// Events a second, stamped with the time at which they are sent; as fast as the client reads where there is none.
+    /// Events per second, stamped with their time of sending; `None` sends as fast as the client reads.
     pub rate: Option<u32>,
 }
 
-/// Answers requests for ever.
+/// Answers requests forever.
 ///
 /// # Errors
-/// Fails where connections cannot be accepted.
+/// Fails if connections cannot be accepted.
 pub fn serve(listener: &TcpListener, set: &Arc<DataSet>, pace: Pace) -> io::Result<()> {
     for stream in listener.incoming() {
         let (stream, set) = (stream?, Arc::clone(set));
-        // A client that goes away ends its thread, which is nobody's concern.
+        // A client that disconnects ends its thread.
         std::thread::spawn(move || Connection { set, pace }.answer(&stream));
     }
     Ok(())
@@ -38,7 +38,7 @@ struct Connection {
     pace: Pace,
 }
 
-/// So much is written at once.
+/// The number of bytes written at once.
 const PIECE: usize = 128 << 10;
 const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -84,7 +84,7 @@ impl Connection {
 
     fn list(&self, request: &Request, out: &mut Chunks<'_>) -> io::Result<()> {
         let pods = &self.set.pods;
-        // Like the watch cache, which does not page.
+        // Like the watch cache, which ignores `limit` at version 0.
         let limit = if request.version == Some(0) {
             0
         } else {
@@ -132,7 +132,7 @@ impl Connection {
         out.flush()
     }
 
-    /// Sends the events after a version, and then nothing more.
+    /// Sends the events after a version, and then keeps the watch open.
     fn events(&self, after: Option<u64>, out: &mut Chunks<'_>) -> io::Result<()> {
         out.flush()?;
         std::thread::sleep(self.pace.pause);
@@ -166,14 +166,14 @@ impl Connection {
                 }
             }
         }
-        // The watch goes on, and the client ends it.
+        // The watch stays open until the client ends it.
         loop {
             std::thread::sleep(Duration::from_secs(3600));
         }
     }
 }
 
-/// Writes the time into the annotation for it, as the nanoseconds since 1970 in 20 digits.
+/// Writes the time into the annotation reserved for it, as nanoseconds since 1970 in 20 digits.
 fn stamp(event: &mut [u8]) {
     const MARK: &[u8] = br#""kubectl.kubernetes.io/restartedAt":""#;
     let now = SystemTime::now()
@@ -187,7 +187,7 @@ fn stamp(event: &mut [u8]) {
     }
 }
 
-/// What is asked for.
+/// A parsed request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     is_pods: bool,
@@ -219,7 +219,7 @@ impl Request {
     }
 }
 
-/// Gathers chunks, one for each event as the API server sends them, and writes many at once.
+/// Collects chunks, one per event as an API server sends them, and writes many at once.
 struct Chunks<'a> {
     stream: &'a TcpStream,
     gathered: Vec<u8>,

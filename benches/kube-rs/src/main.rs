@@ -1,4 +1,4 @@
-//! Does the work of `examples/throughput.rs` by kube-rs: the same server, the same events, the same measurements.
+//! The work of `examples/throughput.rs` with kube-rs: the same server, the same events, the same measurements.
 //!
 //! It has no index: kube-rs has none.
 //!
@@ -129,7 +129,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Watches until the sentinel comes; returns what was counted, and how many objects the store has.
+/// Watches until the sentinel arrives; returns the counts, and the number of objects in the store.
 async fn run<K>(
     api: Api<K>,
     config: watcher::Config,

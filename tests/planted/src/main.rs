@@ -1,4 +1,4 @@
-//! Plants the bugs of `tests/planted` in a copy of the workspace, and has the simulation find them there.
+//! Plants the bugs of `tests/planted` in a copy of the workspace, where the simulation must find them.
 //!
 //! ```text
 //! cargo run -p informer-planted                    hunts all bugs
@@ -40,7 +40,7 @@ fn run() -> Result<ExitCode, String> {
     write(&files, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["run", "-p", "informer-tests", "--bin", "simulate"])
-        // The simulation needs no sockets, so that most dependencies are not built.
+        // The simulation needs no sockets, which saves building most dependencies.
         .args(["--no-default-features", "--features", "runtime"])
         .arg("--manifest-path")
         .arg(copy.join("Cargo.toml"))
@@ -103,7 +103,7 @@ fn bugs(patches: &[Patch]) -> String {
     text + "];\n"
 }
 
-/// Reads what Cargo needs of a folder and those in it.
+/// Reads the files that Cargo needs in a folder and its subfolders.
 fn read(root: &Path, folder: &Path, files: &mut Files) -> io::Result<()> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;
@@ -122,8 +122,8 @@ fn read(root: &Path, folder: &Path, files: &mut Files) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder have these files and no others. A file that is right already keeps its time of modification, so that
-/// Cargo builds again only what has changed.
+/// Makes a folder contain exactly these files. An unchanged file keeps its modification time, so that Cargo rebuilds
+/// only what has changed.
 fn write(files: &Files, folder: &Path) -> io::Result<()> {
     let mut old = Files::new();
     fs::create_dir_all(folder)?;
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// `UPDATE=1` writes name, place and fault of each patch; seeds and invariants of rows that are there stay.
+    /// `UPDATE=1` writes the name, place and fault of each patch; the seeds and invariants of existing rows stay.
     #[test]
     fn the_table_names_every_patch() {
         let root = workspace();

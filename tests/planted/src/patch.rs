@@ -1,4 +1,4 @@
-//! Patches that are found by their lines, and not by line numbers.
+//! Patches that are located by their lines rather than by line numbers.
 
 use core::fmt::Write as _;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use super::Files;
 #[derive(Debug)]
 pub(crate) struct Patch {
     pub(crate) name: String,
-    /// The function that it is in.
+    /// The function that contains the bug.
     pub(crate) place: String,
     /// What is wrong with it.
     pub(crate) what: String,
@@ -31,7 +31,7 @@ enum Mark {
     Add,
 }
 
-/// Lines of a file that are replaced by others.
+/// Lines of a file and their replacement.
 struct Edit<'a> {
     lines: Range<usize>,
     by: Vec<&'a str>,
@@ -41,7 +41,7 @@ struct Edit<'a> {
 }
 
 impl Patch {
-    /// Reads a patch: `where:` and `what:`, and after them a unified diff whose line numbers do not count.
+    /// Parses a patch: `where:` and `what:`, followed by a unified diff whose line numbers are ignored.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let mut patch = Self {
@@ -61,7 +61,7 @@ impl Patch {
             } else if let Some(path) = line.strip_prefix("+++ b/") {
                 file = Some(path);
             } else if line.starts_with("--- a/") {
-                // The line after it has the same path.
+                // The next line has the same path.
             } else if let (true, Some(file)) = (line.starts_with("@@"), file) {
                 patch.hunks.push(Hunk {
                     file: file.into(),
@@ -143,7 +143,7 @@ impl Hunk {
         Ok(edits)
     }
 
-    /// The lines that have to be in the file.
+    /// The lines that the file must contain.
     fn wanted(&self) -> impl Iterator<Item = &str> {
         self.lines
             .iter()
@@ -152,7 +152,7 @@ impl Hunk {
     }
 }
 
-/// Returns whether a line counts when lines are compared. Comments and empty lines do not, since they change more often.
+/// Returns whether a line is compared. Comments and empty lines are not, since they change more often.
 fn counts(line: &str) -> bool {
     let line = line.trim();
     !line.is_empty() && !line.starts_with("//")
@@ -161,6 +161,7 @@ fn counts(line: &str) -> bool {
 /// Applies patches, each to the files as they are without the others.
 ///
 /// # Errors
+/// Names every patch that does not apply, and how to mend it.
 /// Names every patch that does not apply, and what to do.
 pub(crate) fn apply(files: &mut Files, patches: &[Patch]) -> Result<(), String> {
     let mut edits: BTreeMap<&Path, Vec<Edit<'_>>> = BTreeMap::new();
@@ -174,7 +175,7 @@ pub(crate) fn apply(files: &mut Files, patches: &[Patch]) -> Result<(), String> 
         }
     }
     for (file, edits) in &mut edits {
-        // Between two lines, a block that ends comes before one that starts.
+        // At the same position, a block that ends comes before one that starts.
         edits.sort_by_key(|edit| (edit.lines.start, edit.lines.end, edit.is_first));
         for pair in edits
             .windows(2)
@@ -208,7 +209,7 @@ fn text(files: &Files, file: &Path) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Carries out edits that are in order and do not overlap.
+/// Applies edits that are sorted and do not overlap.
 fn edit(text: &str, edits: &[Edit<'_>]) -> String {
     let old: Vec<&str> = text.lines().collect();
     let (mut new, mut next) = (Vec::new(), 0);
@@ -221,7 +222,7 @@ fn edit(text: &str, edits: &[Edit<'_>]) -> String {
     new.join("\n") + "\n"
 }
 
-/// Writes why a hunk does not apply, and where its lines are now if another file has them.
+/// Explains why a hunk does not apply, and in which other file its lines are now, if any.
 fn explain(problems: &mut String, files: &Files, patch: &Patch, hunk: &Hunk, count: usize) {
     let file = hunk.file.display();
     let why = match count {
@@ -277,7 +278,7 @@ mod tests {
     fn patches_apply_by_their_lines_and_independently_of_each_other() {
         let is = |name| format!("planted::is(\"{name}\")");
         for (hunks, expected) in [
-            // Indentation and comments do not count.
+            // Indentation and comments are ignored.
             (
                 &[("X", "-b();\n+!;")][..],
                 SOURCE.replace("    b();", &is("X")),
