@@ -1,4 +1,4 @@
-//! Hands the memory layout to the linker script of cortex-m-rt.
+//! Passes the memory layout to the linker script of cortex-m-rt.
 
 use std::path::PathBuf;
 use std::{env, fs};

@@ -1,6 +1,6 @@
 //! The engine on a microcontroller: no operating system, no allocator, no feature of informer-core.
 //!
-//! It is there to be linked. With an allocation anywhere in what it calls it would not be.
+//! It only needs to link, which fails if anything that it calls allocates.
 #![no_std]
 #![no_main]
 
@@ -17,7 +17,7 @@ use informer_core::{
     object::Keyed,
 };
 
-/// At most 8 objects, keys of 64 bytes, objects of 1 KiB as they come.
+/// At most 8 objects, with keys of 64 bytes and objects of 1 KiB as received.
 type Small = Inline<8, 64, 1024>;
 
 const LIST: &[u8] = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[
@@ -44,7 +44,7 @@ fn main() -> ! {
     }
 }
 
-/// Puts, pops and looks up by hand.
+/// Puts, pops and looks up objects without an informer.
 #[inline(never)]
 fn queue_and_store() -> Option<usize> {
     let mut store: Indexer<Pod, Small> = Indexer::new();
@@ -69,7 +69,7 @@ fn queue_and_store() -> Option<usize> {
     store.get(web.key).is_none().then_some(found)
 }
 
-/// Lists, from bytes to notifications.
+/// Reads a list, from bytes to notifications.
 #[inline(never)]
 fn informer() -> Option<usize> {
     let size = |raw: &RawObject<'_>| Ok::<_, Infallible>(raw.json().len());
@@ -107,7 +107,7 @@ fn informer() -> Option<usize> {
     (informer.cache().get("prod/web").is_some() && informer.cache().is_synced()).then_some(told)
 }
 
-/// Stands for the link over which a request is sent.
+/// Stands in for the link that sends a request.
 struct Count(usize);
 
 impl Write for Count {

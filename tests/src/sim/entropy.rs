@@ -47,7 +47,7 @@ impl Entropy<'_> {
         (count > 0).then(|| from.swap_remove(self.below(count) as usize))
     }
 
-    /// Tells whether the bytes have ended.
+    /// Returns whether the bytes have ended.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         matches!(self, Self::Bytes([]))

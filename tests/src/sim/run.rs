@@ -430,7 +430,7 @@ impl Run {
 
     fn jump_to_deadline(&mut self) -> Result<(), Failed> {
         if let Some(next) = self.next_event() {
-            // Just before it nothing may happen that has to wait for it; it is one of the moments that are looked at.
+            // The deadline is one of the moments to check: nothing that must wait for it may happen before it.
             self.jump(next);
             self.poll();
             self.check()?;

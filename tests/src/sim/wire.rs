@@ -133,7 +133,7 @@ impl Wire {
         self.distrust();
     }
 
-    /// The server has refused the last version; `is_clear` is whether it said so unambiguously.
+    /// The server has refused the last version; `is_clear` is whether it did so unambiguously.
     pub fn refuse(&mut self, is_clear: bool) {
         if is_clear {
             self.refused = Refused::Yes;
