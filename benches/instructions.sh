@@ -44,8 +44,8 @@ failed=0
 while read -r case count; do
     before=$(sed -n "s/^$case //p" "$BASELINE")
     [[ -n "$before" ]] || { echo "$case: not in $BASELINE"; failed=1; continue; }
-    printf '%-8s %12d instructions, %+d.%02d %%\n' "$case" "$count" \
-        $(((count - before) * 100 / before)) $((((count - before) * 10000 / before) % 100 * ((count >= before) * 2 - 1)))
+    awk -v name="$case" -v count="$count" -v before="$before" \
+        'BEGIN { printf "%-12s %12d instructions, %+.2f %%\n", name, count, (count - before) * 100 / before }'
     if ((count * 100 > before * LIMIT)); then
         echo "$case: more than 5 % over the $before of $BASELINE"
         failed=1
