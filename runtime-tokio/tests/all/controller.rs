@@ -14,7 +14,7 @@ use informer_tokio::controller::{
     Controller, ControllerHandle, Failure, Next, Owned, OwnedObject, Owner, Stopped, Task,
 };
 use informer_tokio::informer::{ExpectedState, Initial};
-use informer_tokio::{Informer, Key, Meta, Packed, Raw, Resource};
+use informer_tokio::{Informer, Key, Meta, Raw, Resource};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -315,7 +315,8 @@ where
 #[tokio::test(start_paused = true)]
 async fn owners_are_reconciled_whatever_is_kept_of_what_they_own() {
     owners_are_reconciled::<Raw>().await;
-    owners_are_reconciled::<Packed<Raw>>().await;
+    #[cfg(feature = "zstd")]
+    owners_are_reconciled::<informer_tokio::Packed<Raw>>().await;
     owners_are_reconciled::<Meta>().await;
     owners_are_reconciled::<Pod>().await;
 }
