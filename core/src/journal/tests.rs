@@ -299,17 +299,17 @@ fn what_turns_out_not_to_count_is_taken_back() {
     append(Record::Delete { key: "a" });
     append(Record::Version(Reached::new("2")));
     let mut medium = log.into_medium();
-    assert_eq!(told(medium.clone()), ["+b 2", "+c 2", "@2"]);
+    assert_eq!(recorded(medium.clone()), ["+b 2", "+c 2", "@2"]);
     // The last version is damaged, but looks valid.
     *medium.areas[0].last_mut().unwrap() ^= 1;
     assert_eq!(
-        told(medium.clone()),
+        recorded(medium.clone()),
         ["+b 2", "+c 2", "-b", "-c", "+a 1", "+b 1", "@1"]
     );
     // Only the first record of the area remains.
     let at = medium.areas[0].windows(2).position(|two| two == b"a1");
     medium.areas[0][at.unwrap()] ^= 1;
-    assert_eq!(told(medium), [""; 0]);
+    assert_eq!(recorded(medium), [""; 0]);
 }
 
 const fn put<'a>(key: &'a str, object: &'a [u8]) -> Record<'a> {
@@ -317,11 +317,11 @@ const fn put<'a>(key: &'a str, object: &'a [u8]) -> Record<'a> {
 }
 
 /// Returns the records that are passed on, in order.
-fn told(medium: Memory) -> Vec<String> {
-    let mut told = Vec::new();
+fn recorded(medium: Memory) -> Vec<String> {
+    let mut recorded = Vec::new();
     let mut log: Log<_, Keys, _> = Log::new(medium, Vec::new());
     let mut take = |record: Record<'_>| {
-        told.push(match record {
+        recorded.push(match record {
             Record::Put { key, object } => {
                 alloc::format!("+{key} {}", core::str::from_utf8(object).unwrap())
             }
@@ -334,9 +334,9 @@ fn told(medium: Memory) -> Vec<String> {
     let is_empty = loaded.unwrap() == Loaded::Empty;
     assert_eq!(
         is_empty,
-        told.last().is_none_or(|last| !last.starts_with('@'))
+        recorded.last().is_none_or(|last| !last.starts_with('@'))
     );
-    told
+    recorded
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn what_is_no_list_fails_the_run_and_sweeps_nothing() {
             w.take_reports();
             w.answer(200, body);
             w.reports(&[class]);
-            w.told(&[]);
+            w.notified(&[]);
             if initial {
                 assert!(!w.informer.cache().is_synced());
                 w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
@@ -116,7 +116,7 @@ fn what_is_no_event_breaks_the_watch() {
         w.events(&[added("a", 11), bytes.to_string()]);
         w.reports(&[class]);
         w.expect("LIST limit=500 resourceVersion=0");
-        w.told(&[]);
+        w.notified(&[]);
     }
 }
 
@@ -211,7 +211,7 @@ fn a_list_keeps_what_is_there_of_an_object_that_is_of_no_use() {
         );
         w.holds(&["a@5", "b@21"]);
         assert_eq!(stale(&w), ["a"]);
-        w.told(&["add b@21"]);
+        w.notified(&["add b@21"]);
         w.version("30");
         w.end(crate::End::Clean);
         w.expect("WATCH resourceVersion=30");
@@ -280,7 +280,7 @@ fn a_deletion_needs_no_more_than_an_identity() {
             b"}",
         ]));
         w.holds(&[]);
-        w.told(&["delete? a@5"]);
+        w.notified(&["delete? a@5"]);
         w.reports(&[class]);
     }
 }

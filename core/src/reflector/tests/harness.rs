@@ -35,7 +35,7 @@ pub(super) fn decode(raw: &RawObject<'_>) -> Result<String, &'static str> {
 
 /// A report as the user gets it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) phase: Phase,
     pub(super) class: &'static str,
     pub(super) level: Level,
@@ -55,8 +55,8 @@ pub(super) struct World {
     pub(super) count: usize,
     pub(super) cancelled: usize,
     deadline: Option<Instant>,
-    reports: Vec<Told>,
-    told: Vec<String>,
+    reports: Vec<Reported>,
+    notified: Vec<String>,
 }
 
 /// A journal that has one object, and discards new records.
@@ -143,7 +143,7 @@ impl World {
             cancelled: 0,
             deadline: None,
             reports: Vec::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
         };
         world.pump();
         world
@@ -165,10 +165,10 @@ impl World {
             cancelled: 0,
             deadline: None,
             reports: Vec::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
         };
         world.pump();
-        world.told(&["add* a@5"]);
+        world.notified(&["add* a@5"]);
         world.expect("WATCH resourceVersion=10");
         world
     }
@@ -178,7 +178,7 @@ impl World {
         self.expect("LIST limit=500 resourceVersion=0");
         self.answer(200, &list("10", &[pod("a", 5)]));
         self.expect("WATCH resourceVersion=10");
-        self.told(&["add* a@5", "synced"]);
+        self.notified(&["add* a@5", "synced"]);
         self.no_reports();
         self
     }
@@ -188,7 +188,7 @@ impl World {
     pub(super) fn streaming(mut self) -> Self {
         self.expect("STREAM");
         self.events(&[added("a", 5), end_bookmark(10)]);
-        self.told(&["add* a@5", "synced"]);
+        self.notified(&["add* a@5", "synced"]);
         self.no_reports();
         self
     }
@@ -198,7 +198,7 @@ impl World {
         loop {
             match self.informer.poll_output(self.now) {
                 Output::Report(report) => {
-                    let report = told_of(&report);
+                    let report = reported(&report);
                     self.reports.push(report);
                 }
                 Output::Cancel(id) => {
@@ -229,8 +229,8 @@ impl World {
     }
 
     fn pop(&mut self) {
-        while let Some(told) = self.informer.pop() {
-            let text = match told {
+        while let Some(notified) = self.informer.pop() {
+            let text = match notified {
                 Notification::Added {
                     key,
                     object,
@@ -264,7 +264,7 @@ impl World {
                 }
                 Notification::Synced => "synced".to_string(),
             };
-            self.told.push(text);
+            self.notified.push(text);
         }
     }
 
@@ -375,7 +375,7 @@ impl World {
             let taken = self
                 .informer
                 .handle_data(self.now, id, rest, &mut |report| {
-                    reports.push(told_of(&report));
+                    reports.push(reported(&report));
                 });
             rest = &rest[taken..];
             self.pop();
@@ -427,7 +427,7 @@ impl World {
         self.end(End::Failed(Failure::new(kind)));
     }
 
-    pub(super) fn take_reports(&mut self) -> Vec<Told> {
+    pub(super) fn take_reports(&mut self) -> Vec<Reported> {
         core::mem::take(&mut self.reports)
     }
 
@@ -444,8 +444,8 @@ impl World {
     }
 
     #[track_caller]
-    pub(super) fn told(&mut self, expected: &[&str]) {
-        assert_eq!(core::mem::take(&mut self.told), expected);
+    pub(super) fn notified(&mut self, expected: &[&str]) {
+        assert_eq!(core::mem::take(&mut self.notified), expected);
     }
 
     /// Checks the contents of the cache, in order of keys.
@@ -466,8 +466,8 @@ impl World {
     }
 }
 
-fn told_of(report: &crate::Report<'_>) -> Told {
-    Told {
+fn reported(report: &crate::Report<'_>) -> Reported {
+    Reported {
         phase: report.phase,
         class: report.class(),
         level: report.level,

@@ -32,7 +32,7 @@ fn r21_r72_a_first_start_lists_at_0_and_watches_from_the_lists_version() {
         ]);
         w.events(&[added("e", 6)]);
         w.holds(&["b@3", "c@4", "d@5", "e@6", "foo@2"]);
-        w.told(&[
+        w.notified(&[
             "add* foo@1",
             "synced",
             "update foo@1->2",
@@ -246,7 +246,7 @@ fn p02_an_expired_page_leads_to_one_whole_list_at_the_same_version() {
         w.answer(200, &list("30", &[pod("b", 2)]));
         w.expect("WATCH resourceVersion=30");
         // The objects of the first attempt were removed without a notification.
-        w.told(&["add* b@2", "synced"]);
+        w.notified(&["add* b@2", "synced"]);
         // The list still counts as paginated.
         w.close();
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=30");
@@ -299,7 +299,7 @@ fn an_expired_whole_list_leads_to_pages_at_the_newest_version() {
     w.expect("LIST limit=500");
     w.answer(200, &list("20", &[pod("b", 1)]));
     w.expect("WATCH resourceVersion=20");
-    w.told(&["add* b@1", "synced"]);
+    w.notified(&["add* b@1", "synced"]);
 }
 
 /// A server that always paginates, and whose second page always expires, does not get requests without a delay.
@@ -435,7 +435,7 @@ fn an_older_list_is_taken_and_reported() {
             ("version-went-back", level)
         );
         w.expect("WATCH resourceVersion=7");
-        w.told(&["update a@5->3"]);
+        w.notified(&["update a@5->3"]);
     }
 }
 
@@ -516,7 +516,7 @@ fn a_page_is_asked_again_unchanged() {
     w.expect("LIST continue=C limit=500");
     w.answer(200, &page("10", "", &[pod("b", 1)]));
     w.expect("WATCH resourceVersion=10");
-    w.told(&["add* a@1", "add* b@1", "synced"]);
+    w.notified(&["add* a@1", "add* b@1", "synced"]);
 }
 
 /// "Connection lost during L": ten retries at intervals of a second, then the delay, and the same rule for the version.
@@ -609,7 +609,7 @@ fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
         w.expect_after(ms(1600), "LIST resourceVersion=10");
         w.answer(200, &list("21", &[pod("b", 6)]));
         w.holds(&["b@6"]);
-        w.told(&["add b@6", "delete? a@5"]);
+        w.notified(&["add b@6", "delete? a@5"]);
     }
 }
 
@@ -624,7 +624,7 @@ fn a_list_whose_end_is_cut_is_whole() {
     w.fail(FailureKind::Reset);
     w.reports(&["connection-reset"]);
     w.expect("WATCH resourceVersion=10");
-    w.told(&["add* a@5", "synced"]);
+    w.notified(&["add* a@5", "synced"]);
 }
 
 /// The same for a list whose body never ends.
@@ -732,7 +732,7 @@ fn the_members_of_a_list_come_in_any_order() {
         ),
     );
     w.expect("WATCH resourceVersion=10");
-    w.told(&["add* a@1", "synced"]);
+    w.notified(&["add* a@1", "synced"]);
 }
 
 /// A relist notifies of changes as they arrive, and of deletions at its end.
@@ -740,7 +740,7 @@ fn the_members_of_a_list_come_in_any_order() {
 fn a_relist_tells_deletions_at_its_end() {
     let mut w = World::list().watching();
     w.events(&[added("b", 11)]);
-    w.told(&["add b@11"]);
+    w.notified(&["add b@11"]);
     w.close();
     w.expect("WATCH resourceVersion=11");
     w.events(&[error_event(410, "Expired")]);
@@ -749,10 +749,10 @@ fn a_relist_tells_deletions_at_its_end() {
     let body = list("20", &[pod("b", 12), pod("c", 13)]);
     let (most, end) = body.split_at(body.len() - 2);
     w.bytes(most.as_bytes());
-    w.told(&["update b@11->12", "add c@13"]);
+    w.notified(&["update b@11->12", "add c@13"]);
     w.version("11");
     w.bytes(end.as_bytes());
-    w.told(&["delete? a@5"]);
+    w.notified(&["delete? a@5"]);
     w.version("20");
 }
 
@@ -915,7 +915,7 @@ fn a_repeated_token_fails_the_run() {
         let reports = w.take_reports();
         assert_eq!(reports[0].class, "endless-pages");
         assert_eq!(reports[0].level, Level::Warn);
-        w.told(&[]);
+        w.notified(&[]);
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
     }
 }

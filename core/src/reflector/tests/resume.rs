@@ -20,12 +20,12 @@ fn an_event_or_a_bookmark_confirms_what_was_restored() {
     for mut w in both() {
         assert!(w.informer.cache().is_restored(SourceId(0)) && !w.informer.cache().is_synced());
         w.events(&[bookmark(10)]);
-        w.told(&["synced"]);
+        w.notified(&["synced"]);
         assert!(!w.informer.cache().is_restored(SourceId(0)) && w.informer.cache().is_synced());
     }
     for mut w in both() {
         w.events(&[modified("a", 12)]);
-        w.told(&["synced", "update a@5->12"]);
+        w.notified(&["synced", "update a@5->12"]);
         // From here on it is a watch like any other.
         w.close();
         w.expect("WATCH resourceVersion=12");
@@ -63,12 +63,12 @@ fn a_server_that_is_older_is_listed_at_its_newest_version() {
         let mut w = World::resuming(ReflectorConfig::list());
         w.events(&[older]);
         w.reports(&["version-went-back"]);
-        w.told(&[]);
+        w.notified(&[]);
         assert!(!w.informer.cache().is_synced());
         w.expect_after(ms(800), "LIST limit=500");
         w.answer(200, &list("9", &[pod("a", 4)]));
         w.reports(&["version-went-back"]);
-        w.told(&["update a@5->4", "synced"]);
+        w.notified(&["update a@5->4", "synced"]);
         w.expect("WATCH resourceVersion=9");
     }
 }

@@ -15,12 +15,12 @@ fn r22_r75_r87_a_first_start_is_one_request() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 3)]);
-        w.told(&[]);
+        w.notified(&[]);
         w.events(&[end_bookmark(2)]);
-        w.told(&["add* foo@1", "add* bar@3", "synced"]);
+        w.notified(&["add* foo@1", "add* bar@3", "synced"]);
         w.version("2");
         w.events(&[modified("foo", 4), added("baz", 5)]);
-        w.told(&["update foo@1->4", "add baz@5"]);
+        w.notified(&["update foo@1->4", "add baz@5"]);
         assert_eq!(w.count, 1);
         w.no_reports();
     }
@@ -41,9 +41,9 @@ fn changes_in_the_same_chunk_as_the_end_are_told() {
         ]);
         w.holds(&["a@4", "c@6"]);
         w.version("6");
-        w.told(&["add* a@4", "add c@6", "synced"]);
+        w.notified(&["add* a@4", "add c@6", "synced"]);
         w.events(&[modified("c", 7)]);
-        w.told(&["update c@6->7"]);
+        w.notified(&["update c@6->7"]);
     }
 }
 
@@ -53,13 +53,13 @@ fn r71_r82_without_its_end_nothing_is_told() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), bookmark(2)]);
-        w.told(&[]);
+        w.notified(&[]);
         w.version("");
         assert!(!w.informer.cache().is_synced());
         w.informer.stop();
         w.pump();
         assert_eq!((w.count, w.cancelled), (1, 1));
-        w.told(&[]);
+        w.notified(&[]);
     }
 }
 
@@ -69,10 +69,10 @@ fn r81_an_end_that_says_false_is_none() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), end_bookmark_saying(2, "false")]);
-        w.told(&[]);
+        w.notified(&[]);
         assert!(!w.informer.cache().is_synced());
         w.events(&[end_bookmark(3)]);
-        w.told(&["add* foo@1", "synced"]);
+        w.notified(&["add* foo@1", "synced"]);
     }
 }
 
@@ -83,7 +83,7 @@ fn r76_changes_before_the_end_come_to_the_final_state() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), added("bar", 2), modified("foo", 3)]);
         w.events(&[deleted("bar", 4), end_bookmark(5)]);
-        w.told(&["add* foo@3", "synced"]);
+        w.notified(&["add* foo@3", "synced"]);
         w.version("5");
     }
 }
@@ -105,7 +105,7 @@ fn r77_a_stream_that_is_refused_or_too_many_is_asked_for_again() {
             "too-many-requests",
         ]);
         w.events(&[added("b", 1), end_bookmark(2)]);
-        w.told(&["add* b@1", "synced"]);
+        w.notified(&["add* b@1", "synced"]);
         assert_eq!(w.count, 4);
     }
 }
@@ -122,7 +122,7 @@ fn r78_x18_a_stream_that_ends_too_soon_begins_anew() {
         w.fail(FailureKind::Reset);
         w.expect("STREAM");
         w.events(&[added("baz", 4), end_bookmark(5)]);
-        w.told(&["add* baz@4", "synced"]);
+        w.notified(&["add* baz@4", "synced"]);
         w.holds(&["baz@4"]);
         w.no_reports();
     }
@@ -155,7 +155,7 @@ fn an_expired_stream_begins_anew_at_its_last_version() {
             w.answer(code, &body);
             w.expect("STREAM");
             w.events(&[added("a", 12), end_bookmark(13)]);
-            w.told(&["update a@5->11", "update a@11->12"]);
+            w.notified(&["update a@5->11", "update a@11->12"]);
             // The flag is cleared.
             w.events(&[error_event(410, "Expired")]);
             w.expect_after(ms(1600), "STREAM resourceVersion=13");
@@ -221,7 +221,7 @@ fn an_error_before_the_end_falls_back_to_a_list() {
         assert_eq!(w.cancelled, 1);
         w.expect("LIST limit=500 resourceVersion=0");
         w.answer(200, &list("10", &[pod("foo", 5)]));
-        w.told(&["add* foo@5", "synced"]);
+        w.notified(&["add* foo@5", "synced"]);
     }
 }
 
@@ -367,7 +367,7 @@ fn an_older_stream_is_taken_and_reported() {
     w.events(&[added("a", 3), end_bookmark(7), added("b", 8)]);
     w.reports(&["version-went-back"]);
     w.version("8");
-    w.told(&["update a@5->3", "add b@8"]);
+    w.notified(&["update a@5->3", "add b@8"]);
     w.holds(&["a@3", "b@8"]);
 }
 
@@ -376,11 +376,11 @@ fn an_older_stream_is_taken_and_reported() {
 fn a_relist_by_stream_tells_deletions_at_its_end() {
     let mut w = World::stream().streaming();
     w.events(&[added("b", 11), added("c", 12), error_event(410, "Expired")]);
-    w.told(&["add b@11", "add c@12"]);
+    w.notified(&["add b@11", "add c@12"]);
     w.expect_after(ms(800), "STREAM resourceVersion=12");
     w.events(&[added("b", 20), added("d", 21), deleted("c", 22)]);
-    w.told(&["update b@11->20", "add d@21", "delete c@22"]);
+    w.notified(&["update b@11->20", "add d@21", "delete c@22"]);
     w.version("12");
     w.events(&[end_bookmark(23)]);
-    w.told(&["delete? a@5"]);
+    w.notified(&["delete? a@5"]);
 }

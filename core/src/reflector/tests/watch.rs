@@ -182,7 +182,7 @@ fn r24_each_event_moves_the_version() {
             w.informer.reflector().version()
         );
     }
-    w.told(&["add b@10", "update b@10->20", "delete b@40"]);
+    w.notified(&["add b@10", "update b@10->20", "delete b@40"]);
 }
 
 /// X04: an event of an unknown type advances the version and counts as an event; an object of another kind does
@@ -427,7 +427,7 @@ fn a_watch_at_no_version_takes_none_from_its_initial_burst() {
     w.version("");
     w.events(&[modified("b", 6)]);
     w.version("6");
-    w.told(&["add* a@5", "synced", "add b@3", "update b@3->6"]);
+    w.notified(&["add* a@5", "synced", "add b@3", "update b@3->6"]);
     w.close();
     w.expect("WATCH resourceVersion=6");
 }
@@ -442,7 +442,7 @@ fn an_event_that_is_cut_is_had_again() {
         w.bytes(&whole.as_bytes()[..whole.len() / 2]).close();
         w.expect("WATCH resourceVersion=10");
         w.events(&[whole]);
-        w.told(&["update a@5->11"]);
+        w.notified(&["update a@5->11"]);
         w.no_reports();
     }
 }

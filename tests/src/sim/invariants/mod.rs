@@ -135,7 +135,7 @@ bookmarkable: etcd robustness: Bookmarkable, Reliable, Atomic
 busy: docs/RUN-LOOP.md: Wait is the last output of a drain
 endless: docs/DIFFERENCES.md D7
 filter: etcd robustness: Filter
-fold: docs/RUN-LOOP.md: nothing is told that was not applied first
+fold: docs/RUN-LOOP.md: a change is applied before a handler is notified of it
 grammar: etcd robustness: PrevKV, IsCreate
 handlers: client-go: SharedInformer, and docs/DIFFERENCES.md D11
 heartbeat: docs/DIFFERENCES.md D6
