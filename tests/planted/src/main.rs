@@ -39,9 +39,7 @@ fn run() -> Result<ExitCode, String> {
     let files = plant(&root)?;
     write(&files, &copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "-p", "informer-tests", "--bin", "simulate"])
-        // The simulation needs no sockets, which saves building most dependencies.
-        .args(["--no-default-features", "--features", "runtime"])
+        .args(["run", "-p", "informer-simulation"])
         .arg("--manifest-path")
         .arg(copy.join("Cargo.toml"))
         .arg("--target-dir")
@@ -75,7 +73,10 @@ fn plant(root: &Path) -> Result<Files, String> {
     files.insert("core/src/planted.rs".into(), choice.unwrap_or_default());
     let core = files.entry("core/src/lib.rs".into()).or_default();
     core.extend_from_slice(b"\n#[doc(hidden)]\npub mod planted;\n");
-    files.insert("tests/src/sim/bugs.rs".into(), bugs(&patches).into_bytes());
+    files.insert(
+        "tests/simulation/src/bugs.rs".into(),
+        bugs(&patches).into_bytes(),
+    );
     Ok(files)
 }
 

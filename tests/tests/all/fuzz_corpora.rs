@@ -4,9 +4,9 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use informer_tests::fuzzing::TARGETS;
+use informer_simulation::entropy::Entropy;
+use informer_simulation::fuzzing::TARGETS;
 use informer_tests::say;
-use informer_tests::sim::entropy::Entropy;
 
 #[test]
 fn what_the_fuzzers_have_kept_is_taken() {

@@ -1,9 +1,9 @@
 //! Ten thousand power losses for each medium: a restored cache is always a state that the server had.
 
 use informer_core::journal::FileJournal;
-use informer_tests::journal::power::Power;
-use informer_tests::journal::process::{Ran, run};
-use informer_tests::journal::{on_disk, on_flash};
+use informer_simulation::journal::power::Power;
+use informer_simulation::journal::process::{Ran, run};
+use informer_simulation::journal::{on_disk, on_flash};
 
 /// The number of runs, and the number of power losses in each.
 const RUNS: u64 = 200;

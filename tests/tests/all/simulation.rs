@@ -1,11 +1,11 @@
 //! Ten thousand seeds of the simulation without a violation, and a coverage table without empty cells; some seeds on
 //! fixed storage, and some of replicas that share keys. See `docs/TESTING.md`.
 
+use informer_simulation::Variant;
+use informer_simulation::replicas::{Figures, Replicas};
+use informer_simulation::runner::{Simulation, Summary, explore, report, run_plan};
+use informer_simulation::runtime::{self, Runtime};
 use informer_tests::say;
-use informer_tests::sim::Variant;
-use informer_tests::sim::replicas::{Figures, Replicas};
-use informer_tests::sim::runner::{Simulation, Summary, explore, report, run_plan};
-use informer_tests::sim::runtime::{self, Runtime};
 
 /// The number of seeds, unless `SIMULATION_SEEDS` sets another one.
 const SEEDS: u64 = 10_000;

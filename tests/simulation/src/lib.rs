@@ -3,7 +3,7 @@
 //! A [`Plan`] is a world and a list of actions. [`run_with`] carries it out on the engine without I/O, on virtual
 //! time, against two fake API servers that share one etcd. All [`invariants`] are checked after every step. At the
 //! end all faults are removed, and the informer must converge within a bounded time. See `docs/TESTING.md`.
-//! [`replicas`] and, with the feature `runtime`, `runtime` are separate simulations.
+//! [`replicas`], [`journal`] and, with the feature `runtime`, `runtime` are separate simulations.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -18,7 +18,9 @@ pub mod coverage;
 pub mod engine;
 pub mod entropy;
 pub mod faults;
+pub mod fuzzing;
 pub mod invariants;
+pub mod journal;
 pub mod journaled;
 pub mod plan;
 pub mod planted;

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use informer_tests::sim::bugs::BUGS;
-use informer_tests::sim::replicas::Replicas;
-use informer_tests::sim::runner::{Simulation, explore, report};
-use informer_tests::sim::{Variant, planted};
+use informer_simulation::bugs::BUGS;
+use informer_simulation::replicas::Replicas;
+use informer_simulation::runner::{Simulation, explore, report};
+use informer_simulation::{Variant, planted};
 
 const HELP: &str = "\
 simulate [--seeds N] [--from N] [--threads N] [--table] [--variant V]   runs seeds
@@ -118,7 +118,7 @@ fn run<S: Simulation>(
 
 #[cfg(feature = "runtime")]
 fn run_runtime(options: &Options) -> ExitCode {
-    run(informer_tests::sim::runtime::Runtime(None), options, |_| ())
+    run(informer_simulation::runtime::Runtime(None), options, |_| ())
 }
 
 #[cfg(not(feature = "runtime"))]
@@ -131,7 +131,7 @@ fn run_runtime(_: &Options) -> ExitCode {
 
 /// Runs journals on a disk and on a flash through power losses.
 fn lose(seeds: core::ops::Range<u64>) -> ExitCode {
-    use informer_tests::journal::{on_disk, on_flash};
+    use informer_simulation::journal::{on_disk, on_flash};
     let mut crashes = 0;
     for seed in seeds {
         for run in [on_disk, on_flash] {

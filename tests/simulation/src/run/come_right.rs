@@ -5,10 +5,10 @@ use core::time::Duration;
 use informer_core::audit::{Audit, AuditConfig, AuditStep, Verdict};
 
 use super::{Failed, PATIENCE, Run};
-use crate::sim::audit::{Entries, list, version};
-use crate::sim::engine::resource;
-use crate::sim::invariants;
-use crate::sim::plan::KEY_NAMES;
+use crate::audit::{Entries, list, version};
+use crate::engine::resource;
+use crate::invariants;
+use crate::plan::KEY_NAMES;
 
 /// The time limit for a failed journal: the longest delay until it requests a list, and a margin.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2 * 3600);

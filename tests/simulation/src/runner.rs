@@ -127,7 +127,7 @@ pub fn report<S: Simulation>(simulation: S, seed: u64) -> String {
     };
     let mut text = format!(
         "seed {seed} violates {first}\n\nto run it again:\n    \
-         cargo run --release -p informer-tests --bin simulate --{} --seed {seed}\n\n",
+         cargo run --release -p informer-simulation --{} --seed {seed}\n\n",
         simulation.arguments()
     );
     let (small, said) = simulation.shrink(plan, &mut |plan| {

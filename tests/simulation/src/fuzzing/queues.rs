@@ -10,7 +10,7 @@ use informer_core::{
     storage::{Delta, DeltaKind, Tombstone},
 };
 
-use crate::sim::entropy::Entropy;
+use crate::entropy::Entropy;
 
 /// Fits all keys at once.
 type Small = Inline<8, 16, 64>;

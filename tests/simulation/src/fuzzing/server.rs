@@ -4,7 +4,7 @@ use informer_core::Instant;
 use informer_mock::{Backend as _, Chunk, FakeServer, HeadPoll, Write};
 use serde_json::{Map, Value};
 
-use crate::sim::entropy::Entropy;
+use crate::entropy::Entropy;
 
 const METHODS: [&str; 7] = ["POST", "PUT", "PATCH", "DELETE", "GET", "", "post"];
 const PATHS: [&str; 20] = [

@@ -8,10 +8,10 @@ use informer_core::{End, Failure, RequestId, reflector::Verb, transport::Failure
 use informer_mock::{Chunk, HeadPoll, Instant};
 
 use super::{Client, Seen};
-use crate::sim::cluster::{Cluster, Open};
-use crate::sim::coverage::Coverage;
-use crate::sim::faults::FaultKind;
-use crate::sim::wire::{Answer, Refused};
+use crate::cluster::{Cluster, Open};
+use crate::coverage::Coverage;
+use crate::faults::FaultKind;
+use crate::wire::{Answer, Refused};
 
 /// The maximum number of retries of a request below the reflector.
 const MAX_RETRIES: u32 = 10;

@@ -17,8 +17,8 @@ pub use scanner::scanner;
 pub use server::server;
 pub use wire::wire;
 
-use crate::sim::runner::run_plan;
-use crate::sim::{Plan, Variant};
+use crate::runner::run_plan;
+use crate::{Plan, Variant};
 
 /// The name and the function of a target.
 pub type Target = (&'static str, fn(&[u8]));

@@ -3,10 +3,10 @@
 use core::hash::{Hash, Hasher};
 
 use super::{Failed, Run};
-use crate::sim::client::Seen;
-use crate::sim::engine::{NoteKind, Snapshot};
-use crate::sim::invariants::{Context, Invariant, source};
-use crate::sim::plan::KEY_NAMES;
+use crate::client::Seen;
+use crate::engine::{NoteKind, Snapshot};
+use crate::invariants::{Context, Invariant, source};
+use crate::plan::KEY_NAMES;
 
 impl Run {
     /// Checks everything that happened since the last time, and the state.

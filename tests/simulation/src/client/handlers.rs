@@ -9,9 +9,9 @@ use informer_core::{
 use informer_mock::Instant;
 
 use super::{Client, Seen};
-use crate::sim::cluster::State;
-use crate::sim::engine::{Note, NoteKind};
-use crate::sim::plan::KEY_NAMES;
+use crate::cluster::State;
+use crate::engine::{Note, NoteKind};
+use crate::plan::KEY_NAMES;
 
 /// The key of an object, for [`Listeners`](informer_core::Listeners).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
