@@ -1,0 +1,139 @@
+//! A `kube::Client` as the transport of informers.
+
+use core::error::Error;
+use core::future::poll_fn;
+use core::pin::Pin;
+use std::io;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request};
+use http_body::Body as _;
+use informer_tokio::transport::{
+    BoxTransport, DynBody, DynTransport, FailureKind, Get, Head, Lost, async_trait,
+};
+use kube_client::Client;
+use kube_client::client::Body;
+
+/// Returns a transport that sends the requests of informers through a client, with its layers, authentication and TLS.
+///
+/// The client also determines timeouts and retries. By default, it retries responses with 429, 503 and 504 itself, and
+/// fails a response after 295 seconds without a byte. A watch receives a bookmark every minute, so this affects only
+/// dead connections.
+///
+/// ```no_run
+/// use informer_tokio::{Informer, Raw, Resource};
+/// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kube::Client::try_default().await?;
+/// let transport = informer_kube::transport(client.clone());
+/// let (maps, driver) = Informer::<Raw>::builder(transport, Resource::parse("configmaps")?).build();
+/// tokio::spawn(driver.run());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn transport(client: Client) -> BoxTransport {
+    BoxTransport::new(KubeTransport(client))
+}
+
+#[derive(Clone)]
+struct KubeTransport(Client);
+
+#[async_trait]
+impl DynTransport for KubeTransport {
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
+        let request = request(&get).map_err(|error| lost("cannot send a request", &error))?;
+        let response = self.0.send(request).await;
+        let (parts, body) = response
+            .map_err(|error| lost("no response from the server", &error))?
+            .into_parts();
+        if let Some(coding) = coding(&parts.headers) {
+            return Err(Lost::new(
+                FailureKind::Other,
+                format!(
+                    "the client does not decode responses in {coding}: enable kube's feature `gzip`"
+                ),
+            ));
+        }
+        let mut head = Head::new(parts.status.as_u16());
+        if let Some(after) = parts.headers.get(RETRY_AFTER)
+            && let Ok(after) = after.to_str()
+        {
+            head = head.with_retry_after(after);
+        }
+        Ok((head, Box::new(KubeBody { body, chunk: None })))
+    }
+
+    fn fork(&self) -> Box<dyn DynTransport> {
+        Box::new(self.clone())
+    }
+}
+
+fn request(get: &Get<'_>) -> Result<Request<Body>, http::Error> {
+    let mut request = Request::get(get.target).header(ACCEPT, get.accept);
+    if get.watch {
+        // A server that compresses a stream sends a member per event, of which the client would decode the first.
+        request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    request.body(Body::empty())
+}
+
+fn coding(headers: &HeaderMap) -> Option<&str> {
+    let coding = headers.get(CONTENT_ENCODING)?.to_str().ok()?;
+    (!coding.eq_ignore_ascii_case("identity")).then_some(coding)
+}
+
+struct KubeBody {
+    body: Body,
+    /// The chunk that is lent.
+    chunk: Option<<Body as http_body::Body>::Data>,
+}
+
+#[async_trait]
+impl DynBody for KubeBody {
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
+        loop {
+            let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| lost("the response was cut off", &error))?;
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(self.chunk.insert(data)));
+            }
+        }
+    }
+}
+
+/// Describes an error of the client with its causes, and classifies it by the system's error among them.
+fn lost(what: &str, error: &(dyn Error + 'static)) -> Lost {
+    let (mut kind, mut message) = (FailureKind::Other, what.to_owned());
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        // Some of kube's errors repeat their cause.
+        if !message.ends_with(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        if kind == FailureKind::Other {
+            kind = class(error, &text);
+        }
+        next = error.source();
+    }
+    Lost::new(kind, message)
+}
+
+fn class(error: &(dyn Error + 'static), text: &str) -> FailureKind {
+    match error.downcast_ref().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => FailureKind::Refused,
+        Some(io::ErrorKind::TimedOut) => FailureKind::TimedOut,
+        Some(
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::UnexpectedEof,
+        ) => FailureKind::Reset,
+        // hyper-util's error for it has no public type.
+        None if text == "dns error" => FailureKind::Dns,
+        _ => FailureKind::Other,
+    }
+}

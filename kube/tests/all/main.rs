@@ -1,0 +1,6 @@
+//! Tests with a `kube::Client` whose service is a mock in this process, on virtual time.
+#![cfg(feature = "client")]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod server;
+mod transport;

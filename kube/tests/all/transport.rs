@@ -1,0 +1,135 @@
+//! Informers whose transport is a `kube::Client`.
+
+use core::time::Duration;
+
+use informer_mock::{Fault, Verb, json};
+use informer_tokio::{Informer, Resource};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{CustomResource, ResourceExt as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::server::{Server, client, server, settle};
+
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
+pub(crate) struct WidgetSpec {
+    size: u32,
+}
+
+fn with_widget() -> Server {
+    let mock = server();
+    mock.with(|server| server.add_resource("example.com", "v1", "widgets", "Widget", true));
+    let widget = json!({ "metadata": { "name": "w", "namespace": "prod" }, "spec": { "size": 7 } });
+    mock.create("widgets.example.com", widget).unwrap();
+    mock
+}
+
+#[test]
+fn each_type_has_its_resource() {
+    let pods = informer_kube::resource::<Pod>();
+    assert_eq!(
+        (pods.to_string(), pods.as_ref().kind),
+        ("pods.v1".to_owned(), Some("Pod"))
+    );
+    let widgets = informer_kube::resource::<Widget>();
+    assert_eq!(widgets.to_string(), "widgets.v1.example.com");
+    assert_eq!(widgets.as_ref().kind, Some("Widget"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_of_k8s_openapi_is_watched() {
+    let mock = server();
+    let pod = |name, node| {
+        json!({
+            "metadata": { "name": name, "namespace": "prod" },
+            "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "web:1" }] },
+        })
+    };
+    mock.create("pods", pod("a", "n1")).unwrap();
+    let pods = informer_kube::resource::<Pod>();
+    let (pods, driver) =
+        Informer::<Pod>::builder(informer_kube::transport(client(&mock)), pods.as_ref())
+            .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
+            .build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    mock.create("pods", pod("b", "n1")).unwrap();
+    mock.delete("pods", "prod", "a").unwrap();
+    settle().await;
+    let on_n1 = pods.lister().by_index("node", "n1").unwrap();
+    assert_eq!(on_n1.len(), 1);
+    assert_eq!(on_n1[0].get().name_any(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_resource_is_watched_typed_and_dynamic() {
+    let mock = with_widget();
+    let transport = informer_kube::transport(client(&mock));
+    let resource = informer_kube::resource::<Widget>();
+    let (typed, run_typed) =
+        Informer::<Widget>::builder(transport.clone(), resource.as_ref()).build();
+    let found = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    let resource = informer_kube::resource_of(&found);
+    let (dynamic, run_dynamic) =
+        Informer::<DynamicObject>::builder(transport, resource.as_ref()).build();
+    tokio::spawn(run_typed.run());
+    tokio::spawn(run_dynamic.run());
+    typed.synced().await.unwrap();
+    dynamic.synced().await.unwrap();
+    assert_eq!(typed.lister().get("prod", "w").unwrap().get().spec.size, 7);
+    assert_eq!(
+        dynamic.lister().get("prod", "w").unwrap().get().data["spec"]["size"],
+        7
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_keep_their_class_and_their_cause() {
+    for (fault, class, text) in [
+        (
+            Fault::refuse(),
+            "connection-refused",
+            "no response from the server",
+        ),
+        (
+            Fault::nothing().cut_inside_event(0),
+            "connection-reset",
+            "the response was cut off",
+        ),
+    ] {
+        let mock = server();
+        mock.create(
+            "pods",
+            json!({ "metadata": { "name": "a", "namespace": "prod" } }),
+        )
+        .unwrap();
+        mock.with(|server| server.inject(fault.always()));
+        let transport = informer_kube::transport(client(&mock));
+        let pods = Resource::parse("pods").unwrap();
+        let (pods, driver) = Informer::<DynamicObject>::builder(transport, pods).build();
+        tokio::spawn(driver.run());
+        let error = pods
+            .synced_within(Duration::from_secs(60))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(pods.health().last_error.unwrap().class, class);
+    }
+}
+
+/// The server's `Retry-After` is a header, which the transport passes on.
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_is_asked_again_after_the_time_it_names() {
+    let mock = server();
+    mock.with(|server| server.inject(Fault::overloaded(Some(7)).on(Verb::Stream)));
+    let transport = informer_kube::transport(client(&mock));
+    let (pods, driver) =
+        Informer::<DynamicObject>::builder(transport, Resource::parse("pods").unwrap()).build();
+    tokio::spawn(driver.run());
+    pods.synced().await.unwrap();
+    let log = mock.log();
+    let times: Vec<_> = log.iter().map(|request| request.at).collect();
+    assert_eq!((times[1] - times[0]).as_secs(), 7);
+}
