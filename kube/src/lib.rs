@@ -12,13 +12,15 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "client")]
+mod lease;
 mod resource;
 #[cfg(feature = "client")]
 mod transport;
 
 pub use resource::{resource, resource_of};
 #[cfg(feature = "client")]
-pub use transport::transport;
+pub use {lease::KubeLease, transport::transport};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

@@ -2,5 +2,6 @@
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod lease;
 mod server;
 mod transport;

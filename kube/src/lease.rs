@@ -1,0 +1,162 @@
+//! Leases of elections, read and written through a `kube::Client`.
+
+use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Written};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube_client::api::{ListParams, ObjectMeta, PostParams};
+use kube_client::{Api, Client, Error};
+
+/// The Lease of an election, for [`Election`](informer_tokio::election::Election) and
+/// [`Replica`](informer_tokio::election::Replica).
+///
+/// The client needs the verbs `get`, `create` and `update` for `leases.coordination.k8s.io`, and `list` for a
+/// `Replica`.
+///
+/// ```
+/// use informer_kube::KubeLease;
+/// use informer_tokio::election::Election;
+/// # fn example(client: kube::Client, pod: &str) -> Result<(), informer_tokio::election::ElectionError> {
+/// let lease = KubeLease::new(client, "prod", "web-controller");
+/// let (leadership, election) = Election::new(lease, pod, Default::default())?;
+/// tokio::spawn(election.run());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct KubeLease {
+    api: Api<Lease>,
+    name: String,
+    labels: Vec<(String, String)>,
+    /// As it was last read or written. Fields that an election does not use stay as they are.
+    last: Lease,
+}
+
+impl KubeLease {
+    /// Names the Lease. It need not exist.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, name: impl Into<String>) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.into(),
+            labels: Vec::new(),
+            last: Lease::default(),
+        }
+    }
+
+    /// Adds a label to the Lease when it is created. The members of a [`Replica`](informer_tokio::election::Replica)
+    /// are all Leases of the namespace with these labels.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((key.into(), value.into()));
+        self
+    }
+
+    fn apply(&mut self, record: &LeaseRecord, acquire: bool) {
+        let now = MicroTime(Timestamp::now());
+        let spec = self.last.spec.get_or_insert_default();
+        spec.holder_identity = Some(record.holder.clone());
+        spec.lease_duration_seconds = i32::try_from(record.duration_seconds).ok();
+        spec.lease_transitions = i32::try_from(record.transitions).ok();
+        if acquire {
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.renew_time = Some(now);
+    }
+
+    fn written(&mut self, written: Result<Lease, Error>) -> Result<Written, Error> {
+        match written {
+            Ok(lease) => {
+                self.last = lease;
+                Ok(Written::Done(version(&self.last)))
+            }
+            // It has changed, exists already, or was deleted.
+            Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Written::Conflict),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl LeaseClient for KubeLease {
+    type Error = Error;
+
+    async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Error> {
+        let Some(lease) = self.api.get_opt(&self.name).await? else {
+            return Ok(None);
+        };
+        self.last = lease;
+        Ok(Some((record(&self.last), version(&self.last))))
+    }
+
+    async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Error> {
+        self.last = Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some(self.labels.iter().cloned().collect()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        };
+        self.apply(record, true);
+        let created = self.api.create(&PostParams::default(), &self.last).await;
+        self.written(created)
+    }
+
+    async fn update(
+        &mut self,
+        record: &LeaseRecord,
+        resource_version: &str,
+        acquire: bool,
+    ) -> Result<Written, Error> {
+        self.last.metadata.resource_version = Some(resource_version.to_owned());
+        self.apply(record, acquire);
+        let options = PostParams::default();
+        let updated = self.api.replace(&self.name, &options, &self.last).await;
+        self.written(updated)
+    }
+}
+
+impl MembersClient for KubeLease {
+    type Error = Error;
+
+    async fn list(&mut self) -> Result<Vec<LeaseRecord>, Error> {
+        let labels = self
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let options = ListParams::default().labels(&labels.collect::<Vec<_>>().join(","));
+        let list = self.api.list(&options).await?;
+        Ok(list.items.iter().map(record).collect())
+    }
+}
+
+fn version(lease: &Lease) -> String {
+    lease.metadata.resource_version.clone().unwrap_or_default()
+}
+
+fn record(lease: &Lease) -> LeaseRecord {
+    let LeaseSpec {
+        holder_identity,
+        lease_duration_seconds,
+        lease_transitions,
+        renew_time,
+        ..
+    } = lease.spec.clone().unwrap_or_default();
+    let number = |value: Option<i32>| value.and_then(|value| u32::try_from(value).ok());
+    LeaseRecord {
+        holder: holder_identity.unwrap_or_default(),
+        duration_seconds: number(lease_duration_seconds).unwrap_or_default(),
+        transitions: number(lease_transitions).unwrap_or_default(),
+        renewed: renew_time
+            .map(|time| time.0.to_string())
+            .unwrap_or_default(),
+    }
+}
+
+impl core::fmt::Debug for KubeLease {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("KubeLease")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

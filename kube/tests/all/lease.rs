@@ -1,0 +1,96 @@
+//! Elections whose Leases are read and written by a `kube::Client`.
+
+use core::time::Duration;
+
+use informer_kube::KubeLease;
+use informer_mock::json;
+use informer_tokio::election::{Election, Leadership, MembersClient as _};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::server::{Server, client, server};
+
+fn with_leases() -> Server {
+    let mock = server();
+    mock.with(|server| server.add_resource("coordination.k8s.io", "v1", "leases", "Lease", true));
+    mock
+}
+
+fn join(mock: &Server, name: &str) -> (Leadership, JoinHandle<()>) {
+    let lease = KubeLease::new(client(mock), "prod", "web").label("app", "web");
+    let (leadership, election) = Election::new(lease, name, Default::default()).unwrap();
+    (leadership, tokio::spawn(election.run()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_leads_until_it_is_gone_and_then_the_next_does() {
+    let mock = with_leases();
+    let (a, a_runs) = join(&mock, "a");
+    assert!(a.acquired().await);
+    let (b, _b_runs) = join(&mock, "b");
+    sleep(Duration::from_secs(60)).await;
+    assert!(a.is_leader() && !b.is_leader());
+    let lease = || {
+        mock.with(|server| {
+            server
+                .get("leases.coordination.k8s.io", "prod", "web")
+                .unwrap()
+        })
+    };
+    let first = lease();
+    assert_eq!(first["spec"]["holderIdentity"], "a");
+    assert_eq!(first["metadata"]["labels"], json!({ "app": "web" }));
+
+    a_runs.abort();
+    assert!(b.acquired().await);
+    let second = lease();
+    assert_eq!(second["spec"]["holderIdentity"], "b");
+    assert_eq!(second["spec"]["leaseTransitions"], 1);
+    assert_ne!(second["spec"]["acquireTime"], first["spec"]["acquireTime"]);
+    assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
+}
+
+/// Somebody else's annotation survives a renewal, and their write in between is a conflict, not an overwrite.
+#[tokio::test(start_paused = true)]
+async fn fields_that_the_election_does_not_use_survive() {
+    let mock = with_leases();
+    let (a, _a_runs) = join(&mock, "a");
+    assert!(a.acquired().await);
+    let mut lease = mock.with(|server| {
+        server
+            .get("leases.coordination.k8s.io", "prod", "web")
+            .unwrap()
+    });
+    lease["metadata"]["annotations"] = json!({ "note": "mine" });
+    mock.update("leases.coordination.k8s.io", lease).unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert!(a.is_leader());
+    let lease = mock.with(|server| {
+        server
+            .get("leases.coordination.k8s.io", "prod", "web")
+            .unwrap()
+    });
+    assert_eq!(lease["metadata"]["annotations"]["note"], "mine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_members_are_the_leases_with_the_same_labels() {
+    let mock = with_leases();
+    let lease = |name: &str, app: &str| {
+        json!({
+            "metadata": { "name": name, "namespace": "prod", "labels": { "app": app } },
+            "spec": { "holderIdentity": name, "leaseDurationSeconds": 15 },
+        })
+    };
+    mock.create("leases.coordination.k8s.io", lease("a", "web"))
+        .unwrap();
+    mock.create("leases.coordination.k8s.io", lease("x", "other"))
+        .unwrap();
+    let mut own = KubeLease::new(client(&mock), "prod", "a").label("app", "web");
+    let members = own.list().await.unwrap();
+    let holders: Vec<_> = members
+        .iter()
+        .map(|member| (member.holder.as_str(), member.duration_seconds))
+        .collect();
+    assert_eq!(holders, [("a", 15)]);
+}
