@@ -135,7 +135,7 @@ enum Output {
 }
 
 fn parse_selector(text: &str) -> Result<String, String> {
-    informer_core::selector::Selector::parse(text)
+    informer_core::selector::LabelSelector::parse(text)
         .map(|_| text.to_owned())
         .map_err(|error| error.to_string())
 }

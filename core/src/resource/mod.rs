@@ -191,10 +191,8 @@ impl<'a> Resource<'a> {
     /// use informer_core::{Resource, resource::{Shard, ShardBy}};
     ///
     /// let half = Shard::of(ShardBy::Uid, 0, 2).expect("0 is below 2");
-    /// let mut query = String::new();
-    /// Resource::new("", "v1", "pods").shard(half).write_query(&mut query, &[])?;
-    /// assert!(query.starts_with("?shardSelector=shardRange%28object.metadata.uid"));
-    /// # Ok::<(), core::fmt::Error>(())
+    /// assert!(half.to_string().starts_with("shardRange(object.metadata.uid"));
+    /// let pods = Resource::new("", "v1", "pods").shard(half);
     /// ```
     #[must_use]
     pub const fn shard(mut self, shard: Shard) -> Self {
@@ -234,23 +232,10 @@ impl<'a> Resource<'a> {
     }
 
     /// Writes the selectors as the beginning of a query, and returns the writer for further parameters.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `out`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// let web = Resource::new("", "v1", "pods").labels("app=web");
-    /// let mut target = web.path().to_string();
-    /// web.query(&mut target)?.pair("watch", true)?.pair("resourceVersion", 7)?;
-    /// assert_eq!(target, "/api/v1/pods?labelSelector=app%3Dweb&watch=true&resourceVersion=7");
-    /// # Ok::<(), core::fmt::Error>(())
-    /// ```
-    pub fn query<'w>(&self, out: &'w mut dyn fmt::Write) -> Result<QueryWriter<'w>, fmt::Error> {
+    pub(crate) fn query<'w>(
+        &self,
+        out: &'w mut dyn fmt::Write,
+    ) -> Result<QueryWriter<'w>, fmt::Error> {
         let mut query = QueryWriter::new(out);
         if let Some(selector) = self.label_selector {
             query.pair("labelSelector", selector)?;
@@ -262,38 +247,6 @@ impl<'a> Resource<'a> {
             query.pair("shardSelector", shard)?;
         }
         Ok(query)
-    }
-
-    /// Writes a complete query: the selectors, then the parameters in the given order.
-    ///
-    /// Writes nothing if there are neither selectors nor parameters.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `out`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// let mut query = String::new();
-    /// Resource::new("", "v1", "pods")
-    ///     .fields("spec.nodeName=n1")
-    ///     .write_query(&mut query, &[("limit", &500), ("continue", &"a b")])?;
-    /// assert_eq!(query, "?fieldSelector=spec.nodeName%3Dn1&limit=500&continue=a%20b");
-    /// # Ok::<(), core::fmt::Error>(())
-    /// ```
-    pub fn write_query(
-        &self,
-        out: &mut dyn fmt::Write,
-        parameters: &[(&str, &dyn fmt::Display)],
-    ) -> fmt::Result {
-        let mut query = self.query(out)?;
-        for (key, value) in parameters {
-            query.pair(key, value)?;
-        }
-        Ok(())
     }
 }
 
@@ -436,28 +389,14 @@ crate::readable_errors!(ResourceError);
 ///
 /// Letters, digits, `-`, `.`, `_` and `~` are written unchanged; every other byte of the UTF-8 text becomes `%XX`. The
 /// writer does not allocate.
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::resource::QueryWriter;
-///
-/// let mut url = String::from("/api/v1/pods");
-/// QueryWriter::new(&mut url)
-///     .pair("labelSelector", "app in (a,b)")?
-///     .pair("limit", 500)?;
-/// assert_eq!(url, "/api/v1/pods?labelSelector=app%20in%20%28a%2Cb%29&limit=500");
-/// # Ok::<(), core::fmt::Error>(())
-/// ```
-pub struct QueryWriter<'w> {
+pub(crate) struct QueryWriter<'w> {
     out: &'w mut dyn fmt::Write,
     separator: char,
 }
 
 impl<'w> QueryWriter<'w> {
     /// Creates a writer for a query. It writes nothing before the first pair.
-    #[must_use]
-    pub const fn new(out: &'w mut dyn fmt::Write) -> Self {
+    const fn new(out: &'w mut dyn fmt::Write) -> Self {
         Self {
             out,
             separator: '?',
@@ -469,21 +408,17 @@ impl<'w> QueryWriter<'w> {
     /// # Errors
     ///
     /// Returns the errors of the output.
-    pub fn pair(&mut self, key: &str, value: impl fmt::Display) -> Result<&mut Self, fmt::Error> {
+    pub(crate) fn pair(
+        &mut self,
+        key: &str,
+        value: impl fmt::Display,
+    ) -> Result<&mut Self, fmt::Error> {
         self.out.write_char(self.separator)?;
         self.separator = '&';
         percent_encode(self.out, key)?;
         self.out.write_char('=')?;
         percent_encode(self.out, value)?;
         Ok(self)
-    }
-}
-
-impl fmt::Debug for QueryWriter<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueryWriter")
-            .field("separator", &self.separator)
-            .finish_non_exhaustive()
     }
 }
 
@@ -592,8 +527,19 @@ mod tests {
 
     fn query(resource: &Resource<'_>, parameters: &[(&str, &dyn fmt::Display)]) -> String {
         let mut out = String::new();
-        resource.write_query(&mut out, parameters).unwrap();
+        write_query(resource, &mut out, parameters).unwrap();
         out
+    }
+
+    fn write_query(
+        resource: &Resource<'_>,
+        out: &mut dyn fmt::Write,
+        parameters: &[(&str, &dyn fmt::Display)],
+    ) -> fmt::Result {
+        let mut query = resource.query(out)?;
+        parameters
+            .iter()
+            .try_for_each(|(key, value)| query.pair(key, value).map(drop))
     }
 
     #[test]
@@ -794,7 +740,7 @@ mod tests {
         let pods = Resource::new("", "v1", "pods").labels("a=b");
         let whole = query(&pods, &[("watch", &true)]).len();
         for room in 0..=whole {
-            let done = pods.write_query(&mut Full(room), &[("watch", &true)]);
+            let done = write_query(&pods, &mut Full(room), &[("watch", &true)]);
             assert_eq!(done.is_ok(), room == whole);
         }
         assert!(write!(Full(3), "{}", pods.path()).is_err());

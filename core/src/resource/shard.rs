@@ -80,12 +80,6 @@ impl Shard {
         self.by
     }
 
-    /// Returns the first and the last hash, both included.
-    #[must_use]
-    pub const fn range(&self) -> (u64, u64) {
-        (self.first, self.last)
-    }
-
     /// Returns whether an object with this uid, or in this namespace, is in the shard.
     #[must_use]
     pub fn has(&self, value: &str) -> bool {
@@ -188,12 +182,13 @@ mod tests {
         for count in [1, 2, 3, 7, 64, 1000, u32::MAX] {
             let ends = [0, 1, count / 2, count.saturating_sub(2), count - 1];
             for index in ends.into_iter().filter(|index| *index < count) {
-                let part = Shard::of(ShardBy::Uid, index, count).map(|part| part.range());
+                let part =
+                    Shard::of(ShardBy::Uid, index, count).map(|part| (part.first, part.last));
                 let next = Shard::of(ShardBy::Uid, index.saturating_add(1), count);
                 let (first, last) = part.unwrap_or_default();
                 assert!(first <= last);
                 match next {
-                    Some(next) => assert_eq!(next.range().0, last + 1),
+                    Some(next) => assert_eq!(next.first, last + 1),
                     None => assert_eq!(last, u64::MAX),
                 }
                 assert_eq!(index == 0, first == 0);

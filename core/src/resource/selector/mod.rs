@@ -16,7 +16,7 @@ pub use owned::{LabelSelector, Requirement};
 use alloc::collections::BTreeMap;
 #[cfg(feature = "alloc")]
 use core::borrow::Borrow;
-use core::{fmt, iter::FusedIterator};
+use core::{fmt, iter};
 
 /// The longest name part of a key, and the longest value, in bytes.
 const NAME_MAX: usize = 63;
@@ -116,10 +116,9 @@ impl<K: Borrow<str> + Ord, V: AsRef<str>> Labels for BTreeMap<K, V> {
 /// assert!(Selector::parse("")?.matches(&[("any", "thing")]));
 /// # Ok::<(), informer_core::selector::SelectorError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector<'a> {
-    /// `None` selects nothing.
-    text: Option<&'a str>,
+    text: &'a str,
 }
 
 impl<'a> Selector<'a> {
@@ -144,48 +143,14 @@ impl<'a> Selector<'a> {
         while let Some(scanned) = lexer.requirement()? {
             scanned.check()?;
         }
-        Ok(Self { text: Some(text) })
+        Ok(Self { text })
     }
 
-    /// Returns the selector that selects every object.
-    #[must_use]
-    pub const fn everything() -> Self {
-        Self { text: Some("") }
-    }
-
-    /// Returns the selector that selects no object. It has no text form.
-    #[must_use]
-    pub const fn nothing() -> Self {
-        Self { text: None }
-    }
-
-    /// Returns the original text, or `None` for [`Selector::nothing`].
-    #[must_use]
-    pub const fn as_str(&self) -> Option<&'a str> {
-        self.text
-    }
-
-    /// Returns an iterator over the requirements, in the order of the text.
-    ///
-    /// It is empty for [`Selector::everything`] and for [`Selector::nothing`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// let selector = Selector::parse("b, a=1")?;
-    /// assert!(selector.requirements().map(|requirement| requirement.key()).eq(["b", "a"]));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
-    #[must_use]
-    pub const fn requirements(&self) -> Requirements<'a> {
-        Requirements {
-            lexer: Lexer::new(match self.text {
-                Some(text) => text,
-                None => "",
-            }),
-        }
+    /// Returns the requirements, in the order of the text.
+    fn requirements(&self) -> impl Iterator<Item = RequirementRef<'a>> + use<'a> {
+        let mut lexer = Lexer::new(self.text);
+        // `parse` checked the text, so no error is discarded here.
+        iter::from_fn(move || lexer.requirement().ok().flatten()).map(|scanned| scanned.requirement)
     }
 
     /// Returns whether every requirement holds for these labels.
@@ -201,63 +166,21 @@ impl<'a> Selector<'a> {
     /// # Ok::<(), informer_core::selector::SelectorError>(())
     /// ```
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
-        self.text.is_some()
-            && self
-                .requirements()
-                .all(|requirement| requirement.matches(labels))
+        self.requirements()
+            .all(|requirement| requirement.matches(labels))
     }
 }
 
-/// Returns the selector that selects every object.
-impl Default for Selector<'_> {
-    fn default() -> Self {
-        Self::everything()
-    }
-}
-
-/// Writes the original text. For [`Selector::nothing`] it writes `<nothing>`, which cannot be parsed.
+/// Writes the original text.
 impl fmt::Display for Selector<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text.unwrap_or(NOTHING))
+        f.write_str(self.text)
     }
 }
-
-/// An iterator over the requirements of a [`Selector`].
-#[derive(Clone, Debug)]
-pub struct Requirements<'a> {
-    lexer: Lexer<'a>,
-}
-
-impl<'a> Iterator for Requirements<'a> {
-    type Item = RequirementRef<'a>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // The text was checked by `parse`, so no error is discarded here.
-        self.lexer
-            .requirement()
-            .ok()
-            .flatten()
-            .map(|scanned| scanned.requirement)
-    }
-}
-
-impl FusedIterator for Requirements<'_> {}
 
 /// One requirement in the text of a [`Selector`].
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::{Operator, Selector};
-///
-/// let selector = Selector::parse("tier in (web, db)")?;
-/// let requirement = selector.requirements().next().unwrap();
-/// assert_eq!((requirement.key(), requirement.operator()), ("tier", Operator::In));
-/// assert!(requirement.values().eq(["web", "db"]));
-/// # Ok::<(), informer_core::selector::SelectorError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct RequirementRef<'a> {
+#[derive(Clone, Copy)]
+struct RequirementRef<'a> {
     key: &'a str,
     operator: Operator,
     /// The single value, or the text between the parentheses.
@@ -265,41 +188,17 @@ pub struct RequirementRef<'a> {
 }
 
 impl<'a> RequirementRef<'a> {
-    /// Returns the key of the label.
-    #[must_use]
-    pub const fn key(&self) -> &'a str {
-        self.key
-    }
-
-    /// Returns the operator.
-    #[must_use]
-    pub const fn operator(&self) -> Operator {
-        self.operator
-    }
-
-    /// Returns an iterator over the values, in the order of the text.
-    #[must_use]
-    pub fn values(&self) -> Values<'a> {
-        Values {
-            rest: self.operator.takes_values().then_some(self.values),
-        }
+    /// Returns the values, in the order of the text.
+    fn values(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let taken = self.operator.takes_values().then(|| self.values.split(','));
+        taken
+            .into_iter()
+            .flatten()
+            .map(|value| value.trim_matches(is_space))
     }
 
     /// Returns whether the requirement holds for a value of its label, or for the absence of the label.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// let requirement = Selector::parse("replicas>3")?.requirements().next().unwrap();
-    /// assert!(requirement.accepts(Some("4")));
-    /// assert!(!requirement.accepts(Some("many")));
-    /// assert!(!requirement.accepts(None));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
-    #[must_use]
-    pub fn accepts(&self, value: Option<&str>) -> bool {
+    fn accepts(&self, value: Option<&str>) -> bool {
         let has = |value: &str| self.values().any(|own| own == value);
         let bound = || self.values.parse().ok();
         self.operator.accepts(value, has, bound)
@@ -309,38 +208,6 @@ impl<'a> RequirementRef<'a> {
         lookup(labels, self.key, |value| self.accepts(value))
     }
 }
-
-/// An iterator over the values of a [`RequirementRef`].
-///
-/// # Examples
-///
-/// ```
-/// use informer_core::selector::Selector;
-///
-/// let requirement = Selector::parse("a notin (x,,y)")?.requirements().next().unwrap();
-/// assert!(requirement.values().eq(["x", "", "y"]));
-/// # Ok::<(), informer_core::selector::SelectorError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Values<'a> {
-    rest: Option<&'a str>,
-}
-
-impl<'a> Iterator for Values<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.rest?;
-        let (value, rest) = match rest.split_once(',') {
-            Some((value, rest)) => (value, Some(rest)),
-            None => (rest, None),
-        };
-        self.rest = rest;
-        Some(value.trim_matches(is_space))
-    }
-}
-
-impl FusedIterator for Values<'_> {}
 
 /// The relation between a label and the values of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -680,8 +547,6 @@ pub(crate) fn is_dns_subdomain(text: &str) -> bool {
         })
 }
 
-const NOTHING: &str = "<nothing>";
-
 #[cfg(test)]
 mod tests {
     extern crate alloc;
@@ -697,11 +562,7 @@ mod tests {
     fn outline(text: &str) -> String {
         let line = |requirement: RequirementRef<'_>| {
             let values: Vec<_> = requirement.values().collect();
-            format!(
-                "{} {:?} {values:?}",
-                requirement.key(),
-                requirement.operator()
-            )
+            format!("{} {:?} {values:?}", requirement.key, requirement.operator)
         };
         parse(text)
             .requirements()
@@ -965,8 +826,7 @@ mod tests {
     fn matches_as_client_go_does() {
         for (text, labels, expected) in MATCHES {
             assert_eq!(parse(text).matches(labels), expected, "{text:?} {labels:?}");
-            assert!(!Selector::nothing().matches(labels));
-            assert!(Selector::everything().matches(labels));
+            assert!(Selector::default().matches(labels));
         }
     }
 
@@ -979,14 +839,6 @@ mod tests {
         assert!(parse("!x,x!=a,x notin (a)").matches(&Silent));
         assert!(!parse("x").matches(&Silent));
         assert!(parse("x=1").matches(&[("x", "1"), ("x", "2")]));
-    }
-
-    #[test]
-    fn nothing_has_no_text() {
-        assert_eq!(Selector::nothing().as_str(), None);
-        assert!(Selector::parse(&Selector::nothing().to_string()).is_err());
-        assert_eq!(Selector::nothing().requirements().count(), 0);
-        assert_ne!(Selector::nothing(), Selector::everything());
     }
 
     pub(super) struct XorShift(pub(super) u64);
@@ -1048,9 +900,9 @@ mod tests {
                     accepted += 1;
                     // Every accepted text can be iterated to its end, and each part is valid.
                     let commas = selector.requirements().map(|requirement| {
-                        check_key(requirement.key()).unwrap();
+                        check_key(requirement.key).unwrap();
                         let values = requirement.values().map(|value| {
-                            check_value(requirement.operator(), value).unwrap();
+                            check_value(requirement.operator, value).unwrap();
                         });
                         values.count().max(1)
                     });

@@ -8,8 +8,8 @@ use alloc::{
 use core::{fmt, str::FromStr};
 
 use super::{
-    Labels, NOTHING, Operator, RequirementRef, Selector, SelectorError, SelectorErrorKind,
-    check_key, check_value, lookup,
+    Labels, Operator, RequirementRef, Selector, SelectorError, SelectorErrorKind, check_key,
+    check_value, lookup,
 };
 
 /// A label selector that is parsed once, for fast repeated matching.
@@ -110,9 +110,6 @@ impl FromStr for LabelSelector {
 
 impl From<Selector<'_>> for LabelSelector {
     fn from(selector: Selector<'_>) -> Self {
-        if selector.text.is_none() {
-            return Self::nothing();
-        }
         selector.requirements().map(Requirement::from).collect()
     }
 }
@@ -131,7 +128,7 @@ impl FromIterator<Requirement> for LabelSelector {
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(requirements) = &self.requirements else {
-            return f.write_str(NOTHING);
+            return f.write_str("<nothing>");
         };
         for (index, requirement) in requirements.iter().enumerate() {
             if index > 0 {
@@ -451,10 +448,7 @@ mod tests {
         let selector: LabelSelector = [of("b"), of("a")].into_iter().collect();
         assert_eq!(selector, LabelSelector::parse("a,b").unwrap());
         assert!(LabelSelector::from_iter([]).is_everything());
-        assert_eq!(
-            LabelSelector::from(Selector::nothing()),
-            LabelSelector::nothing()
-        );
+        assert!(LabelSelector::nothing().requirements().is_empty());
         assert!(!LabelSelector::nothing().is_everything());
         assert!(
             LabelSelector::nothing()
