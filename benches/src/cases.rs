@@ -182,7 +182,7 @@ pub fn case_typed(input: &Input) {
 /// Sends each key through a DeltaFIFO, three times.
 #[inline(never)]
 pub fn case_fifo(input: &Input) {
-    let mut fifo: DeltaFifo<&str, Heap> = DeltaFifo::with_key_fn(|key, out| out.write_str(key));
+    let mut fifo: DeltaFifo<&str, Heap> = DeltaFifo::new(|key, out| out.write_str(key));
     for _ in 0..3 {
         for key in &input.keys {
             black_box(fifo.add(key.as_str())).ok();

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::object::{KeyBuf, KeyError, KeyFn, Keyed, store_key};
+use crate::object::{KeyBuf, KeyError, KeyFn};
 use crate::storage::table::{NoSlot, Table};
 use crate::storage::{
     Delta, DeltaKind, DeltaList, Deltas, Discarded, Last, Payload, SlotId, Slots, Storage,
@@ -25,15 +25,11 @@ pub trait KnownObjects {
 /// it is an argument. Nothing is cloned: a resync or a tombstone refers to the object in the store.
 ///
 /// ```
-/// use core::fmt::{self, Write};
-/// use informer_core::{Heap, cache::DeltaFifo, object::Keyed, storage::DeltaKind};
+/// use informer_core::{Heap, cache::DeltaFifo, storage::DeltaKind};
 ///
 /// struct Pod(&'static str);
-/// impl Keyed for Pod {
-///     fn write_key(&self, out: &mut dyn Write) -> fmt::Result { out.write_str(self.0) }
-/// }
 ///
-/// let mut fifo: DeltaFifo<Pod, Heap> = DeltaFifo::new();
+/// let mut fifo: DeltaFifo<Pod, Heap> = DeltaFifo::new(|pod, key| key.write_str(pod.0));
 /// fifo.add(Pod("prod/web"))?;
 /// fifo.update(Pod("prod/web"))?;
 /// let popped = fifo.pop()?;
@@ -87,43 +83,6 @@ impl core::error::Error for PopError {}
 
 crate::readable_errors!(PopError);
 
-/// A value that has a key.
-#[derive(Debug)]
-pub enum KeyOf<'a, T, S: Storage> {
-    /// An object: its key by the key function.
-    Object(&'a T),
-    /// A tombstone: its own key.
-    Tombstone(&'a Tombstone<'a, T>),
-    /// Deltas: the key under which they were popped, as long as any are left.
-    Deltas(&'a Deltas<T, S>),
-}
-
-impl<T: Keyed, S: Storage> DeltaFifo<T, S> {
-    /// Creates an empty queue that stores every delta, in order.
-    #[must_use]
-    pub fn new() -> Self
-    where
-        S::Deltas<T>: Unbounded,
-    {
-        Self::with_key_fn(T::write_key)
-    }
-
-    /// Creates an empty queue that merges the pending deltas of a key to at most a deletion and a later delta.
-    ///
-    /// Consecutive changes become the last one. A deletion cancels a pending addition if the consumer's store does not
-    /// have the key.
-    #[must_use]
-    pub fn merged() -> Self {
-        Self::merged_with_key_fn(T::write_key)
-    }
-}
-
-impl<T: Keyed, S: Storage> Default for DeltaFifo<T, S> {
-    fn default() -> Self {
-        Self::in_mode(T::write_key, Mode::of_storage::<T, S>())
-    }
-}
-
 /// A list of deltas without a limit.
 pub trait Unbounded {}
 
@@ -131,26 +90,29 @@ pub trait Unbounded {}
 impl<T> Unbounded for crate::storage::HeapDeltas<T> {}
 
 impl<T, S: Storage> DeltaFifo<T, S> {
-    /// Creates an empty queue that stores every delta, with a custom key function.
+    /// Creates an empty queue that stores every delta, in order.
     ///
     /// Fixed-size storage has no room for every delta:
     /// ```compile_fail
     /// use informer_core::{Inline, cache::DeltaFifo};
     ///
     /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
-    /// let fifo: DeltaFifo<u32, Inline<16, 64, 1024>> = DeltaFifo::with_key_fn(by_key);
+    /// let fifo: DeltaFifo<u32, Inline<16, 64, 1024>> = DeltaFifo::new(by_key);
     /// ```
     #[must_use]
-    pub fn with_key_fn(key_fn: KeyFn<T>) -> Self
+    pub fn new(key_fn: KeyFn<T>) -> Self
     where
         S::Deltas<T>: Unbounded,
     {
         Self::in_mode(key_fn, Mode::All)
     }
 
-    /// Creates an empty queue that merges deltas like [`DeltaFifo::merged`], with a custom key function.
+    /// Creates an empty queue that merges the pending deltas of a key to at most a deletion and a later delta.
+    ///
+    /// Consecutive changes become the last one. A deletion cancels a pending addition if the consumer's store does not
+    /// have the key.
     #[must_use]
-    pub fn merged_with_key_fn(key_fn: KeyFn<T>) -> Self {
+    pub fn merged(key_fn: KeyFn<T>) -> Self {
         Self::in_mode(key_fn, Mode::Merged)
     }
 
@@ -310,21 +272,6 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         } else {
             PopError::Empty
         })
-    }
-
-    /// Returns the key of an object, a tombstone or deltas.
-    ///
-    /// # Errors
-    /// Fails if there is no usable key.
-    pub fn key_of(&self, of: KeyOf<'_, T, S>) -> Result<S::Text, KeyError> {
-        match of {
-            KeyOf::Object(object) => store_key::<S>(KeyBuf::of(self.key_fn, object)?.as_str()),
-            KeyOf::Tombstone(tombstone) => store_key::<S>(tombstone.key),
-            KeyOf::Deltas(deltas) => deltas
-                .newest()
-                .map(|_| deltas.key().clone())
-                .ok_or(KeyError::NoDeltas),
-        }
     }
 
     /// Returns the pending deltas of a key, oldest first.

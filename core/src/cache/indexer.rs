@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::cache::fifo::KnownObjects;
-use crate::object::{KeyBuf, KeyError, KeyFn, Keyed, split_key};
+use crate::object::{KeyBuf, KeyError, KeyFn, split_key};
 use crate::storage::table::{Cursor, List, Table};
 use crate::storage::{DeltaKind, Deltas, Few, Payload, Postings, SlotId, Storage, Text, derive};
 
@@ -19,15 +19,11 @@ pub(crate) const NAMESPACE: u16 = 0;
 /// The namespace index always exists.
 ///
 /// ```
-/// use core::fmt::{self, Write};
-/// use informer_core::{Heap, cache::Indexer, object::Keyed};
+/// use informer_core::{Heap, cache::Indexer};
 ///
 /// struct Pod { key: &'static str, node: &'static str }
-/// impl Keyed for Pod {
-///     fn write_key(&self, out: &mut dyn Write) -> fmt::Result { out.write_str(self.key) }
-/// }
 ///
-/// let mut pods: Indexer<Pod, Heap> = Indexer::new();
+/// let mut pods: Indexer<Pod, Heap> = Indexer::new(|pod, key| key.write_str(pod.key));
 /// pods.add_index("node", Box::new(|pod: &Pod, value: &mut dyn FnMut(&str)| value(pod.node)))?;
 /// pods.add(Pod { key: "prod/web", node: "n1" })?;
 /// assert_eq!(pods.by_index("node", "n1")?.count(), 1);
@@ -71,24 +67,10 @@ impl core::error::Error for IndexError {}
 
 crate::readable_errors!(IndexError);
 
-impl<T: Keyed, S: Storage> Indexer<T, S> {
+impl<T, S: Storage> Indexer<T, S> {
     /// Creates an empty store with the namespace index.
     #[must_use]
-    pub fn new() -> Self {
-        Self::with_key_fn(T::write_key)
-    }
-}
-
-impl<T: Keyed, S: Storage> Default for Indexer<T, S> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T, S: Storage> Indexer<T, S> {
-    /// Creates an empty store with a custom key function.
-    #[must_use]
-    pub fn with_key_fn(key_fn: KeyFn<T>) -> Self {
+    pub fn new(key_fn: KeyFn<T>) -> Self {
         Self {
             table: Table::new(0),
             store: Store::new(1, 0),
@@ -130,19 +112,8 @@ impl<T, S: Storage> Indexer<T, S> {
         self.put(key.as_str(), object)
     }
 
-    /// Stores an object under its key: the same as [`Indexer::add`].
-    ///
-    /// # Errors
-    /// Fails like [`Indexer::add`].
-    pub fn update(&mut self, object: T) -> Result<Option<T>, KeyError> {
-        self.add(object)
-    }
-
     /// Stores an object under the given key, and returns the previous object.
-    ///
-    /// # Errors
-    /// Fails if the key is too long or does not fit; the object is not stored.
-    pub fn put(&mut self, key: &str, object: T) -> Result<Option<T>, KeyError> {
+    fn put(&mut self, key: &str, object: T) -> Result<Option<T>, KeyError> {
         let values = self.store.values(key, &object);
         let id = self.table.find_or_insert(key)?;
         Ok(self

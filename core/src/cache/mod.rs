@@ -8,7 +8,7 @@ mod step;
 mod tests;
 mod walk;
 
-pub use fifo::{DeltaFifo, KeyOf, KnownObjects, PopError, Popped, Unbounded};
+pub use fifo::{DeltaFifo, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
 pub use record::{Reached, Record, Recording};
 pub use step::{Step, decode_object, object_of, take_frame};
@@ -121,23 +121,6 @@ pub struct Cache<T, S: Storage> {
     /// The second notification of a deletion and an addition.
     follows: Option<Notice>,
     discarded: Discarded<T>,
-}
-
-/// Objects that a cache no longer needs: see [`Cache::take_discarded`].
-#[cfg(feature = "alloc")]
-#[must_use = "drop the objects after the lock of the cache is released"]
-pub struct DiscardedObjects<T, S: Storage> {
-    _objects: alloc::vec::Vec<T>,
-    _incoming: alloc::vec::Vec<Incoming<T, S>>,
-}
-
-#[cfg(feature = "alloc")]
-impl<T, S: Storage> fmt::Debug for DiscardedObjects<T, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DiscardedObjects")
-            .field("len", &(self._objects.len() + self._incoming.len()))
-            .finish_non_exhaustive()
-    }
 }
 
 /// A notification of a cache. It borrows its contents until the next call.
@@ -339,11 +322,9 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Returns the objects that became unneeded since the last call: see [`Cache::keep_discarded`].
     #[cfg(feature = "alloc")]
-    pub fn take_discarded(&mut self) -> DiscardedObjects<T, S> {
-        DiscardedObjects {
-            _objects: self.discarded.take(),
-            _incoming: self.queue.discarded.take(),
-        }
+    #[must_use = "drop the objects after the lock of the cache is released"]
+    pub fn take_discarded(&mut self) -> impl Sized + use<T, S> {
+        (self.discarded.take(), self.queue.discarded.take())
     }
 
     /// Begins a list of a source. If the previous list was not complete, this one continues it.

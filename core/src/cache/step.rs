@@ -165,7 +165,7 @@ impl KeyError {
         match self {
             Self::TooLong => Problem::KeyTooLong { key },
             Self::UnknownSource => Problem::UnknownSource { key },
-            Self::NoKey | Self::NoDeltas | Self::Full => Problem::NoRoom { key },
+            Self::NoKey | Self::Full => Problem::NoRoom { key },
         }
     }
 }

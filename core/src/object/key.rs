@@ -2,28 +2,11 @@
 
 use core::fmt::{self, Write};
 
-use crate::storage::{Storage, Text};
-
-/// A function that writes the key of an object.
+/// A function that writes the key of an object: `namespace/name`, or `name` for an object without a namespace.
 ///
 /// # Errors
 /// Fails for an object without a key.
 pub type KeyFn<T> = fn(&T, &mut dyn Write) -> fmt::Result;
-
-/// An object that can write its own key.
-pub trait Keyed {
-    /// Writes `namespace/name`, or `name` for an object without a namespace.
-    ///
-    /// # Errors
-    /// Fails for an object without a name.
-    fn write_key(&self, out: &mut dyn Write) -> fmt::Result;
-}
-
-impl Keyed for str {
-    fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
-        out.write_str(self)
-    }
-}
 
 /// The reason why an object has no usable key: client-go's `KeyError`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,8 +16,6 @@ pub enum KeyError {
     NoKey,
     /// The key is longer than the storage allows.
     TooLong,
-    /// `Deltas` is empty, so it has no key.
-    NoDeltas,
     /// There is no room for another key.
     Full,
     /// The cache has no such source. Ids begin at 0, and the cache was created for fewer sources.
@@ -48,7 +29,6 @@ impl fmt::Display for KeyError {
             Self::TooLong => {
                 "the key is too long: the limit is 317 bytes, or the second parameter of `Inline`"
             }
-            Self::NoDeltas => "0 length Deltas object; can't get key",
             Self::Full => "there is no room for another key: raise the first parameter of `Inline`",
             Self::UnknownSource => {
                 "the cache has no such source: create it with one source for each list and watch"
@@ -134,11 +114,6 @@ impl Write for Probe<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         self.buf.write_str(s).inspect_err(|_| self.overflow = true)
     }
-}
-
-/// Stores a copy of a key.
-pub(crate) fn store_key<S: Storage>(key: &str) -> Result<S::Text, KeyError> {
-    S::Text::try_from_str(key).ok_or(KeyError::TooLong)
 }
 
 #[cfg(test)]

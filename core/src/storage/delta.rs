@@ -20,23 +20,16 @@ pub enum DeltaKind {
     Sync,
 }
 
-impl DeltaKind {
-    /// Returns client-go's name of the type.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
+/// Writes client-go's name of the type.
+impl fmt::Display for DeltaKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Added => "Added",
             Self::Updated => "Updated",
             Self::Deleted => "Deleted",
             Self::Replaced => "Replaced",
             Self::Sync => "Sync",
-        }
-    }
-}
-
-impl fmt::Display for DeltaKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        })
     }
 }
 
@@ -121,18 +114,6 @@ impl<T, S: Storage> Deltas<T, S> {
     #[must_use]
     pub const fn key(&self) -> &S::Text {
         &self.key
-    }
-
-    /// Returns the newest delta.
-    #[must_use]
-    pub fn newest(&self) -> Option<&Delta<T>> {
-        self.as_slice().last()
-    }
-
-    /// Returns the oldest delta.
-    #[must_use]
-    pub fn oldest(&self) -> Option<&Delta<T>> {
-        self.as_slice().first()
     }
 
     /// Returns the deltas, oldest first.

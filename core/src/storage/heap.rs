@@ -20,7 +20,7 @@ use crate::wire::FrameBuffer;
 /// use informer_core::{Heap, cache::DeltaFifo};
 ///
 /// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
-/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::with_key_fn(by_key);
+/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::new(by_key);
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use crate::wire::FrameBuffer;
 ///
 /// type Small = Inline<16, 64, 1024>;
 /// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
-/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::merged_with_key_fn(by_key);
+/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::merged(by_key);
 /// assert!(fifo.is_empty());
 /// ```
 #[derive(Debug)]

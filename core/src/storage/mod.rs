@@ -62,14 +62,12 @@ impl SlotId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     /// Creates the id of the slot with this number.
-    #[must_use]
-    pub fn from_index(index: usize) -> Self {
+    pub(crate) fn from_index(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     /// Returns the slot's number.
-    #[must_use]
-    pub const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 }

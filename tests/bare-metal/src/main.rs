@@ -14,7 +14,6 @@ use informer_core::{
     End, Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig,
     Resource,
     cache::{DeltaFifo, Indexer},
-    object::Keyed,
 };
 
 /// At most 8 objects, with keys of 64 bytes and objects of 1 KiB as received.
@@ -30,7 +29,7 @@ struct Pod {
     node: &'static str,
 }
 
-impl Keyed for Pod {
+impl Pod {
     fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
         out.write_str(self.key)
     }
@@ -47,10 +46,10 @@ fn main() -> ! {
 /// Puts, pops and looks up objects without an informer.
 #[inline(never)]
 fn queue_and_store() -> Option<usize> {
-    let mut store: Indexer<Pod, Small> = Indexer::new();
+    let mut store: Indexer<Pod, Small> = Indexer::new(Pod::write_key);
     store.add_index("node", |pod, value| value(pod.node)).ok()?;
 
-    let mut fifo: DeltaFifo<Pod, Small> = DeltaFifo::merged();
+    let mut fifo: DeltaFifo<Pod, Small> = DeltaFifo::merged(Pod::write_key);
     let web = black_box(Pod {
         key: "prod/web",
         node: "n1",

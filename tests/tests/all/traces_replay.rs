@@ -12,7 +12,6 @@ use informer_core::storage::BoxedIndexFn;
 use informer_core::{
     Heap,
     cache::{DeltaFifo, Indexer, KnownObjects},
-    object::Keyed,
     storage::{DeltaKind, Tombstone},
 };
 use serde::de::Error as _;
@@ -320,7 +319,7 @@ struct Object {
     zones: Vec<String>,
 }
 
-impl Keyed for Object {
+impl Object {
     fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
         out.write_str(&self.key)
     }
@@ -420,11 +419,11 @@ struct Player {
 
 impl Player {
     fn new(known_objects: bool, emit_replaced: bool) -> Self {
-        let mut fifo = DeltaFifo::new();
+        let mut fifo = DeltaFifo::new(Object::write_key);
         fifo.set_emit_replaced(emit_replaced);
         let mut player = Self {
             fifo,
-            store: Indexer::new(),
+            store: Indexer::new(Object::write_key),
             known_objects,
             unordered: BTreeMap::new(),
             stats: Stats::default(),

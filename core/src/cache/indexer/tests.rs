@@ -55,7 +55,7 @@ fn objects_that_share_a_value_are_not_asked_for_it() {
 
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let mut store = Indexer::<Obj, Heap>::new();
+    let mut store = Indexer::<Obj, Heap>::new(Obj::write_key);
     let f = move |object: &Obj, value: &mut dyn FnMut(&str)| {
         counted.fetch_add(1, Ordering::Relaxed);
         zones(object, value);
@@ -107,7 +107,7 @@ struct Obj {
     zones: String,
 }
 
-impl Keyed for Obj {
+impl Obj {
     fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
         if self.key.is_empty() {
             return Err(fmt::Error);
@@ -139,7 +139,7 @@ fn count(object: &Obj, value: &mut dyn FnMut(&str)) {
 }
 
 fn store<S: Functions>(objects: &[(&str, &str)]) -> Indexer<Obj, S> {
-    let mut store = Indexer::new();
+    let mut store = Indexer::new(Obj::write_key);
     store.add_index("zones", S::function(zones)).unwrap();
     for (key, zones) in objects {
         store.add(obj(key, zones)).unwrap();
@@ -191,14 +191,14 @@ fn i01_store<S: Functions>() {
     assert_eq!(store.add(obj("a", "1")), Ok(None));
     assert_eq!(store.get("a"), Some(&obj("a", "1")));
     assert_eq!(store.get("b"), None);
-    assert_eq!(store.update(obj("a", "2")), Ok(Some(obj("a", "1"))));
+    assert_eq!(store.add(obj("a", "2")), Ok(Some(obj("a", "1"))));
     assert_eq!(store.get("a"), Some(&obj("a", "2")));
     assert_eq!(store.delete("a"), Some(obj("a", "2")));
     assert_eq!(store.get("a"), None);
     assert_eq!(store.delete("a"), None, "an unknown key is no error");
 
     // An update of an unknown object stores it, and an addition of a stored object replaces it.
-    assert_eq!(store.update(obj("b", "1")), Ok(None));
+    assert_eq!(store.add(obj("b", "1")), Ok(None));
     assert_eq!(store.add(obj("b", "2")), Ok(Some(obj("b", "1"))));
     store.add(obj("c", "")).unwrap();
     store.add(obj("ns/c", "")).unwrap();
@@ -247,7 +247,7 @@ impl Error for Wrapped {
 
 fn i03_a_key_error_can_be_told<S: Functions>() {
     let mut store = store::<S>(&[("a", "x")]);
-    for result in [store.add(obj("", "x")), store.update(obj("", "x"))] {
+    for result in [store.add(obj("", "x")), store.add(obj("", "x"))] {
         let error = Wrapped(result.unwrap_err());
         let cause = error.source().and_then(|cause| cause.downcast_ref());
         assert_eq!(cause, Some(&KeyError::NoKey));
@@ -263,7 +263,7 @@ fn i05_a_value_that_nobody_has_is_gone<S: Functions>() {
     store.delete("a");
     assert_eq!(values(&store, "zones"), "x y");
     assert_eq!(under(&store, "zones", "x"), "b");
-    store.update(obj("b", "z")).unwrap();
+    store.add(obj("b", "z")).unwrap();
     assert_eq!(values(&store, "zones"), "y z");
     assert_eq!(under(&store, "zones", "x"), "");
     store.delete("c");
@@ -288,7 +288,7 @@ fn i06_several_values_through_changes<S: Functions>() {
         ("3", None, ["", "", ""]),
     ] {
         match zones {
-            Some(zones) => drop(store.update(obj(key, zones)).unwrap()),
+            Some(zones) => drop(store.add(obj(key, zones)).unwrap()),
             None => drop(store.delete(key).unwrap()),
         }
         for (value, expected) in [("foo", foo), ("bar", bar), ("baz", baz)] {
@@ -336,7 +336,7 @@ fn i08_users_of_several_objects<S: Functions>() {
             ("oscar", oscar),
         ],
     );
-    store.update(obj("two", "oscar")).unwrap();
+    store.add(obj("two", "oscar")).unwrap();
     expect(
         &store,
         [
@@ -374,7 +374,7 @@ fn i15_split_key() {
 }
 
 fn an_index_by_namespace_is_there<S: Functions>() {
-    let mut store = Indexer::<Obj, S>::default();
+    let mut store = Indexer::<Obj, S>::new(Obj::write_key);
     for key in ["a", "prod/a", "prod/b", "test/a"] {
         store.add(obj(key, "")).unwrap();
     }
@@ -411,7 +411,7 @@ fn an_index_may_come_later<S: Functions>() {
     store.add_index("count", S::function(count)).unwrap();
     assert_eq!(values(&store, "count"), "0 1 2");
     assert_eq!(under(&store, "count", "0"), "d");
-    store.update(obj("a", "z")).unwrap();
+    store.add(obj("a", "z")).unwrap();
     assert_eq!(under(&store, "count", "1"), "a b");
     assert_eq!(under(&store, "zones", "y"), "b");
 }
@@ -422,7 +422,7 @@ fn a_value_given_twice_counts_once<S: Functions>() {
     assert_eq!(under(&store, "zones", "x"), "a b");
     assert_eq!(under(&store, "zones", "y"), "b");
     assert_eq!(sharing(&store, "zones", &obj("?", "y,y,x")), "a b");
-    store.update(obj("b", "x,y,y")).unwrap();
+    store.add(obj("b", "x,y,y")).unwrap();
     assert_eq!(values(&store, "zones"), "x y");
     store.delete("a");
     assert_eq!(under(&store, "zones", "x"), "b");
@@ -452,7 +452,7 @@ fn replace_ends_at_an_object_without_a_key<S: Functions>() {
 
 fn deltas_are_applied<S: Functions>() {
     let mut store = store::<S>(&[("a", "x"), ("b", "x")]);
-    let mut fifo = DeltaFifo::<Obj, S>::default();
+    let mut fifo = DeltaFifo::<Obj, S>::merged(Obj::write_key);
     assert!(store.contains_key("a") && !store.contains_key("c"));
     // A resync stores nothing. A list stores its objects, and its tombstones delete.
     fifo.resync(&store).unwrap();
@@ -486,12 +486,12 @@ fn a_key_may_be_given<S: Functions>() {
 
 #[test]
 fn what_does_not_fit_is_refused_and_the_rest_stays() {
-    let mut store = Indexer::<Obj, Inline<2, 5, 16>>::new();
+    let mut store = Indexer::<Obj, Inline<2, 5, 16>>::new(Obj::write_key);
     store.add(obj("a", "1")).unwrap();
     assert_eq!(store.add(obj("long-a", "1")), Err(KeyError::TooLong));
     store.add(obj("b", "1")).unwrap();
     assert_eq!(store.add(obj("c", "1")), Err(KeyError::Full));
-    assert_eq!(store.update(obj("a", "2")), Ok(Some(obj("a", "1"))));
+    assert_eq!(store.add(obj("a", "2")), Ok(Some(obj("a", "1"))));
     assert_eq!(keys(&store), "a b");
     store.delete("a");
     assert_eq!(store.add(obj("c", "1")), Ok(None));
@@ -502,7 +502,7 @@ fn what_does_not_fit_is_refused_and_the_rest_stays() {
 
 #[test]
 fn fixed_storage_has_room_for_eight_indexes() {
-    let mut store = Indexer::<Obj, Inline<2, 9, 16>>::new();
+    let mut store = Indexer::<Obj, Inline<2, 9, 16>>::new(Obj::write_key);
     store.add(obj("a", "x")).unwrap();
     assert_eq!(
         store.add_index("long-name-", zones),
@@ -644,7 +644,7 @@ fn indexes_agree_with_the_objects<S: Functions>() {
     ];
     for seed in 1..=ROUNDS.0 {
         let mut rng = XorShift(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut store = Indexer::<Obj, S>::new();
+        let mut store = Indexer::<Obj, S>::new(Obj::write_key);
         let mut model = Model {
             indexes: vec![(NAMESPACE_INDEX, namespace)],
             ..Model::default()

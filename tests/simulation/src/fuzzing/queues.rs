@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use informer_core::{
     Heap, Inline, Storage,
     cache::{DeltaFifo, Indexer, KnownObjects},
-    object::{KeyError, Keyed},
+    object::KeyError,
     storage::{Delta, DeltaKind, Tombstone},
 };
 
@@ -27,9 +27,11 @@ pub fn queues(data: &[u8]) {
 /// Each number selects a storage and a mode.
 fn run(number: u32, entropy: &mut Entropy<'_>, steps: u32) {
     match number {
-        0 => agrees_with_the_model::<Heap>(DeltaFifo::new(), false, entropy, steps),
-        1 => agrees_with_the_model::<Heap>(DeltaFifo::merged(), true, entropy, steps),
-        2 => agrees_with_the_model::<Small>(DeltaFifo::merged(), true, entropy, steps),
+        0 => agrees_with_the_model::<Heap>(DeltaFifo::new(Obj::write_key), false, entropy, steps),
+        1 => agrees_with_the_model::<Heap>(DeltaFifo::merged(Obj::write_key), true, entropy, steps),
+        2 => {
+            agrees_with_the_model::<Small>(DeltaFifo::merged(Obj::write_key), true, entropy, steps)
+        }
         _ => heap_and_inline_agree(entropy, steps),
     }
 }
@@ -40,7 +42,7 @@ struct Obj {
     rv: u32,
 }
 
-impl Keyed for Obj {
+impl Obj {
     fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
         if self.key.is_empty() {
             return Err(fmt::Error);
@@ -290,7 +292,7 @@ impl<S: Storage> Real<S> {
         fifo.set_emit_replaced(emit_replaced);
         Self {
             fifo,
-            store: Indexer::new(),
+            store: Indexer::new(Obj::write_key),
             sees_store,
         }
     }
@@ -453,8 +455,8 @@ fn agrees_with_the_model<S: Storage>(
 /// the store's keys in unspecified order, so everything is popped at once and compared by key.
 fn heap_and_inline_agree(entropy: &mut Entropy<'_>, steps: u32) {
     let emit_replaced = entropy.below(2) == 0;
-    let mut heap = Real::<Heap>::new(DeltaFifo::merged(), emit_replaced, true);
-    let mut inline = Real::<Small>::new(DeltaFifo::merged(), emit_replaced, true);
+    let mut heap = Real::<Heap>::new(DeltaFifo::merged(Obj::write_key), emit_replaced, true);
+    let mut inline = Real::<Small>::new(DeltaFifo::merged(Obj::write_key), emit_replaced, true);
     for step in 0..steps {
         if entropy.is_spent() {
             break;
