@@ -101,7 +101,7 @@ where
             &mut |_| (),
             report,
         )?;
-        self.reflector.restored(&restored);
+        self.reflector.resume(&restored);
         Some(restored)
     }
 

@@ -126,11 +126,7 @@ where
                 &mut |report| handler.report(report),
             )
         {
-            self.reflector = if restored.complete {
-                self.reflector.resuming_at(restored.version)
-            } else {
-                self.reflector.with_version(restored.version)
-            };
+            self.reflector.resume(&restored);
         }
         self.run_recorded(timer, transport, handler, recorder)
     }

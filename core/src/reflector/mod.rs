@@ -298,14 +298,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self
     }
 
-    /// Sets a version that is already known, such as that of a persisted cache.
-    #[must_use]
-    pub fn with_version(mut self, version: ResourceVersion<S::Text>) -> Self {
-        self.version = version;
-        self
-    }
-
-    /// Starts with a watch at a known version instead of a list, such as after restoring a persisted cache.
+    /// Starts from a restored cache: with a watch at its version, or with a list if it is incomplete.
     ///
     /// While no server can be reached, the watch is retried. The reflector lists instead if the server no longer has
     /// the version or is older. It also lists if the watch receives nothing for 75 s, not even a bookmark: that server
@@ -313,32 +306,19 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     ///
     /// ```
     /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
+    /// use informer_core::reflector::Restored;
     ///
     /// let pods = Resource::new("", "v1", "pods");
-    /// let mut reflector: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1)
-    ///     .resuming_at(ResourceVersion::new("7"));
+    /// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::list(), 1);
+    /// reflector.resume(&Restored { version: ResourceVersion::new("7"), at: None, complete: true });
     /// let Output::Send(request) = reflector.poll_output(Instant::from_micros(0)) else { panic!() };
     /// let mut target = String::new();
     /// request.write_target(&mut target).unwrap();
     /// assert!(target.starts_with("/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=7&"));
     /// ```
-    #[must_use]
-    pub fn resuming_at(mut self, version: ResourceVersion<S::Text>) -> Self {
-        self.resume(version);
-        self
-    }
-
-    /// Starts from the state that was restored from a journal.
-    pub(crate) fn restored(&mut self, restored: &Restored<S::Text>) {
-        if restored.complete {
-            self.resume(restored.version.clone());
-        } else {
-            self.version = restored.version.clone();
-        }
-    }
-
-    fn resume(&mut self, version: ResourceVersion<S::Text>) {
-        if !version.is_command() {
+    pub fn resume(&mut self, restored: &Restored<S::Text>) {
+        let version = restored.version.clone();
+        if restored.complete && !version.is_command() {
             self.resuming = true;
             self.state = State::Paused {
                 until: Instant::from_micros(0),
@@ -491,10 +471,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     ///
     /// ```
     /// use informer_core::{Heap, Instant, Output, Reflector, ReflectorConfig, Resource, ResourceVersion};
+    /// use informer_core::reflector::Restored;
     ///
     /// let pods = Resource::new("", "v1", "pods");
-    /// let mut reflector: Reflector<_, Heap<Box<str>>> = Reflector::new(pods, ReflectorConfig::list(), 1)
-    ///     .resuming_at(ResourceVersion::new("7"));
+    /// let mut reflector: Reflector<_, Heap> = Reflector::new(pods, ReflectorConfig::list(), 1);
+    /// reflector.resume(&Restored { version: ResourceVersion::new("7"), at: None, complete: true });
     /// let now = Instant::from_micros(0);
     /// assert!(matches!(reflector.poll_output(now), Output::Send(_)), "it watches");
     /// reflector.refill(now);

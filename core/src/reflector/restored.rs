@@ -4,9 +4,8 @@ use crate::object::ResourceVersion;
 
 /// The state that a journal restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct Restored<X> {
-    /// The version from which a watch can be [resumed](crate::Reflector::resuming_at).
+    /// The version from which a watch can be [resumed](crate::Reflector::resume).
     pub version: ResourceVersion<X>,
     /// The time at which this version was reached, in milliseconds since 1970, if known. Later changes may be missing
     /// from the cache.

@@ -276,11 +276,9 @@ async fn run_source<T: Transport, D>(
             return;
         };
         (sink, writer) = (restoring.sink, Some(restoring.writer));
-        reflector = match restoring.restored {
-            Some(restored) if restored.complete => reflector.resuming_at(restored.version),
-            Some(restored) => reflector.with_version(restored.version),
-            None => reflector,
-        };
+        if let Some(restored) = &restoring.restored {
+            reflector.resume(restored);
+        }
     }
     let driving = async move {
         // Dropping the sink closes the writer's queue.

@@ -78,8 +78,12 @@ fn r41_r43_a_relist_asks_for_the_last_version_without_pages() {
 /// R41
 #[test]
 fn r41_a_known_version_is_where_the_first_list_begins() {
-    let reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
-    let mut reflector = reflector.with_version(ResourceVersion::new("10"));
+    let mut reflector: Reflector<_, Heap> = Reflector::new(pods(), ReflectorConfig::list(), 1);
+    reflector.resume(&crate::reflector::Restored {
+        version: ResourceVersion::new("10"),
+        at: None,
+        complete: false,
+    });
     let Output::Send(request) = reflector.poll_output(Instant::from_micros(0)) else {
         panic!()
     };
