@@ -122,8 +122,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Returns the class as a word for logs and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Refused => "connection-refused",
             Self::Reset => "connection-reset",
@@ -252,7 +251,7 @@ impl Failure {
     }
 
     /// Copies the class of a transport's error.
-    pub fn of(error: &impl TransportError) -> Self {
+    pub(crate) fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
             connection_was_used: error.connection_was_used(),

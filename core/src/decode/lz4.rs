@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::convert::Infallible;
@@ -10,7 +9,7 @@ use core::fmt;
 
 use super::packing::{Samples, Training};
 use super::{Decode, Form, Raw, RawObject};
-use crate::json::{Prune, as_str, value_at};
+use crate::json::{Prune, value_at};
 
 /// The decoder of [`PackedLz4`], which compresses each object by LZ4, for one thread and without `std`.
 ///
@@ -24,7 +23,6 @@ use crate::json::{Prune, as_str, value_at};
 /// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
 /// let kept = PackerLz4::new().decode(&RawObject::parse(json)).unwrap();
 /// assert_eq!(kept.unpack().unwrap().bytes(), json);
-/// assert_eq!(kept.string_at(&["spec", "nodeName"]).as_deref(), Some("n1"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct PackerLz4 {
@@ -166,13 +164,6 @@ impl PackedLz4 {
             .ok()
             .map(|json| Raw::new(&json))
     }
-
-    /// Returns the string at a path, if there is one. A number in the path is an index into an array.
-    #[must_use]
-    pub fn string_at(&self, path: &[&str]) -> Option<String> {
-        let whole = self.unpack()?;
-        whole.at(path).and_then(as_str).map(|text| text.to_string())
-    }
 }
 
 impl Form for PackedLz4 {
@@ -203,6 +194,7 @@ impl fmt::Debug for PackedLz4 {
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::String;
 
     use super::*;
 

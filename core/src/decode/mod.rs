@@ -34,7 +34,7 @@ use crate::json::JsonStr;
 use crate::wire::ObjectHead;
 
 /// The `Accept` header for complete objects in JSON.
-pub const ACCEPT_JSON: &str = "application/json";
+const ACCEPT_JSON: &str = "application/json";
 
 /// A decoder: it turns the JSON of an object into the value that the cache stores.
 ///

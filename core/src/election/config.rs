@@ -8,7 +8,9 @@ const JITTER_TENTHS: u32 = 12;
 
 /// The timing of an election among replicas.
 ///
-/// The defaults are client-go's. [`validate`](Self::validate) documents the allowed values.
+/// The defaults are client-go's. As in client-go, `lease_duration` > `renew_deadline` > 1.2 * `retry_period`; otherwise two
+/// replicas could lead at the same time. `lease_duration` must also be a whole number of seconds that fits the Lease, and
+/// `retry_period` at least a millisecond. Every constructor that takes a config checks this.
 ///
 /// ```
 /// use core::time::Duration;
@@ -43,23 +45,9 @@ impl Default for ElectionConfig {
 }
 
 impl ElectionConfig {
-    /// Checks the same conditions as client-go: `lease_duration` > `renew_deadline` > 1.2 * `retry_period`. Otherwise
-    /// two replicas could lead at the same time. `lease_duration` must also be a whole number of seconds that fits the
-    /// Lease, and `retry_period` at least a millisecond. Every constructor that takes a config calls this.
-    ///
     /// # Errors
     /// Names the invalid value and the allowed range.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_core::election::ElectionConfig;
-    ///
-    /// let mut config = ElectionConfig::default();
-    /// assert!(config.validate().is_ok());
-    /// config.lease_duration = Duration::from_millis(10_500);
-    /// assert!(config.validate().is_err());
-    /// ```
-    pub fn validate(&self) -> Result<(), ElectionError> {
+    pub(crate) fn validate(&self) -> Result<(), ElectionError> {
         let Self {
             lease_duration,
             renew_deadline,

@@ -139,7 +139,7 @@ impl Elector {
     /// lead.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig).
     ///
     /// ```
     /// use core::time::Duration;

@@ -57,7 +57,7 @@ impl Members {
     /// Creates a replica that knows no others.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate).
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig).
     ///
     /// ```
     /// use core::time::Duration;
@@ -85,12 +85,6 @@ impl Members {
             since: None,
             resigned: false,
         })
-    }
-
-    /// Returns the name of this replica.
-    #[must_use]
-    pub fn identity(&self) -> &str {
-        &self.identity
     }
 
     /// Sets the time until which this replica certainly holds its Lease; `None` if it does not hold it.
@@ -160,7 +154,7 @@ impl Members {
     /// Returns whether a key belongs to this replica. A key may belong to no replica for a while.
     #[must_use]
     pub fn owns(&self, now: Instant, key: &str) -> bool {
-        self.is_active(now) && rendezvous(key, self.live()) == Some(self.identity())
+        self.is_active(now) && rendezvous(key, self.live()) == Some(self.identity.as_str())
     }
 
     /// Returns the names of the live replicas, including this one.
@@ -169,7 +163,7 @@ impl Members {
         others
             .filter(|(_, seen)| !seen.is_dead)
             .map(|(name, _)| name.as_str())
-            .chain([self.identity()])
+            .chain([self.identity.as_str()])
     }
 
     /// Returns the time at which the owners of keys change without further input, if they do.

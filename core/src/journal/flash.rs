@@ -114,11 +114,6 @@ impl<F: NorFlash> FlashMedium<F> {
         })
     }
 
-    /// Returns the flash.
-    pub const fn flash(&mut self) -> &mut F {
-        &mut self.flash
-    }
-
     /// Consumes the medium and returns the flash.
     pub fn into_flash(self) -> F {
         self.flash

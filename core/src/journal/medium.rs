@@ -11,8 +11,7 @@ pub enum Area {
 
 impl Area {
     /// Returns the other area.
-    #[must_use]
-    pub const fn other(self) -> Self {
+    pub(crate) const fn other(self) -> Self {
         match self {
             Self::First => Self::Second,
             Self::Second => Self::First,

@@ -81,7 +81,7 @@ impl<J: Journal> Recorder<J> {
     }
 
     /// Consumes the recorder and returns the journal.
-    pub fn into_journal(self) -> J {
+    pub(crate) fn into_journal(self) -> J {
         self.journal
     }
 

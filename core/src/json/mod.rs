@@ -19,5 +19,6 @@ pub use error::{ScanError, ScanErrorKind};
 pub use members::{Elements, Members, as_str, as_u64, value_at};
 #[cfg(feature = "alloc")]
 pub use prune::Prune;
-pub use scan::{DEPTH_LIMIT, Scanner, Step};
-pub use text::{JsonChars, JsonStr};
+pub(crate) use scan::Step;
+pub use scan::{DEPTH_LIMIT, Scanner};
+pub use text::JsonStr;

@@ -11,12 +11,10 @@ pub const DEPTH_LIMIT: u32 = 128;
 
 /// A push scanner that validates RFC 8259 JSON, for input that is split at any byte.
 ///
-/// It reads a sequence of values with optional whitespace between them. [`step`](Self::step) stops wherever something
-/// begins or ends, and [`skip_value`](Self::skip_value) advances to the end of a value.
+/// [`skip_value`](Self::skip_value) advances to the end of a value, or as far as the input goes.
 ///
-/// It checks structure, numbers, literals and escapes, but not UTF-8: [`saw_non_ascii`](Self::saw_non_ascii) returns
-/// whether that remains to be checked. Below [`DEPTH_LIMIT`] levels it only counts brackets and skips strings, and
-/// [`too_deep`](Self::too_deep) returns true.
+/// It checks structure, numbers, literals and escapes, but not UTF-8. Below [`DEPTH_LIMIT`] levels it only counts
+/// brackets and skips strings, and [`too_deep`](Self::too_deep) returns true.
 ///
 /// The scanner is unusable after an error.
 #[derive(Debug, Clone)]
@@ -60,7 +58,7 @@ impl Scanner {
     /// # Errors
     ///
     /// Fails if the input is not JSON.
-    pub fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
+    pub(crate) fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
         while let Some(&byte) = input.get(*at) {
             let start = *at;
             let state = self.state;
@@ -157,7 +155,7 @@ impl Scanner {
         }
     }
 
-    /// Advances to the end of the value that [`step`](Self::step) has found, or of the next value.
+    /// Advances to the end of the value that has begun, or of the next value.
     ///
     /// `floor` is the depth around the value. Returns whether the value has ended. If not, all input was consumed, and
     /// the call must be repeated with more. A number ends only with the byte after it, which is not consumed.
@@ -420,7 +418,7 @@ impl Scanner {
     /// Fails if the container is [`DEPTH_LIMIT`] levels deep, or if `first` does not begin a container. Nothing is
     /// consumed, so another [`step`](Self::step) would report the same value again. [`skip_value`](Self::skip_value)
     /// still works.
-    pub fn enter(&mut self, first: u8, at: &mut usize) -> Result<(), ScanError> {
+    pub(crate) fn enter(&mut self, first: u8, at: &mut usize) -> Result<(), ScanError> {
         let kind = match first {
             b'{' | b'[' if self.depth < DEPTH_LIMIT => None,
             b'{' | b'[' => Some(ScanErrorKind::TooDeep),
@@ -462,7 +460,7 @@ impl Scanner {
     /// Returns whether there may have been a byte outside of ASCII since the marks were cleared.
     ///
     /// False is certain. True is a hint: strings are scanned in blocks, which may extend past their end.
-    pub fn saw_non_ascii(&self) -> bool {
+    pub(crate) fn saw_non_ascii(&self) -> bool {
         self.non_ascii
     }
 
@@ -480,7 +478,7 @@ impl Default for Scanner {
 
 /// The position at which [`Scanner::step`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// All input was consumed.
     More,
     /// A key begins; its opening quote is consumed.

@@ -13,7 +13,7 @@ pub struct JsonStr<'a> {
 
 impl<'a> JsonStr<'a> {
     /// Creates a view of the bytes between the quotes.
-    pub const fn new(raw: &'a [u8]) -> Self {
+    pub(crate) const fn new(raw: &'a [u8]) -> Self {
         Self { raw }
     }
 
@@ -38,7 +38,7 @@ impl<'a> JsonStr<'a> {
     /// Returns an iterator over the unescaped characters.
     ///
     /// A surrogate without its other half becomes U+FFFD.
-    pub fn chars(&self) -> JsonChars<'a> {
+    pub fn chars(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
         JsonChars { rest: self.raw }
     }
 
@@ -52,7 +52,7 @@ impl<'a> JsonStr<'a> {
     }
 
     /// Returns whether the unescaped string contains `text`.
-    pub fn contains(&self, text: &str) -> bool {
+    pub(crate) fn contains(&self, text: &str) -> bool {
         let mut rest = self.chars();
         loop {
             let mut here = rest.clone();
@@ -66,11 +66,7 @@ impl<'a> JsonStr<'a> {
     }
 
     /// Writes the unescaped string.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `out`.
-    pub fn write_to(&self, out: &mut dyn Write) -> fmt::Result {
+    pub(crate) fn write_to(&self, out: &mut dyn Write) -> fmt::Result {
         match self.as_plain() {
             Some(plain) => out.write_str(plain),
             None => self.chars().try_for_each(|char| out.write_char(char)),
@@ -115,8 +111,8 @@ impl PartialEq<&str> for JsonStr<'_> {
 }
 
 /// An iterator over the unescaped characters of a [`JsonStr`].
-#[derive(Debug, Clone)]
-pub struct JsonChars<'a> {
+#[derive(Clone)]
+struct JsonChars<'a> {
     rest: &'a [u8],
 }
 

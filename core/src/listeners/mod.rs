@@ -415,18 +415,6 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         self.listeners.contains_key(&id)
     }
 
-    /// Returns the number of listeners.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.listeners.len()
-    }
-
-    /// Returns whether there are no listeners.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.listeners.is_empty()
-    }
-
     /// Returns the time of the next resync; `None` is never. Periods begin with the first call.
     pub fn next_resync(&mut self, now: Instant) -> Option<Instant> {
         self.listeners.values_mut().fold(None, |next, listener| {
@@ -509,7 +497,7 @@ impl<K, T> Listener<K, T> {
 impl<K: Clone, T: Clone> Event<K, T> {
     /// Creates an event that owns the contents of a notification.
     #[must_use]
-    pub fn of(notification: &Notification<'_, T, K>) -> Self {
+    pub(crate) fn of(notification: &Notification<'_, T, K>) -> Self {
         match *notification {
             Notification::Added {
                 key,

@@ -155,8 +155,7 @@ impl<X: Text> Uid<X> {
     }
 
     /// Returns whether there is a uid.
-    #[must_use]
-    pub const fn is_known(&self) -> bool {
+    pub(crate) const fn is_known(&self) -> bool {
         !matches!(self.0, UidRepr::None)
     }
 }

@@ -15,7 +15,7 @@ use crate::time::Instant;
 ///
 /// let now = Instant::from_micros(0);
 /// let mut bucket = TokenBucket::new(10.0, 2);
-/// assert!(bucket.try_take(now) && bucket.try_take(now) && !bucket.try_take(now));
+/// assert_eq!([(); 2].map(|()| bucket.reserve(now)), [Duration::ZERO; 2]);
 /// assert_eq!(bucket.reserve(now), Duration::from_millis(100));
 /// assert_eq!(bucket.reserve(now), Duration::from_millis(200));
 /// ```
@@ -42,11 +42,6 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token if there is one.
-    pub fn try_take(&mut self, now: Instant) -> bool {
-        self.reserve_within(now, Duration::ZERO).is_some()
-    }
-
     /// Takes a token unconditionally, and returns how long to wait for it.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         self.fill(now);
@@ -54,7 +49,8 @@ impl TokenBucket {
         self.wait_for(self.tokens)
     }
 
-    /// Takes a token if it is available within `most`, and returns how long to wait for it.
+    /// Takes a token if it is available within `most`, and returns how long to wait for it. With a `most` of zero, it
+    /// takes a token that is there at once.
     ///
     /// ```
     /// # use core::time::Duration;

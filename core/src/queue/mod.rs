@@ -12,7 +12,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 pub use self::bucket::TokenBucket;
-pub use self::limit::{Exponential, FastSlow, KeyedBackoff, MaxOf, MaxWait, RateLimit};
+pub use self::limit::{Exponential, FastSlow, MaxOf, MaxWait, RateLimit};
 pub use self::metrics::{QueueMetrics, Spread};
 pub use self::waiters::{Turn, Waiter, Waiters};
 use crate::time::{Instant, earliest};
@@ -33,7 +33,7 @@ const MOST_PASSED: u32 = 16;
 /// 17 * (n + 1) calls of [`take`](Self::take), if n keys were ready before it.
 ///
 /// The queue has no clock and never waits: [`take`](Self::take) returns the key to process now, and
-/// [`next_due`](Self::next_due) the time to check again. [`Waiters`] implements the rules for sleeping workers. Memory
+/// [`ready_at`](Self::ready_at) the time to check again. [`Waiters`] implements the rules for sleeping workers. Memory
 /// is used for keys that wait, that are being processed, or whose failures the rate limit has counted.
 ///
 /// ```
@@ -50,7 +50,7 @@ const MOST_PASSED: u32 = 16;
 /// // It failed: retry with an increasing delay.
 /// queue.add_rate_limited(now, "prod/web");
 /// queue.done(now, &"prod/web");
-/// assert_eq!(queue.next_due(), Some(now + Duration::from_millis(5)));
+/// assert_eq!(queue.ready_at(now), Some(now + Duration::from_millis(5)));
 /// assert_eq!(queue.take(now + Duration::from_millis(5)), Some("prod/web"));
 /// queue.forget(&"prod/web");
 /// queue.done(now, &"prod/web");
@@ -299,8 +299,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     }
 
     /// Returns the time of the next delayed key, if there is one.
-    #[must_use]
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.delayed.first_key_value().map(|((due, _), _)| *due)
     }
 
@@ -314,18 +313,6 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
-    }
-
-    /// Returns the number of keys that are being processed.
-    #[must_use]
-    pub fn working(&self) -> usize {
-        self.working.len()
-    }
-
-    /// Returns the number of delayed keys.
-    #[must_use]
-    pub fn delayed(&self) -> usize {
-        self.delayed.len()
     }
 
     /// Stops accepting keys. Waiting keys are still returned. Delayed keys are discarded, and their number is returned.

@@ -29,7 +29,7 @@ pub struct BackoffConfig {
     /// The random part, relative to the delay: 1.0 gives a delay in [d, 2d).
     pub jitter: f64,
     /// Resets the sequence at the first delay that is later than this after the last reset, whatever happened since.
-    /// That is client-go's rule. With `None`, the default, only [`Backoff::reset`] does.
+    /// That is client-go's rule. With `None`, the default, only a success does.
     pub reset_interval: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ impl Default for BackoffConfig {
 
 /// One sequence of growing delays.
 #[derive(Clone, Debug)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     config: BackoffConfig,
     next: Duration,
     began: Option<Instant>,
@@ -56,7 +56,7 @@ pub struct Backoff {
 impl Backoff {
     /// Creates a sequence that starts with the configured first delay.
     #[must_use]
-    pub const fn new(config: BackoffConfig) -> Self {
+    pub(crate) const fn new(config: BackoffConfig) -> Self {
         Self {
             config,
             next: config.initial,
@@ -65,7 +65,7 @@ impl Backoff {
     }
 
     /// Resets the sequence: the next delay is the first one again.
-    pub const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.next = self.config.initial;
     }
 

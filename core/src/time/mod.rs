@@ -3,7 +3,8 @@
 mod backoff;
 mod rng;
 
-pub use backoff::{Backoff, BackoffConfig};
+pub(crate) use backoff::Backoff;
+pub use backoff::BackoffConfig;
 pub(crate) use rng::Rng;
 
 use core::num::NonZeroU64;

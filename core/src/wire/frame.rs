@@ -100,12 +100,12 @@ impl<B: FrameBuffer> Framer<B> {
     ///
     /// If not, a frame that exceeds the limit is delivered with an empty array in their place. Smaller frames are
     /// delivered unmodified.
-    pub const fn skip_managed_fields(&mut self, skip: bool) {
+    pub(crate) const fn skip_managed_fields(&mut self, skip: bool) {
         self.skips_managed_fields = skip;
     }
 
     /// Starts over with another response body.
-    pub fn reset(&mut self, mode: FramerMode) {
+    pub(crate) fn reset(&mut self, mode: FramerMode) {
         self.scanner = Scanner::new();
         self.stage = Stage::Start;
         self.mode = mode;
@@ -164,11 +164,6 @@ impl<B: FrameBuffer> Framer<B> {
     /// Returns false for an empty body, although that is not a list: a list is complete only with [`Piece::End`].
     pub fn is_midway(&self) -> bool {
         !matches!(self.stage, Stage::Start | Stage::Ended)
-    }
-
-    /// Returns the number of bytes of the body that were consumed.
-    pub fn offset(&self) -> u64 {
-        self.scanner.offset()
     }
 
     fn advance<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Found<'i>>, ScanError> {
@@ -913,7 +908,7 @@ mod tests {
         }
         // Only the split item was copied.
         assert_eq!(framer.buffer.peak, br#"{"b":2}"#.len());
-        assert_eq!(framer.offset(), body.len() as u64);
+        assert_eq!(framer.scanner.offset(), body.len() as u64);
     }
 
     #[test]

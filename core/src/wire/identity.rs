@@ -41,7 +41,7 @@ impl Identity {
     /// the object.
     ///
     /// Kind and API version are empty unless `need_type` is set, as with [`ObjectHead::parse`].
-    pub fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
+    pub(crate) fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
         let rest = ObjectHead::parse(json, need_type);
         let type_part = |part| {
             if need_type {

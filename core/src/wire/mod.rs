@@ -16,4 +16,5 @@ pub use frame::{FrameBuffer, FrameProblem, Framer, FramerMode, ListMember, Piece
 pub use identity::Identity;
 pub(crate) use message::message;
 pub use object::{EventType, ObjectHead, WatchEvent};
-pub use status::{Cause, ErrorClass, Status, classify};
+pub use status::ErrorClass;
+pub(crate) use status::{Status, classify};

@@ -125,7 +125,7 @@ impl<'a> WatchEvent<'a> {
     /// type.
     ///
     /// The object may be empty.
-    pub fn cut(json: &'a [u8], identity: &'a Identity) -> Option<Self> {
+    pub(crate) fn cut(json: &'a [u8], identity: &'a Identity) -> Option<Self> {
         Some(Self {
             kind: identity.event_type()?,
             object: parts(json).1.unwrap_or_default(),

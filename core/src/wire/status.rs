@@ -9,7 +9,7 @@ use crate::json::{Elements, JsonStr, Members, Scanner, as_str, as_u64, value_at}
 ///
 /// Strings are empty if absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Status<'a> {
+pub(crate) struct Status<'a> {
     /// `Success` or `Failure`.
     pub status: JsonStr<'a>,
     /// The corresponding HTTP status code.
@@ -26,7 +26,7 @@ pub struct Status<'a> {
 
 impl<'a> Status<'a> {
     /// Parses a `Status`; `None` if the JSON is invalid or another kind of object.
-    pub fn parse(json: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
         if !is_one_value(json) {
             return None;
         }
@@ -54,7 +54,7 @@ impl<'a> Status<'a> {
     }
 
     /// Returns an iterator over the causes.
-    pub fn causes(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
+    pub(crate) fn causes(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
         Elements::new(self.raw_causes.unwrap_or_default()).map(|cause| {
             let text = |name| {
                 value_at(cause, &[name])
@@ -72,7 +72,7 @@ impl<'a> Status<'a> {
 
 /// One of the causes of an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cause<'a> {
+pub(crate) struct Cause<'a> {
     /// The reason in one word.
     pub reason: JsonStr<'a>,
     /// The error message, for people.
@@ -119,7 +119,7 @@ pub enum ErrorClass {
 
 impl ErrorClass {
     /// Returns the name of the class in kebab case.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::TooLarge => "too-large",
@@ -141,14 +141,7 @@ impl ErrorClass {
 
     /// Returns whether the same request keeps failing until someone changes the request, the credentials, the
     /// permissions or the server.
-    ///
-    /// ```
-    /// use informer_core::wire::ErrorClass;
-    ///
-    /// assert!(ErrorClass::BadRequest.is_permanent(), "a misspelled field selector stays misspelled");
-    /// assert!(!ErrorClass::TooManyRequests.is_permanent());
-    /// ```
-    pub const fn is_permanent(self) -> bool {
+    pub(crate) const fn is_permanent(self) -> bool {
         match self {
             Self::Unauthorized
             | Self::Forbidden
@@ -229,7 +222,7 @@ impl fmt::Display for ErrorClass {
 ///
 /// As in client-go, a known reason determines the class, and otherwise the code does. A resourceVersion that is too
 /// large is recognized by the causes, and for servers before 1.18.6 by the message.
-pub fn classify(http_code: u16, status: Option<&Status<'_>>, body: &[u8]) -> ErrorClass {
+pub(crate) fn classify(http_code: u16, status: Option<&Status<'_>>, body: &[u8]) -> ErrorClass {
     let code = match http_code {
         0 | 200..=299 => status.and_then(|status| status.code).unwrap_or_default(),
         code => code,

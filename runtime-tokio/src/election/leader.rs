@@ -122,7 +122,7 @@ impl<C: LeaseClient> Election<C> {
     /// Creates an election with an identity that no other replica has, such as the name of the Pod.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate). Otherwise two replicas
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig). Otherwise two replicas
     /// could lead.
     pub fn new(
         client: C,

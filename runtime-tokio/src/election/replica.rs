@@ -92,7 +92,7 @@ impl Replica {
     /// the Lease of this replica, and `all` those of all replicas.
     ///
     /// # Errors
-    /// Fails if the identity is empty or the config is [invalid](ElectionConfig::validate). Otherwise two replicas
+    /// Fails if the identity is empty or the config is [invalid](ElectionConfig). Otherwise two replicas
     /// could own a key.
     pub fn new<C: LeaseClient, M: MembersClient>(
         lease: C,
