@@ -409,13 +409,14 @@ impl EventHandler<Raw> for Counted {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_handlers_come_and_go_under_load() {
     // At most 40 at a time, which leave soon; and most of the thousand at a time.
-    for (seed, most, stay) in [(1, 40, 2), (2, 40, 2), (3, 1000, 8)] {
-        crowd(seed, most, stay).await;
+    for (seed, joins, most, stay) in [(1, 2, 40, 2), (2, 2, 40, 2), (3, 20, 1000, 8)] {
+        crowd(seed, joins, most, stay).await;
     }
 }
 
-/// Keeps at most `most` handlers at a time. Some leave in each millisecond, more of them if `stay` is low.
-async fn crowd(seed: u64, most: usize, stay: usize) {
+/// Keeps at most `most` handlers at a time. In each millisecond `joins` of them join and some leave, more of them if
+/// `stay` is low.
+async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut dice = move |sides: usize| {
         random ^= random << 13;
@@ -433,9 +434,10 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
     )> = Vec::new();
     let mut gone = Vec::new();
     let (mut added, mut at_once) = (0, 0);
-    let stop_at = 600 + dice(300);
-    // One second with ten events per millisecond, in each of which one or two handlers join or leave.
-    for millisecond in 0..1000 {
+    // It stops at a random time after all thousand have joined.
+    let stop_at = (1200 + dice(600)) / joins;
+    // Ten events per millisecond.
+    for _ in 0..=stop_at {
         for _ in 0..10 {
             let name = format!("p{}", dice(100));
             if mock
@@ -451,7 +453,7 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
             }
         }
         if added < 1000 {
-            for _ in 0..2 {
+            for _ in 0..joins {
                 let (following, follower) = Following::new(&alive);
                 // Backlogs from which some handlers coalesce at once, and some never.
                 let options = HandlerOptions::default().backlog([0, 10, 4096][dice(3)]);
@@ -467,9 +469,6 @@ async fn crowd(seed: u64, most: usize, stay: usize) {
             gone.push((handle, follower));
         }
         sleep(Duration::from_millis(1)).await;
-        if millisecond == stop_at {
-            break;
-        }
     }
     let truth: BTreeMap<String, String> = mock.with(|server| {
         let pods = server.objects("pods");
