@@ -1,16 +1,15 @@
 //! A factory: shared informers of types, bytes and metadata, over one transport.
 //!
-//! Without an argument it uses an in-memory fake API server. `factory http://127.0.0.1:8001` uses a real one, such as
-//! `kubectl proxy`.
+//! Without an argument it uses a fake API server in this program. `--kubeconfig` and `--server` name a real one.
 
 use core::time::Duration;
 
+use clap::Parser;
 use informer::factory::Factory;
-use informer::transport::BoxTransport;
-use informer::transport::HyperTransport;
 use informer::{Handlers, boxed, kind};
+use informer_examples::cluster::{Cluster, Demo};
 use informer_examples::terminal::say;
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::json;
 use serde::Deserialize;
 
 /// The part of a Pod that this program reads; nothing else is stored.
@@ -26,25 +25,25 @@ struct Spec {
     node_name: Option<String>,
 }
 
-/// The transport is chosen at run time.
-fn transport() -> Result<BoxTransport, Box<dyn core::error::Error>> {
-    if let Some(url) = std::env::args().nth(1) {
-        return Ok(boxed!(HyperTransport::builder(&url).build()?));
-    }
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+/// Shows how two parts of a program share informers.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+fn fill(demo: &Demo) {
     for (namespace, name) in [("prod", "web"), ("prod", "db"), ("default", "tool")] {
         let metadata = json!({ "namespace": namespace, "name": name });
-        mock.create(
-            "pods",
-            json!({ "metadata": metadata, "spec": { "nodeName": "n1" } }),
-        )?;
+        let pod = json!({ "metadata": metadata, "spec": { "nodeName": "n1" } });
+        let _ = demo.create("pods", pod);
     }
-    Ok(boxed!(mock.transport()))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let (factory, driver) = Factory::builder(transport()?).build();
+    let (transport, _demo) = Arguments::parse().cluster.connect(fill).await?;
+    let (factory, driver) = Factory::builder(boxed!(transport)).build();
     tokio::spawn(driver.run());
 
     // Two parts of a program request the same informer, and share one cache and one watch.
