@@ -9,6 +9,7 @@
 //! # Features
 //! - `client` (default): everything that sends requests through a `kube::Client`. Without it, [`resource`] makes the
 //!   types usable with any transport.
+//! - `runtime`: replacements for the watcher of `kube-runtime`, with its signatures.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +18,12 @@ mod lease;
 mod resource;
 #[cfg(feature = "client")]
 mod transport;
+#[cfg(feature = "runtime")]
+mod watcher;
 
 pub use resource::{resource, resource_of};
+#[cfg(feature = "runtime")]
+pub use watcher::{metadata_watcher, watcher};
 #[cfg(feature = "client")]
 pub use {lease::KubeLease, transport::transport};
 

@@ -16,9 +16,7 @@ use kube_client::client::Body;
 
 /// Returns a transport that sends the requests of informers through a client, with its layers, authentication and TLS.
 ///
-/// The client also determines timeouts and retries. By default, it retries responses with 429, 503 and 504 itself, and
-/// fails a response after 295 seconds without a byte. A watch receives a bookmark every minute, so this affects only
-/// dead connections.
+/// The client also determines timeouts and retries. By default, it retries responses with 429, 503 and 504 itself.
 ///
 /// ```no_run
 /// use informer_tokio::{Informer, Raw, Resource};

@@ -5,3 +5,5 @@
 mod lease;
 mod server;
 mod transport;
+#[cfg(feature = "runtime")]
+mod watcher;

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use informer_mock::{Body as _, FakeServer, Get, Mock, TokioClock, Transport as _, Write};
+use informer_mock::{Backend, Body as _, FakeServer, Get, Mock, TokioClock, Transport as _, Write};
 use informer_tokio::transport::{FailureKind, Timer as _, TransportError as _};
 use kube::Client;
 use kube::client::Body;
@@ -25,7 +25,7 @@ pub(crate) async fn settle() {
     tokio::time::sleep(core::time::Duration::from_millis(10)).await;
 }
 
-pub(crate) fn client(mock: &Server) -> Client {
+pub(crate) fn client<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Client {
     let mock = mock.clone();
     let service = tower::service_fn(move |request| {
         let mock = mock.clone();
@@ -34,7 +34,10 @@ pub(crate) fn client(mock: &Server) -> Client {
     Client::new(service, "default")
 }
 
-async fn answer(mock: &Server, request: Request<Body>) -> Answer {
+async fn answer<B: Backend + Send + 'static>(
+    mock: &Mock<B, TokioClock>,
+    request: Request<Body>,
+) -> Answer {
     let (parts, body) = request.into_parts();
     let target = parts.uri.path_and_query().unwrap().as_str();
     let header = |name| {
@@ -52,12 +55,14 @@ async fn answer(mock: &Server, request: Request<Body>) -> Answer {
         content_type: header("content-type"),
         body: &body.collect().await?.to_bytes(),
     };
-    let (status, body) = mock.with(|server| server.handle_write(mock.clock().now(), write));
+    let now = mock.clock().now();
+    let answer = mock.with(|server| server.handle_write(now, write));
+    let (status, body) = answer.expect("the server accepts writes");
     let body = Full::from(body).map_err(BoxError::from).boxed_unsync();
     Ok(Response::builder().status(status).body(body)?)
 }
 
-async fn read(mock: &Server, get: Get<'_>) -> Answer {
+async fn read<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>, get: Get<'_>) -> Answer {
     let (head, body) = mock
         .transport()
         .send(get)
