@@ -19,7 +19,7 @@ mod resource;
 #[cfg(feature = "client")]
 mod transport;
 #[cfg(feature = "runtime")]
-mod watcher;
+pub mod watcher;
 
 pub use resource::{resource, resource_of};
 #[cfg(feature = "runtime")]

@@ -1,4 +1,4 @@
-//! Replacements of kube's watchers.
+//! A replacement of `kube::runtime::watcher`, with its types.
 
 use core::fmt::Debug;
 use core::hash::BuildHasher as _;
@@ -21,9 +21,13 @@ use informer_core::{
 use informer_tokio::transport::TokioTimer;
 use kube_client::Api;
 use kube_core::{PartialObjectMeta, Status};
-use kube_runtime::watcher::{Config, Error, Event, InitialListStrategy, ListSemantic, Result};
 use serde::de::{DeserializeOwned, Error as _};
 use tokio::task::JoinSet;
+
+pub use kube_runtime::watcher::{
+    Config, DefaultBackoff, Error, Event, ExponentialBackoff, InitialListStrategy, ListSemantic,
+    Result,
+};
 
 /// The number of events that wait for a slow reader. At this bound, nothing more is read from the server.
 const AHEAD: usize = 64;
@@ -43,14 +47,14 @@ const AHEAD: usize = 64;
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
-/// use informer_kube::watcher;
+/// use informer_kube::watcher; // Instead of `kube::runtime::watcher`.
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kube::runtime::{WatchStreamExt as _, watcher};
+/// use kube::runtime::WatchStreamExt as _;
 /// use kube::{Api, Client, ResourceExt as _};
 ///
 /// # async fn example(client: Client) -> Result<(), watcher::Error> {
 /// let pods = Api::<Pod>::default_namespaced(client);
-/// informer_kube::watcher(pods, watcher::Config::default())
+/// watcher(pods, watcher::Config::default())
 ///     .applied_objects()
 ///     .try_for_each(async |pod| Ok(println!("{}", pod.name_any())))
 ///     .await

@@ -4,6 +4,7 @@ use core::pin::pin;
 use core::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
+use informer_kube::watcher::{Config, Error, Event, Result};
 use informer_mock::{
     Config as ServerConfig, FakeServer, Fault, Gone, Mock, RequestLog, ScriptedServer, TokioClock,
     Verb, json,
@@ -11,7 +12,6 @@ use informer_mock::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
-use kube::runtime::watcher::{Config, Error, Event, Result};
 use kube::runtime::{WatchStreamExt as _, reflector};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
