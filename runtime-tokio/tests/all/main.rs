@@ -14,3 +14,4 @@ mod queue;
 mod replicas;
 mod shards;
 mod shared;
+mod threads;
