@@ -1,6 +1,10 @@
 //! The engine's interface to the network and the clock.
 
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
 use core::fmt;
+#[cfg(feature = "alloc")]
+use core::pin::Pin;
 use core::time::Duration;
 
 use crate::time::Instant;
@@ -69,6 +73,81 @@ pub trait Transport {
     /// # Errors
     /// Fails if there is no response.
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, Self::Body), Self::Error>;
+}
+
+/// A future on the heap that any thread can run.
+#[cfg(feature = "alloc")]
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The boxed future of [`Transport::send`].
+#[cfg(feature = "alloc")]
+pub type BoxSend<'a, T> =
+    BoxFuture<'a, Result<(Head, <T as Transport>::Body), <T as Transport>::Error>>;
+
+/// The boxed future of [`Body::chunk`].
+#[cfg(feature = "alloc")]
+pub type BoxChunk<'a, T> = BoxFuture<'a, Result<Option<&'a [u8]>, <T as Transport>::Error>>;
+
+/// A [`Transport`] whose futures are `Send`, so that a task on any thread can use it. Clones send to the same server.
+///
+/// The compiler can prove `Send` only where the type is known, hence a trait. Each method boxes the future of the
+/// method of the same name:
+///
+/// ```
+/// use informer_core::transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport};
+/// use informer_core::{Body, Head, Transport};
+/// # use informer_core::transport::{FailureKind, TransportError};
+/// # #[derive(Clone)]
+/// # struct Canned;
+/// # struct Whole(Option<&'static [u8]>);
+/// # #[derive(Debug)]
+/// # struct Never;
+/// # impl TransportError for Never {
+/// #     fn kind(&self) -> FailureKind { FailureKind::Other }
+/// # }
+/// # impl std::fmt::Display for Never {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("never") }
+/// # }
+/// # impl Transport for Canned {
+/// #     type Body = Whole;
+/// #     type Error = Never;
+/// #     async fn send(&mut self, _get: Get<'_>) -> Result<(Head, Whole), Never> { Ok((Head::new(200), Whole(None))) }
+/// # }
+/// # impl Body for Whole {
+/// #     type Error = Never;
+/// #     async fn chunk(&mut self) -> Result<Option<&[u8]>, Never> { Ok(self.0.take()) }
+/// # }
+///
+/// impl SendTransport for Canned {
+///     fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+///         Box::pin(self.ready())
+///     }
+///     fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+///         Box::pin(self.send(get))
+///     }
+///     fn boxed_chunk(body: &mut Whole) -> BoxChunk<'_, Self> {
+///         Box::pin(body.chunk())
+///     }
+/// }
+/// ```
+#[cfg(feature = "alloc")]
+#[diagnostic::on_unimplemented(
+    message = "the futures of `{Self}` are not known to be `Send`",
+    label = "does not implement `SendTransport`",
+    note = "box it with `boxed!`, or implement `SendTransport` for it",
+    note = "or build the informer with `build()`, and run its driver on the thread of the transport"
+)]
+pub trait SendTransport:
+    Transport<Body: Send + 'static, Error: Send> + Clone + Send + 'static
+{
+    /// Boxes the future of [`Transport::ready`].
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Boxes the future of [`Transport::send`].
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self>;
+
+    /// Boxes the future of [`Body::chunk`].
+    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self>;
 }
 
 /// The body of a response. Dropping it abandons the response.

@@ -51,7 +51,7 @@ fn report(key: &Key, failure: &Failure<'_>) {
 }
 
 async fn reconcile(
-    task: Task,
+    task: Task<Raw>,
     client: Client,
     namespaces: Lister<Raw>,
     maps: Informer<Raw>,

@@ -56,6 +56,7 @@ mod cache;
 pub mod controller;
 mod driver;
 pub mod election;
+mod erased;
 pub mod factory;
 pub mod handler;
 pub mod health;
@@ -121,19 +122,21 @@ pub mod transport {
         async_trait::async_trait,
         informer_core::{
             Body, Head, Instant, Timer, Transport,
-            transport::{FailureKind, Get, TransportError},
+            transport::{
+                BoxChunk, BoxFuture, BoxSend, FailureKind, Get, SendTransport, TransportError,
+            },
         },
     };
 
     pub use crate::{
-        factory::transport::{BoxBody, BoxTransport, DynBody, DynTransport, Lost},
+        erased::{BoxBody, BoxTransport, DynBody, DynTransport, Lost},
         timer::TokioTimer,
     };
 }
 
 // The expansion of `boxed!`.
 #[doc(hidden)]
-pub use factory::transport::erase::erase as __erase;
+pub use erased::erase::erase as __erase;
 
 /// The program in `README.md`.
 #[cfg(doctest)]

@@ -7,7 +7,10 @@ use core::future::poll_fn;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderValue, Request, Response};
 use hyper::body::Body as HttpBody;
-use informer_core::{Head, Transport, transport::Get};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport},
+};
 use tower_service::Service;
 
 use crate::body::{HyperBody, Origin, Source};
@@ -104,6 +107,28 @@ where
             None,
         );
         Ok((head(parts.status, &parts.headers), body))
+    }
+}
+
+impl<S, B, R> SendTransport for TowerTransport<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>, Future: Send> + Clone + Send + 'static,
+    S::Error: Into<Box<dyn Error + Send + Sync>> + Send,
+    B: Send + 'static,
+    R: HttpBody + Send + 'static,
+    R::Data: Send,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.ready())
+    }
+
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+        Box::pin(self.send(get))
+    }
+
+    fn boxed_chunk(body: &mut HyperBody) -> BoxChunk<'_, Self> {
+        Box::pin(body.chunk())
     }
 }
 

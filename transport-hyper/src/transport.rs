@@ -9,7 +9,10 @@ use http::header::{ACCEPT, AUTHORIZATION, HOST, RETRY_AFTER};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
 use http_body_util::Empty;
-use informer_core::{Head, Transport, transport::Get};
+use informer_core::{
+    Body, Head, Transport,
+    transport::{BoxChunk, BoxFuture, BoxSend, Get, SendTransport},
+};
 
 use crate::address::Address;
 use crate::body::{HyperBody, Origin, Source};
@@ -138,6 +141,20 @@ impl Transport for HyperTransport {
             settings.silence_timeout,
         );
         Ok((head, body))
+    }
+}
+
+impl SendTransport for HyperTransport {
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.ready())
+    }
+
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+        Box::pin(self.send(get))
+    }
+
+    fn boxed_chunk(body: &mut HyperBody) -> BoxChunk<'_, Self> {
+        Box::pin(body.chunk())
     }
 }
 

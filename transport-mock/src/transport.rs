@@ -1,10 +1,14 @@
 //! A transport to a mock server.
 
+#[cfg(feature = "tokio")]
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(feature = "tokio")]
+use informer_core::transport::{BoxChunk, BoxFuture, BoxSend, SendTransport};
 use informer_core::{
     Body, Head, Timer, Transport,
     transport::{FailureKind, Get, TransportError},
@@ -14,6 +18,8 @@ use crate::backend::Backend;
 use crate::clock::VirtualClock;
 use crate::mock::{Exchange, Mock};
 use crate::server::FakeServer;
+#[cfg(feature = "tokio")]
+use crate::tokio_clock::TokioClock;
 
 /// A transport to a mock server, created by [`Mock::transport`].
 ///
@@ -97,6 +103,21 @@ impl<B: Backend, T: Timer + Clone> Transport for MockTransport<B, T> {
             ended: false,
         };
         Ok((head.to_head(), body))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<B: Backend + Send + 'static> SendTransport for MockTransport<B, TokioClock> {
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.ready())
+    }
+
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+        Box::pin(self.send(get))
+    }
+
+    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
+        Box::pin(body.chunk())
     }
 }
 

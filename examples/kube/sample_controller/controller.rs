@@ -44,7 +44,7 @@ const DEPLOYMENTS: Resource<'static> = Resource::new("apps", "v1", "deployments"
 
 /// The controller with its informers and its client.
 pub(crate) struct Sample {
-    pub(crate) controller: Controller,
+    pub(crate) controller: Controller<Web>,
     client: Client,
     webs: Informer<Web>,
     deployments: Informer<Raw>,
@@ -95,7 +95,7 @@ impl Sample {
 
 /// Creates or updates the Deployment of a Web.
 async fn reconcile(
-    task: Task,
+    task: Task<Web>,
     client: Client,
     webs: Informer<Web>,
     deployments: Informer<Raw>,

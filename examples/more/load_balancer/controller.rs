@@ -4,10 +4,8 @@ use core::time::Duration;
 use std::io;
 
 use informer::controller::{Controller, Task};
-use informer::decode::Decoder;
-use informer::informer::Driver;
-use informer::transport::Transport;
-use informer::{Informer, Json, Lister, kind};
+use informer::transport::SendTransport;
+use informer::{Informer, kind};
 use informer_examples::terminal::say;
 use serde::Deserialize;
 
@@ -38,32 +36,18 @@ struct Port {
 
 kind!(Service, "v1", "services");
 
-/// Creates the informer and the controller.
-pub(crate) fn new<T: Transport>(
-    transport: T,
-    resync: Duration,
-) -> (
-    Informer<Service>,
-    Driver<T, Decoder<Json<Service>>>,
-    Controller,
-) {
-    let (services, driver) = Informer::<Service>::of(transport).build();
-    let controller = Controller::new(&services)
+/// Creates the controller, which runs its informer.
+pub(crate) fn new(transport: impl SendTransport, resync: Duration) -> Controller<Service> {
+    Controller::new(Informer::<Service>::of(transport))
         .name("load-balancer")
-        .resync(resync);
-    (services, driver, controller)
+        .resync(resync)
 }
 
 /// Configures the load balancer for a Service. It reads the load balancer's actual state instead of remembering its own
 /// changes, so it also repairs external ones.
-pub(crate) async fn reconcile(
-    task: Task,
-    services: Lister<Service>,
-    balancer: Balancer,
-) -> io::Result<()> {
-    let service = services.get_by_key(task.as_str());
-    let wanted = service
-        .as_ref()
+pub(crate) async fn reconcile(task: Task<Service>, balancer: Balancer) -> io::Result<()> {
+    let wanted = task
+        .object()
         .filter(|service| service.spec.kind == "LoadBalancer");
     let routes: Option<Vec<Route>> = wanted.map(|service| {
         let ports = service.spec.ports.iter();

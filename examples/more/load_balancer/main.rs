@@ -65,8 +65,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mut signal = StopSignal::new()?;
     let (transport, _demo) = arguments.cluster.connect(controller::demo).await?;
     let resync = Duration::from_secs(arguments.resync);
-    let (services, driver, controller) = controller::new(transport, resync);
-    tokio::spawn(driver.run());
+    let controller = controller::new(transport, resync);
     let handle = controller.handle();
     tokio::spawn(async move {
         tokio::select! {
@@ -75,8 +74,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         }
         handle.stop();
     });
-    let lister = services.lister();
-    let reconcile = move |task| controller::reconcile(task, lister.clone(), balancer.clone());
+    let reconcile = move |task| controller::reconcile(task, balancer.clone());
     let stopped = controller.run(reconcile).await?;
     say(&format!("stopped with {} keys waiting", stopped.waiting));
     Ok(())

@@ -24,13 +24,9 @@ async fn start(resync: Duration) -> Running {
     controller::demo(&mock);
     let directory = tempfile::tempdir().unwrap();
     let balancer = Balancer::new(directory.path().join("balancer.json"));
-    let (services, driver, controller) = controller::new(mock.transport(), resync);
-    tokio::spawn(driver.run());
-    let handle = controller.handle();
-    let (lister, own) = (services.lister(), balancer.clone());
-    tokio::spawn(
-        controller.run(move |task| controller::reconcile(task, lister.clone(), own.clone())),
-    );
+    let controller = controller::new(mock.transport(), resync);
+    let (handle, own) = (controller.handle(), balancer.clone());
+    tokio::spawn(controller.run(move |task| controller::reconcile(task, own.clone())));
     let running = Running {
         mock,
         balancer,

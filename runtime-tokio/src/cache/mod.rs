@@ -8,4 +8,5 @@ pub(crate) mod metrics;
 pub(crate) mod panics;
 pub(crate) mod reindex;
 pub(crate) mod shared;
+pub(crate) mod shown;
 pub(crate) mod users;

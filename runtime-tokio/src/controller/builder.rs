@@ -10,10 +10,13 @@ use tokio::sync::watch;
 use super::handle::{ControllerHandle, Counts, Stop};
 use super::metrics::Figures;
 use super::only::Only;
-use super::owned::{Owned, OwnerKind};
+use super::owned::OwnerKind;
+use super::provided::{IntoInformer, IntoOwned, Provided};
 use super::task::Failure;
+use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
+use crate::driver::Job;
 use crate::handler::HandlerHandle;
 use crate::handler::HandlerOptions;
 use crate::handler::Handlers;
@@ -27,32 +30,35 @@ use crate::informer::Lister;
 /// Each change of an object of its informer puts the object's key into a [`WorkQueue`]. Changes of other informers that
 /// are added with [`owns`](Self::owns) and [`watches`](Self::watches) do the same with related keys. [`run`](Self::run)
 /// waits until all informers are synced, and then calls the function with the keys. Several keys are reconciled
-/// concurrently, but never the same key twice at a time. The function gets only the key and reads the current state
-/// from the cache, which Kubernetes calls level-triggered.
+/// concurrently, but never the same key twice at a time. The function gets the key and the current state of its object,
+/// and not the change, which Kubernetes calls level-triggered.
+///
+/// Informers are passed as anything that [provides](IntoInformer) one. The controller runs those that are passed as a
+/// builder, and stops them when it ends.
 ///
 /// ```
 /// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Controller, Next};
 /// # async fn example(sets: Informer<Raw>, pods: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
-/// let lister = sets.lister();
 /// let controller = Controller::new(&sets).owns(&pods).workers(4);
 /// let stopped = controller
-///     .run(move |task| {
-///         let set = lister.get_by_key(task.as_str());
-///         async move {
-///             println!("reconciling {} to {set:?}", task.key());
-///             Ok::<_, std::io::Error>(Next::done())
-///         }
+///     .run(|task| async move {
+///         println!("reconciling {} to {:?}", task.key(), task.object());
+///         Ok::<_, std::io::Error>(Next::done())
 ///     })
 ///     .await?;
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "a controller does nothing until it is run"]
-pub struct Controller {
+pub struct Controller<F: Form> {
     pub(super) name: String,
+    pub(super) lister: Lister<F>,
     pub(super) owner: OwnerKind,
     pub(super) sources: Vec<Source>,
+    /// The drivers of informers that the controller runs.
+    pub(super) drivers: Vec<Driven>,
+    pub(super) writes: Vec<WriteLog>,
     /// Returns all keys of the informer.
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
     pub(super) queue: WorkQueue<Key>,
@@ -70,16 +76,22 @@ pub struct Controller {
 
 /// Registers with an informer when the controller runs.
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
+/// Stops an informer, and the future that runs it.
+pub(super) type Driven = (Box<dyn Fn() + Send>, Job);
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
-impl Controller {
+impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Creates a controller for the objects of an informer. Each change of an object reconciles its key.
-    pub fn new<F: Form<Stored: Send + Sync + 'static>>(informer: &Informer<F>) -> Self {
-        let lister = informer.lister();
+    pub fn new(informer: impl IntoInformer<Form = F>) -> Self {
+        let provided = informer.into_informer();
+        let lister = provided.informer.lister();
         Self {
-            name: informer.name().to_owned(),
-            owner: OwnerKind::of(&informer.resource()),
+            name: provided.informer.name().to_owned(),
+            lister: lister.clone(),
+            owner: OwnerKind::of(&provided.informer.resource()),
             sources: Vec::new(),
+            drivers: Vec::new(),
+            writes: Vec::new(),
             keys: Arc::new(move || keys(&lister)),
             queue: WorkQueue::new(),
             keep: Only::new(|_| true),
@@ -93,7 +105,7 @@ impl Controller {
             rechecks: Arc::new(watch::Sender::new(0)),
             counts: Arc::default(),
         }
-        .watches(informer, |entry| [entry.key().clone()])
+        .watches(provided, |entry| [entry.key().clone()])
     }
 
     /// Reconciles the owner of a changed object, if the owner is of the controller's kind. The owner is the entry of
@@ -101,12 +113,12 @@ impl Controller {
     ///
     /// The group and the kind must be those of the controller's informer. If its resource was named without a kind,
     /// every kind of the group matches; set it with [`kind`](Self::kind).
-    pub fn owns<F: Form<Stored: Owned + Send + Sync + 'static>>(
-        self,
-        informer: &Informer<F>,
-    ) -> Self {
-        let owner = self.owner.clone();
-        self.watches(informer, move |entry| owner.key(entry))
+    pub fn owns<I: IntoOwned>(self, informer: I) -> Self {
+        let kind = self.owner.clone();
+        self.watches(informer, move |entry| {
+            let owner = I::owner(entry)?;
+            kind.key(&owner, entry.namespace())
+        })
     }
 
     /// Reconciles the keys that `map` returns for a changed object. It is called with the old and with the new state.
@@ -119,16 +131,27 @@ impl Controller {
     ///     .watches(&config, |map| map.label("for").map(|name| Key::new(&format!("{}/{name}", map.namespace()))));
     /// # }
     /// ```
-    pub fn watches<F, I>(
+    pub fn watches<I, K>(
         mut self,
-        informer: &Informer<F>,
-        map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
+        informer: I,
+        map: impl Fn(&Entry<I::Form>) -> K + Send + Sync + 'static,
     ) -> Self
     where
-        F: Form<Stored: Send + Sync + 'static>,
-        I: IntoIterator<Item = Key>,
+        I: IntoInformer,
+        K: IntoIterator<Item = Key>,
     {
-        let informer = informer.clone();
+        let Provided {
+            informer,
+            driver,
+            writes,
+        } = informer.into_informer();
+        if let Some(driver) = driver {
+            let driven = informer.clone();
+            self.drivers.push((Box::new(move || driven.stop()), driver));
+        }
+        if let Some(log) = writes.filter(|log| !self.writes.iter().any(|other| other.is(log))) {
+            self.writes.push(log);
+        }
         self.sources.push(Box::new(move |intake, options| {
             let handle = informer.add_handler_with(options, intake.handler(map));
             Box::new(Watched { informer, handle })
@@ -175,7 +198,7 @@ impl Controller {
     ///
     /// ```
     /// # use core::time::Duration;
-    /// # fn example(controller: informer_tokio::controller::Controller) {
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
     /// controller.limit(informer_core::queue::Exponential::new(Duration::from_secs(1), Duration::from_secs(60)));
     /// # }
     /// ```
@@ -197,7 +220,7 @@ impl Controller {
     /// [`ControllerHandle::enqueue_all`] to add the new keys. A panic in it is a [`Failure`], and the key is retried.
     ///
     /// ```
-    /// # fn example(controller: informer_tokio::controller::Controller) {
+    /// # fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
     /// controller.only(|key| informer_core::election::rendezvous(key.as_str(), ["a", "b", "c"]) == Some("a"));
     /// # }
     /// ```
@@ -212,7 +235,8 @@ impl Controller {
         self
     }
 
-    /// Sets how long a key waits until the cache shows a write that was [recorded](super::Task::wrote). After that, the
+    /// Sets how long a key waits until the caches show the writes of its run, which were [recorded](super::Task::wrote)
+    /// by it or in a [log](WriteLog). After that, the
     /// key is reconciled anyway, and a [`Failure`] is reported. The default is 30 seconds.
     pub const fn write_deadline(mut self, limit: Duration) -> Self {
         self.write_deadline = limit;
@@ -235,7 +259,7 @@ impl Controller {
     /// Returns a handle that stops the controller, adds keys and returns metrics.
     ///
     /// ```
-    /// # async fn example(controller: informer_tokio::controller::Controller) {
+    /// # async fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
     /// let handle = controller.handle();
     /// tokio::spawn(controller.run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) }));
     /// handle.stop();
@@ -255,7 +279,7 @@ impl Controller {
     }
 }
 
-impl fmt::Debug for Controller {
+impl<F: Form> fmt::Debug for Controller<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller")
             .field("name", &self.name)

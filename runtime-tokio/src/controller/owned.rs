@@ -3,7 +3,7 @@
 use informer_core::json::{Elements, as_str, value_at};
 use informer_core::{Form, Json, Meta, Raw, Resource};
 
-use crate::cache::entry::{Entry, Key};
+use crate::cache::entry::Key;
 
 /// The owner that manages an object: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
@@ -157,10 +157,9 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the key of an object's owner, if the owner is of this kind. The version may differ, since the same
+    /// Returns the key of the owner of an object in a namespace, if the owner is of this kind. The version may differ, since the same
     /// object can be read in every version.
-    pub(crate) fn key<F: Form<Stored: Owned>>(&self, owned: &Entry<F>) -> Option<Key> {
-        let owner = owned.value().controller()?;
+    pub(crate) fn key(&self, owner: &Owner, namespace: &str) -> Option<Key> {
         let group = owner
             .api_version
             .split_once('/')
@@ -168,8 +167,8 @@ impl OwnerKind {
         if group != self.group || self.kind.as_ref().is_some_and(|kind| *kind != owner.kind) {
             return None;
         }
-        if self.namespaced && !owned.namespace().is_empty() {
-            return Some(Key::new(&format!("{}/{}", owned.namespace(), owner.name)));
+        if self.namespaced && !namespace.is_empty() {
+            return Some(Key::new(&format!("{namespace}/{}", owner.name)));
         }
         Some(Key::new(&owner.name))
     }

@@ -10,23 +10,24 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use informer_core::report::OneLine;
+use informer_core::{Form, report::OneLine};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use super::builder::{Controller, Intake, OnFailure, Registered};
+use super::builder::{Controller, Driven, Intake, OnFailure, Registered};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
 use super::task::{Failure, Next, Task, Write, Writes};
+use super::writes::WriteLog;
 use crate::cache::entry::Key;
 use crate::controller::queue::{Work, WorkQueue};
 use crate::handler::HandlerOptions;
 use crate::health::error::NotSynced;
-use crate::informer::{HasSynced, wait_until};
+use crate::informer::{HasSynced, Lister, wait_until};
 
-impl Controller {
+impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Waits until all informers are synced, and then reconciles. It ends when a [handle](Self::handle) stops it, or
     /// when the driver of one of its informers ends.
     ///
@@ -49,9 +50,9 @@ impl Controller {
     /// }));
     /// # }
     /// ```
-    pub async fn run<F, R, A, E>(mut self, reconcile: F) -> Result<Stopped, NotSynced>
+    pub async fn run<C, R, A, E>(mut self, reconcile: C) -> Result<Stopped, NotSynced>
     where
-        F: Fn(Task) -> R + Send + Sync + 'static,
+        C: Fn(Task<F>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<A, E>> + Send + 'static,
         A: Into<Next>,
         E: fmt::Display,
@@ -59,6 +60,7 @@ impl Controller {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
         let registered = self.register(&figures);
+        let mut drivers = Drivers::spawn(self.drivers);
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
         tokio::select! {
@@ -77,6 +79,8 @@ impl Controller {
         });
         let mut engine = Engine {
             name: self.name,
+            lister: self.lister,
+            writes: self.writes,
             queue: self.queue,
             keep: self.keep,
             reconcile,
@@ -128,6 +132,7 @@ impl Controller {
         engine.queue.shut_down();
         stopped.waiting = engine.queue.waiting();
         engine.finish(until, &mut stopped).await;
+        drivers.stop().await;
         if stopped != Stopped::default() {
             tracing::info!(
                 controller = engine.name,
@@ -173,19 +178,60 @@ impl Drop for AllRegistered {
     }
 }
 
+/// The drivers of informers that the controller runs. Dropping it ends them at once.
+struct Drivers {
+    stops: Vec<Box<dyn Fn() + Send>>,
+    running: JoinSet<()>,
+}
+
+impl Drivers {
+    fn spawn(driven: Vec<Driven>) -> Self {
+        let mut running = JoinSet::new();
+        let stops = driven.into_iter().map(|(stop, driver)| {
+            running.spawn(driver);
+            stop
+        });
+        Self {
+            stops: stops.collect(),
+            running,
+        }
+    }
+
+    /// Stops all informers, and waits for their drivers. A driver that panicked has reported it.
+    async fn stop(&mut self) {
+        self.request_stop();
+        while self.running.join_next().await.is_some() {}
+    }
+
+    fn request_stop(&self) {
+        self.stops.iter().for_each(|stop| stop());
+    }
+}
+
+/// With a stop requested, the end of a driver is not reported as a failure.
+impl Drop for Drivers {
+    fn drop(&mut self) {
+        self.request_stop();
+    }
+}
+
 /// One run of the reconcile function.
 struct Run {
     work: Work<Key>,
     writes: Writes,
+    /// The position of each log when the run began.
+    began: Vec<u64>,
     task: AbortHandle,
 }
 
 /// The running tasks, and everything that the loop waits for.
-struct Engine<F> {
+struct Engine<F: Form, C> {
     name: String,
+    lister: Lister<F>,
+    writes: Vec<WriteLog>,
     queue: WorkQueue<Key>,
     keep: Only,
-    reconcile: Arc<F>,
+    reconcile: Arc<C>,
     workers: usize,
     rechecks: watch::Receiver<u64>,
     running: JoinSet<Result<Next, String>>,
@@ -199,9 +245,10 @@ struct Engine<F> {
     figures: Arc<Figures>,
 }
 
-impl<F, R> Engine<F>
+impl<F, C, R> Engine<F, C>
 where
-    F: Fn(Task) -> R + Send + Sync + 'static,
+    F: Form<Stored: Send + Sync + 'static>,
+    C: Fn(Task<F>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Next, String>> + Send + 'static,
 {
     /// Waits for one event and handles it. Dropping the future loses nothing.
@@ -235,13 +282,19 @@ where
             Err(message) => return self.panicked(work.key(), &message),
         }
         let attempt = self.queue.requeues(work.key());
-        let (task, writes) = Task::new(work.key().clone(), attempt);
-        let reconcile = Arc::clone(&self.reconcile);
+        let writes = Writes::default();
+        let began = self.writes.iter().map(WriteLog::position).collect();
+        let (key, recorded) = (work.key().clone(), Arc::clone(&writes));
+        let (reconcile, lister) = (Arc::clone(&self.reconcile), self.lister.clone());
         // The function itself is also called in the task, so that its panic is a panic of the task.
-        let task = self.running.spawn(async move { reconcile(task).await });
+        let task = self.running.spawn(async move {
+            let object = lister.get_by_key(key.as_str());
+            reconcile(Task::new(key, object, attempt, recorded)).await
+        });
         let run = Run {
             work,
             writes,
+            began,
             task: task.clone(),
         };
         self.of.insert(task.id(), run);
@@ -264,9 +317,15 @@ where
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some(Run { work, writes, .. }) = self.of.remove(&id) else {
+        let Some(run) = self.of.remove(&id) else {
             return;
         };
+        let Run {
+            work,
+            writes,
+            began,
+            ..
+        } = run;
         let key = work.key();
         match ended.map(|(_, result)| result) {
             Ok(Ok(next)) => {
@@ -291,7 +350,10 @@ where
                 }
             },
         }
-        let writes = core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut writes =
+            core::mem::take(&mut *writes.lock().unwrap_or_else(PoisonError::into_inner));
+        let logs = self.writes.iter().zip(began);
+        writes.extend(logs.flat_map(|(log, began)| log.since(began)));
         if !writes.is_empty() {
             self.settle(work, writes);
         }

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::{Form, object::ExpectedState};
 
-use crate::cache::entry::Key;
+use crate::cache::entry::{Entry, Key};
 use crate::health::error::Ended;
 use crate::informer::Informer;
 
-/// A key to reconcile. It dereferences to the key.
+/// A key to reconcile, with the state of its object. It dereferences to the key.
 ///
 /// ```
 /// # async fn set_up(name: &str) -> Result<u64, std::io::Error> { Ok(7) }
 /// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Next, Task};
 ///
-/// async fn reconcile(task: Task, pods: Informer<Raw>) -> Result<Next, std::io::Error> {
-///     let Some(pod) = pods.lister().get_by_key(task.as_str()) else {
+/// async fn reconcile(task: Task<Raw>, pods: Informer<Raw>) -> Result<Next, std::io::Error> {
+///     let Some(pod) = task.object() else {
 ///         return Ok(Next::done()); // It was deleted.
 ///     };
 ///     let version = set_up(pod.name()).await?;
@@ -28,9 +28,9 @@ use crate::informer::Informer;
 ///     Ok(Next::done())
 /// }
 /// ```
-#[derive(Debug)]
-pub struct Task {
+pub struct Task<F: Form> {
     key: Key,
+    object: Option<Entry<F>>,
     attempt: u32,
     writes: Writes,
 }
@@ -46,21 +46,31 @@ pub(crate) struct Write {
     pub(crate) seen: Pin<Box<dyn Future<Output = Result<(), Ended>> + Send>>,
 }
 
-impl Task {
-    pub(crate) fn new(key: Key, attempt: u32) -> (Self, Writes) {
-        let writes = Writes::default();
-        let task = Self {
+impl<F: Form> Task<F> {
+    pub(crate) const fn new(
+        key: Key,
+        object: Option<Entry<F>>,
+        attempt: u32,
+        writes: Writes,
+    ) -> Self {
+        Self {
             key,
+            object,
             attempt,
-            writes: Arc::clone(&writes),
-        };
-        (task, writes)
+            writes,
+        }
     }
 
     /// Returns the key.
     #[must_use]
     pub const fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Returns the object as the cache showed it when the run began; `None` if it does not exist.
+    #[must_use]
+    pub const fn object(&self) -> Option<&Entry<F>> {
+        self.object.as_ref()
     }
 
     /// Returns how often this key has failed since its last success.
@@ -80,7 +90,7 @@ impl Task {
     /// response may be the one that the cache already shows.
     ///
     /// ```
-    /// # fn example(task: informer_tokio::controller::Task, deployments: informer_tokio::Informer<informer_tokio::Raw>) {
+    /// # fn example(task: informer_tokio::controller::Task<informer_tokio::Raw>, deployments: informer_tokio::Informer<informer_tokio::Raw>) {
     /// use informer_tokio::Key;
     /// use informer_tokio::informer::ExpectedState;
     /// task.wrote(&deployments, &Key::new("prod/web"), "4711");
@@ -88,9 +98,9 @@ impl Task {
     /// task.wrote(&deployments, &Key::new("prod/old"), ExpectedState::gone(uid, "4000"));
     /// # }
     /// ```
-    pub fn wrote<F: Form<Stored: Send + Sync + 'static>>(
+    pub fn wrote<G: Form<Stored: Send + Sync + 'static>>(
         &self,
-        informer: &Informer<F>,
+        informer: &Informer<G>,
         key: &Key,
         expected: impl Into<ExpectedState<Key>>,
     ) {
@@ -111,11 +121,21 @@ impl Task {
     }
 }
 
-impl Deref for Task {
+impl<F: Form> Deref for Task<F> {
     type Target = Key;
 
     fn deref(&self) -> &Key {
         &self.key
+    }
+}
+
+impl<F: Form> fmt::Debug for Task<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("key", &self.key)
+            .field("object", &self.object)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::driver::FactoryDriver;
 use super::table::{Inner, OnReport, Status};
-use super::transport::BoxTransport;
 use crate::driver::Job;
+use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::health::error::NotSynced;
 use crate::informer::{HasSynced, Settings, settings_methods, wait_until};

@@ -4,7 +4,6 @@ mod driver;
 mod informers;
 mod request;
 mod table;
-pub(crate) mod transport;
 
 pub use {
     driver::FactoryDriver,

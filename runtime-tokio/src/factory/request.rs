@@ -11,8 +11,8 @@ use informer_core::{
 
 use super::informers::Factory;
 use super::table::{Slot, SlotKey};
-use super::transport::BoxTransport;
 use crate::cache::users::Users;
+use crate::erased::BoxTransport;
 use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use informer_core::{Form, OwnedResource, Report};
 use tokio::sync::watch;
 
-use super::transport::BoxTransport;
 use crate::cache::users::Users;
+use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::informer::{HasSynced, Informer, Settings};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use informer_core::{
     Decode, Form, Meta, OwnedResource, ReflectorConfig, Report, Resource, Transport,
-    audit::AuditConfig, cache::CacheConfig, resource::Shard,
+    audit::AuditConfig, cache::CacheConfig, resource::Shard, transport::SendTransport,
 };
 use tokio::sync::mpsc;
 
@@ -15,6 +15,7 @@ use crate::cache::index::{Index, IndexFn, Indexes};
 use crate::cache::shared::{Inner, OnReport, OnVersion};
 use crate::driver::journal::Journal;
 use crate::driver::{Audits, Driver, Transports, Work};
+use crate::erased::BoxTransport;
 use crate::informer::Informer;
 use crate::informer::Kind;
 
@@ -399,6 +400,30 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     pub fn on_version(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_version = Some(Arc::new(hear));
         self
+    }
+
+    /// Boxes the transport, so that the driver's future is `Send`.
+    pub(crate) fn boxed(self) -> Builder<BoxTransport, F, D>
+    where
+        T: SendTransport,
+    {
+        Builder {
+            transport: BoxTransport::of(self.transport),
+            copy: self.copy.map(|_| BoxTransport::clone as fn(&_) -> _),
+            decode: self.decode,
+            resource: self.resource,
+            namespaces: self.namespaces,
+            shards: self.shards,
+            audit: self.audit,
+            settings: self.settings,
+            name: self.name,
+            seed: self.seed,
+            indexes: self.indexes,
+            on_report: self.on_report,
+            on_version: self.on_version,
+            decoders: self.decoders,
+            journal: self.journal,
+        }
     }
 
     /// Builds the handle and the driver. Nothing happens until the driver runs.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use informer_core::{
     Form, ResourceVersion, cache::IndexError, listeners::ListenerConfig, object::ExpectedState,
@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::cache::entry::{Entry, Key};
 use crate::cache::reindex::Building;
 use crate::cache::shared::Inner;
+use crate::cache::shown::Shows;
 use crate::cache::users::Users;
 use crate::driver::Job;
 use crate::handler::Gate;
@@ -212,35 +213,8 @@ impl<F: Form> Informer<F> {
         key: &str,
         expected: impl Into<ExpectedState<Key>>,
     ) -> Result<(), Ended> {
-        let expected = expected.into();
-        let namespace = informer_core::object::split_key(key).0;
-        let counts = self.inner.each_source(|_, source| {
-            let of = source.resource.as_ref().namespace.unwrap_or_default();
-            of.is_empty() || of == namespace
-        });
-        let mut reached = self.inner.reached.subscribe();
-        let mut status = self.inner.status.subscribe();
-        loop {
-            let is_shown = {
-                // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
-                let shown = reached.borrow_and_update().clone();
-                let shown = shown.iter().zip(&counts);
-                let shown = shown.filter(|(_, counts)| **counts).map(|(shown, _)| shown);
-                let object = self.inner.cache().get(key).cloned();
-                let object = object
-                    .as_ref()
-                    .map(|object| (object.uid(), object.version()));
-                expected.is_shown(shown, object)
-            };
-            if is_shown {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                changed = reached.changed() => changed.map_err(|_| Ended)?,
-                _ = status.wait_for(|status| status.closed) => return Err(Ended),
-            }
-        }
+        let expected = expected.into().into();
+        self.inner.wait_for_write(key, &expected).await
     }
 
     /// Returns the resourceVersion that the cache has reached; the oldest of several namespaces. It is empty before the
@@ -332,6 +306,12 @@ impl<F: Form> Informer<F> {
 }
 
 impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
+    /// Returns the cache for a log of writes.
+    pub(crate) fn shows(&self) -> Weak<dyn Shows> {
+        let inner: Weak<Inner<F::Stored>> = Arc::downgrade(&self.inner);
+        inner
+    }
+
     /// Adds an index. The existing objects are indexed in steps, and all of them are indexed when this returns. Until
     /// then, reads of the index fail. The index is completed even if the future is dropped.
     ///

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod failures;
+mod writes;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -81,9 +82,9 @@ impl Running {
     }
 }
 
-fn run<F, R, A>(controller: Controller, reconcile: F) -> Running
+fn run<F, R, A>(controller: Controller<Raw>, reconcile: F) -> Running
 where
-    F: Fn(Task) -> R + Send + Sync + 'static,
+    F: Fn(Task<Raw>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<A, String>> + Send + 'static,
     A: Into<Next> + 'static,
 {
@@ -93,7 +94,7 @@ where
 }
 
 /// A reconcile function that records the key and the second.
-fn noting(log: &Log) -> impl Fn(Task) -> core::future::Ready<Result<(), String>> + use<> {
+fn noting(log: &Log) -> impl Fn(Task<Raw>) -> core::future::Ready<Result<(), String>> + use<> {
     let (log, start) = (Arc::clone(log), Instant::now());
     move |task| {
         let second = start.elapsed().as_secs();
@@ -124,7 +125,7 @@ async fn each_key_is_reconciled_by_one_at_a_time() {
     let controller = run(Controller::new(&sets).workers(4), {
         let (running, most, seen) = (Arc::clone(&running), Arc::clone(&most), Arc::clone(&seen));
         let lister = sets.lister();
-        move |task: Task| {
+        move |task: Task<Raw>| {
             let (running, most, seen) =
                 (Arc::clone(&running), Arc::clone(&most), Arc::clone(&seen));
             let lister = lister.clone();
@@ -422,7 +423,7 @@ async fn a_key_waits_until_the_cache_has_its_own_write() {
     });
     let controller = run(controller, {
         let (mock, sets, written) = (mock.clone(), sets.clone(), Arc::clone(&written));
-        move |task: Task| {
+        move |task: Task<Raw>| {
             let result = (|| {
                 let Some(set_seen) = sets.lister().get_by_key(task.as_str()) else {
                     return Ok(());
@@ -511,7 +512,7 @@ async fn waiting_for_a_write_has_an_end() {
     });
     let controller = run(controller, {
         let (sets, note) = (sets.clone(), noting(&log));
-        move |task: Task| {
+        move |task: Task<Raw>| {
             task.wrote(&sets, &task, "1000000");
             note(task)
         }
@@ -545,7 +546,7 @@ async fn stops_are_clean() {
     let sets = informer(&mock, SETS);
     let begun = Arc::new(AtomicUsize::new(0));
     let done = Arc::new(AtomicUsize::new(0));
-    let begin = |controller: Controller| {
+    let begin = |controller: Controller<Raw>| {
         begun.store(0, Ordering::Relaxed);
         done.store(0, Ordering::Relaxed);
         let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));

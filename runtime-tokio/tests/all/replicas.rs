@@ -180,7 +180,7 @@ struct One {
 }
 
 async fn reconcile(
-    task: Task,
+    task: Task<Raw>,
     who: String,
     pods: Lister<Raw>,
     observer: Observer,

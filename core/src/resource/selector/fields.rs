@@ -1,7 +1,10 @@
-//! Field selectors. This module writes them and checks their grammar; the server evaluates them.
+//! Field selectors. The server evaluates them; this module writes them and predicts the result.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::{error::Error, fmt, str::FromStr};
+
+use crate::json::{as_str, value_at};
 
 /// A field selector, such as `spec.nodeName=node-1,status.phase!=Failed`.
 ///
@@ -58,6 +61,38 @@ impl FieldSelector {
         self.term(field, "!=", value)
     }
 
+    /// Returns whether the JSON of an object has these values at the paths that the fields name.
+    ///
+    /// It is an approximation of the server's decision: a field that the server computes or names differently, such as
+    /// a Job's `status.successful`, counts as absent. An absent field has the value of the empty string, and also
+    /// `false` and `0`.
+    ///
+    /// ```
+    /// use informer_core::selector::FieldSelector;
+    ///
+    /// let pod = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
+    /// assert!(FieldSelector::new().is("spec.nodeName", "n1").matches(pod));
+    /// assert!(!FieldSelector::new().is_not("metadata.name", "web").matches(pod));
+    /// ```
+    #[must_use]
+    pub fn matches(&self, object: &[u8]) -> bool {
+        terms(&self.0).all(|term| {
+            // It was checked when it was created.
+            let Ok((field, operator, wanted)) = term else {
+                return true;
+            };
+            let path: Vec<&str> = field.split('.').collect();
+            let equal = match value_at(object, &path) {
+                None | Some(b"null") => matches!(wanted.as_str(), "" | "false" | "0"),
+                Some(value) => match as_str(value) {
+                    Some(text) => text.eq_str(&wanted),
+                    None => value == wanted.as_bytes(),
+                },
+            };
+            equal == (operator == "=")
+        })
+    }
+
     fn term(mut self, field: &str, operator: &str, value: &str) -> Self {
         if !self.0.is_empty() {
             self.0.push(',');
@@ -79,35 +114,39 @@ impl FromStr for FieldSelector {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut selector = Self::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            let end = end_of_term(rest);
-            let (term, next) = rest.split_at(end);
-            rest = next.strip_prefix(',').unwrap_or(next);
-            if term.is_empty() {
-                continue;
-            }
-            // The first operator of a term is used, as in apimachinery.
-            let at = term
-                .find(['=', '!'])
-                .ok_or(FieldSelectorError::NoOperator)?;
-            let (field, tail) = term.split_at(at);
-            let (operator, value) = ["!=", "==", "="]
-                .iter()
-                .find_map(|operator| Some((*operator, tail.strip_prefix(operator)?)))
-                .ok_or(FieldSelectorError::NoOperator)?;
-            if field.is_empty() {
-                return Err(FieldSelectorError::NoField);
-            }
-            let value = unescape(value)?;
-            selector = if operator == "!=" {
-                selector.is_not(field, &value)
-            } else {
-                selector.is(field, &value)
-            };
+        for term in terms(text) {
+            let (field, operator, value) = term?;
+            selector = selector.term(field, operator, &value);
         }
         Ok(selector)
     }
+}
+
+/// Returns the field, the operator (`=` or `!=`) and the value of each term.
+fn terms(
+    mut rest: &str,
+) -> impl Iterator<Item = Result<(&str, &'static str, String), FieldSelectorError>> {
+    let texts = core::iter::from_fn(move || {
+        let (term, next) = rest.split_at_checked(end_of_term(rest))?;
+        let is_over = rest.is_empty();
+        rest = next.strip_prefix(',').unwrap_or(next);
+        (!is_over).then_some(term)
+    });
+    texts.filter(|term| !term.is_empty()).map(|term| {
+        // The first operator of a term is used, as in apimachinery.
+        let at = term
+            .find(['=', '!'])
+            .ok_or(FieldSelectorError::NoOperator)?;
+        let (field, tail) = term.split_at(at);
+        let (operator, value) = [("!=", "!="), ("=", "=="), ("=", "=")]
+            .iter()
+            .find_map(|(operator, text)| Some((*operator, tail.strip_prefix(text)?)))
+            .ok_or(FieldSelectorError::NoOperator)?;
+        if field.is_empty() {
+            return Err(FieldSelectorError::NoField);
+        }
+        Ok((field, operator, unescape(value)?))
+    })
 }
 
 /// Returns the offset of the first comma that is not escaped by a backslash.
@@ -186,6 +225,26 @@ mod tests {
             assert_eq!(selector.as_ref(), text);
         }
         assert_eq!("a==b,,".parse::<FieldSelector>().unwrap().as_ref(), "a=b");
+    }
+
+    #[test]
+    fn values_are_compared_at_the_paths_of_fields() {
+        let pod = br#"{"metadata":{"name":"a=b"},"spec":{"n":3,"on":true,"nodeName":null}}"#;
+        for (text, wanted) in [
+            ("", true),
+            (r"metadata.name=a\=b", true),
+            (r"metadata.name=a\=b,spec.n=3", true),
+            (r"metadata.name=a\=b,spec.n=4", false),
+            ("spec.n!=4,spec.on=true", true),
+            ("spec.on=false", false),
+            ("spec.off=false,spec.count=0,spec.nodeName=", true),
+            ("spec.nodeName!=", false),
+            ("spec.nodeName=n1", false),
+            ("spec.nodeName!=n1", true),
+        ] {
+            let selector: FieldSelector = text.parse().unwrap();
+            assert_eq!(selector.matches(pod), wanted, "{text}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A controller whose keys wait seconds after a failure, with all reported failures.
-fn telling(sets: &Informer<Raw>) -> (Controller, Arc<Mutex<Vec<String>>>) {
+fn telling(sets: &Informer<Raw>) -> (Controller<Raw>, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let controller = Controller::new(sets)
         .limit(Exponential::new(secs(1), secs(60)))
@@ -196,7 +196,7 @@ async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
             });
     let running = run(controller, {
         let (log, sets) = (Arc::clone(&log), sets.clone());
-        move |task: Task| {
+        move |task: Task<Raw>| {
             let (log, sets) = (Arc::clone(&log), sets.clone());
             async move {
                 match (task.name(), task.attempt()) {

@@ -1,11 +1,12 @@
 //! A transport whose type is chosen at run time.
 
+use core::any::Any;
 use core::fmt;
 
 use async_trait::async_trait;
 use informer_core::{
     Body, Head, Transport,
-    transport::{FailureKind, Get, TransportError},
+    transport::{BoxChunk, BoxFuture, BoxSend, FailureKind, Get, SendTransport, TransportError},
 };
 
 /// A [`Transport`] as a trait object.
@@ -151,6 +152,59 @@ impl BoxTransport {
     #[must_use]
     pub fn new(transport: impl DynTransport + 'static) -> Self {
         Self(Box::new(transport))
+    }
+
+    /// Boxes a transport that is known to have `Send` futures. A boxed one is not boxed again.
+    pub(crate) fn of<T: SendTransport>(transport: T) -> Self {
+        let any: &dyn Any = &transport;
+        match any.downcast_ref::<Self>() {
+            Some(boxed) => boxed.clone(),
+            None => Self::new(Known(transport)),
+        }
+    }
+}
+
+impl SendTransport for BoxTransport {
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.0.ready())
+    }
+
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+        Box::pin(Transport::send(self, get))
+    }
+
+    fn boxed_chunk(body: &mut BoxBody) -> BoxChunk<'_, Self> {
+        Box::pin(Body::chunk(body))
+    }
+}
+
+/// A transport that is known to have `Send` futures.
+struct Known<T>(T);
+
+struct KnownBody<T: Transport>(T::Body);
+
+#[async_trait]
+impl<T: SendTransport> DynTransport for Known<T> {
+    async fn ready(&mut self) {
+        self.0.boxed_ready().await;
+    }
+
+    async fn send(&mut self, get: Get<'_>) -> Result<(Head, Box<dyn DynBody>), Lost> {
+        let sent = self.0.boxed_send(get).await;
+        let (head, body) = sent.map_err(|error| Lost::of(&error))?;
+        Ok((head, Box::new(KnownBody::<T>(body))))
+    }
+
+    fn fork(&self) -> Box<dyn DynTransport> {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+#[async_trait]
+impl<T: SendTransport> DynBody for KnownBody<T> {
+    async fn chunk(&mut self) -> Result<Option<&[u8]>, Lost> {
+        let read = T::boxed_chunk(&mut self.0).await;
+        read.map_err(|error| Lost::of(&error))
     }
 }
 

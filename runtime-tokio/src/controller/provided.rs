@@ -1,0 +1,165 @@
+//! Everything that a controller can be given as an informer.
+
+use core::fmt;
+
+use informer_core::{Decode, Form, transport::SendTransport};
+
+use super::owned::{Owned, Owner};
+use super::writes::WriteLog;
+use crate::cache::entry::Entry;
+use crate::driver::Job;
+use crate::factory::Request;
+use crate::informer::{Builder, Informer};
+
+/// Something that provides an informer for a [`Controller`](super::Controller): an [`Informer`], its [`Builder`], a
+/// [`Request`] to a factory, or [`Provided`] for custom implementations.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not provide an informer",
+    note = "pass an `Informer`, a reference to it, its `Builder`, or a request to a `Factory`"
+)]
+pub trait IntoInformer {
+    /// The form in which objects are stored.
+    type Form: Form<Stored: Send + Sync + 'static>;
+
+    /// Returns the informer, and everything that the controller needs to run it.
+    fn into_informer(self) -> Provided<Self::Form>;
+}
+
+/// Something that provides an informer of objects with owners, for [`Controller::owns`](super::Controller::owns).
+#[diagnostic::on_unimplemented(
+    message = "the owners of the objects of `{Self}` cannot be read",
+    note = "cache the owned resource as `Raw`, `Meta` or `Packed`, or as a struct that implements `OwnedObject`"
+)]
+pub trait IntoOwned: IntoInformer {
+    /// Returns the owner that manages an object; `None` if there is none.
+    fn owner(entry: &Entry<Self::Form>) -> Option<Owner>;
+}
+
+/// An informer for a controller, with the driver that the controller runs, and the log of writes to wait for.
+pub struct Provided<F: Form> {
+    pub(super) informer: Informer<F>,
+    pub(super) driver: Option<Job>,
+    pub(super) writes: Option<WriteLog>,
+}
+
+impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
+    /// Provides an informer whose driver runs elsewhere.
+    #[must_use]
+    pub const fn new(informer: Informer<F>) -> Self {
+        Self {
+            informer,
+            driver: None,
+            writes: None,
+        }
+    }
+
+    /// Lets the controller run the informer's driver. When the controller ends, it stops the informer and waits for the
+    /// driver.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw, Resource};
+    /// # use informer_tokio::controller::{Controller, Provided};
+    /// # use informer_tokio::transport::BoxTransport;
+    /// # fn example(transport: BoxTransport) {
+    /// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::new("", "v1", "pods")).build();
+    /// let lister = pods.lister();
+    /// let controller = Controller::new(Provided::new(pods).with_driver(driver.run()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_driver(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.driver = Some(Box::pin(driver));
+        self
+    }
+
+    /// Lets the controller wait for the writes in a log, to which the informer is attached.
+    #[must_use]
+    pub fn with_writes(mut self, log: &WriteLog) -> Self {
+        log.attach(&self.informer);
+        self.writes = Some(log.clone());
+        self
+    }
+}
+
+impl<F: Form> fmt::Debug for Provided<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provided")
+            .field("informer", &self.informer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F: Form<Stored: Send + Sync + 'static>> IntoInformer for Provided<F> {
+    type Form = F;
+
+    fn into_informer(self) -> Self {
+        self
+    }
+}
+
+impl<F: Form<Stored: Send + Sync + 'static>> IntoInformer for Informer<F> {
+    type Form = F;
+
+    fn into_informer(self) -> Provided<F> {
+        Provided::new(self)
+    }
+}
+
+impl<F: Form<Stored: Send + Sync + 'static>> IntoInformer for &Informer<F> {
+    type Form = F;
+
+    fn into_informer(self) -> Provided<F> {
+        Provided::new(self.clone())
+    }
+}
+
+/// The controller runs the driver, and stops the informer when it ends.
+impl<T, F, D> IntoInformer for Builder<T, F, D>
+where
+    T: SendTransport,
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
+{
+    type Form = F;
+
+    fn into_informer(self) -> Provided<F> {
+        let (informer, driver) = self.boxed().build();
+        Provided::new(informer).with_driver(driver.run())
+    }
+}
+
+/// The driver of the factory runs the informer.
+impl<F, D> IntoInformer for Request<'_, F, D>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
+{
+    type Form = F;
+
+    fn into_informer(self) -> Provided<F> {
+        Provided::new(self.get())
+    }
+}
+
+/// Implements `IntoOwned` by the stored object.
+macro_rules! owned {
+    ($(impl($($generics:tt)*) for $type:ty;)*) => {$(
+        impl<F, $($generics)*> IntoOwned for $type
+        where
+            Self: IntoInformer<Form = F>,
+            F: Form<Stored: Owned + Send + Sync + 'static>,
+        {
+            fn owner(entry: &Entry<F>) -> Option<Owner> {
+                entry.value().controller()
+            }
+        }
+    )*};
+}
+
+owned! {
+    impl() for Provided<F>;
+    impl() for Informer<F>;
+    impl() for &Informer<F>;
+    impl(T, D) for Builder<T, F, D>;
+    impl(D) for Request<'_, F, D>;
+}

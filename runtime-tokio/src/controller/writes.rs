@@ -1,0 +1,221 @@
+//! Logs of writes, which controllers wait for.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use informer_core::{Form, Resource, object::ExpectedState};
+use tokio::time::Instant;
+
+use super::task::Write;
+use crate::cache::entry::Key;
+use crate::cache::shown::{Awaits, Expected, Leaves, Shows, Written};
+use crate::informer::Informer;
+
+/// How long a write stays in a log whose caches do not show it.
+const KEEP: Duration = Duration::from_secs(300);
+
+/// Remembers the writes of a program until the caches of its informers show them. Clones share the log.
+///
+/// Whoever sees the answers of the API server [records](Self::record) the writes, for example a wrapper of the client.
+/// A [`Controller`](super::Controller) whose informers [came with the log](super::Provided::with_writes) waits for the
+/// writes that were recorded during a run before it reconciles the key again. So no run sees a state from before its
+/// own writes. The log does not know which run wrote something, so writes of concurrent runs are awaited too.
+///
+/// A write is awaited only in the caches that the server sends it to: attached informers of the resource whose
+/// namespaces and selectors match the object, or whose cache holds it.
+///
+/// ```
+/// use informer_tokio::{Informer, Raw, Resource};
+/// use informer_tokio::controller::WriteLog;
+/// # async fn example(pods: Informer<Raw>) {
+/// let log = WriteLog::new();
+/// log.attach(&pods);
+/// let answer = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"4711"}}"#;
+/// log.record(&Resource::new("", "v1", "pods"), "prod/web", "4711", Some(answer));
+/// log.seen().await;
+/// assert!(pods.lister().get("prod", "web").is_some());
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct WriteLog(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Held weakly, so that a log keeps no cache in memory.
+    caches: Vec<Weak<dyn Shows>>,
+    /// The writes that were not shown when they were recorded, by their number.
+    pending: VecDeque<Pending>,
+    next: u64,
+    /// The number of writes at which those that are shown are removed.
+    sweep_at: usize,
+}
+
+struct Pending {
+    number: u64,
+    at: Instant,
+    cache: Weak<dyn Shows>,
+    key: Key,
+    expected: Expected,
+}
+
+impl WriteLog {
+    /// Creates an empty log.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Attaches an informer, whose cache is expected to show the writes. It does not count as a user of a shared
+    /// informer.
+    pub fn attach<F: Form<Stored: Send + Sync + 'static>>(&self, informer: &Informer<F>) {
+        let cache = informer.shows();
+        let mut state = self.lock();
+        state.caches.retain(|cache| cache.strong_count() > 0);
+        if !state.caches.iter().any(|other| other.ptr_eq(&cache)) {
+            state.caches.push(cache);
+        }
+    }
+
+    /// Records the answer to a POST, PUT, PATCH or DELETE of one object: its resource, its key, and the state that
+    /// follows from the answer; see [`ExpectedState`]. `object` is the JSON of the object, from which selectors decide
+    /// whether an informer will see it. Without it, they are taken to match.
+    pub fn record(
+        &self,
+        resource: &Resource<'_>,
+        key: &str,
+        expected: impl Into<ExpectedState<Key>>,
+        object: Option<&[u8]>,
+    ) {
+        let expected = expected.into();
+        let write = Written {
+            resource: *resource,
+            key,
+            object,
+        };
+        // A cache is dropped outside of the lock, since that runs code of users.
+        let caches: Vec<Arc<dyn Shows>> = {
+            let state = self.lock();
+            state.caches.iter().filter_map(Weak::upgrade).collect()
+        };
+        for cache in &caches {
+            let mut expected = Expected::from(expected.clone());
+            match cache.awaits(&write) {
+                Awaits::Nothing => continue,
+                Awaits::Selected => {}
+                Awaits::Leaving { is_held } => {
+                    // A state that the cache is about to show counts as well.
+                    let after = self.last_pending(cache, key);
+                    if !is_held && after.is_none() {
+                        continue;
+                    }
+                    expected.leaves = Some(Leaves { after });
+                }
+            }
+            if cache.is_over() || cache.is_shown(key, &expected) {
+                continue;
+            }
+            let mut state = self.lock();
+            let pending = Pending {
+                number: state.next,
+                at: Instant::now(),
+                cache: Arc::downgrade(cache),
+                key: Key::new(key),
+                expected,
+            };
+            state.next += 1;
+            state.pending.push_back(pending);
+        }
+        self.sweep();
+    }
+
+    /// Waits until the attached caches show every write that has been recorded so far. Informers that end are skipped.
+    pub async fn seen(&self) {
+        for write in self.since(0) {
+            let _ = write.seen.await;
+        }
+    }
+
+    /// Returns the number of the next write.
+    pub(super) fn position(&self) -> u64 {
+        self.lock().next
+    }
+
+    /// Returns the writes from a number on that are not shown yet.
+    pub(super) fn since(&self, number: u64) -> Vec<Write> {
+        let pending: Vec<_> = {
+            let state = self.lock();
+            let pending = state.pending.iter().filter(|one| one.number >= number);
+            pending
+                .filter_map(|one| {
+                    Some((one.cache.upgrade()?, one.key.clone(), one.expected.clone()))
+                })
+                .collect()
+        };
+        pending
+            .into_iter()
+            .filter(|(cache, key, expected)| !cache.is_shown(key.as_str(), expected))
+            .map(|(cache, key, expected)| Write {
+                informer: cache.name().to_owned(),
+                key: key.clone(),
+                expected: expected.state.clone(),
+                seen: cache.wait(key, expected),
+            })
+            .collect()
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the last write of an object that a cache selects but does not show yet.
+    fn last_pending(&self, cache: &Arc<dyn Shows>, key: &str) -> Option<ExpectedState<Key>> {
+        let same = Arc::downgrade(cache);
+        let state = self.lock();
+        let mut pending = state.pending.iter().rev();
+        let last = pending.find(|one| {
+            one.key.as_str() == key && one.expected.leaves.is_none() && one.cache.ptr_eq(&same)
+        })?;
+        (!cache.is_shown(key, &last.expected)).then(|| last.expected.state.clone())
+    }
+
+    /// Removes the writes that are shown, or that are too old. It does so whenever their number has doubled.
+    fn sweep(&self) {
+        let mut dropped = Vec::new();
+        let mut state = self.lock();
+        if state.pending.len() < state.sweep_at {
+            return;
+        }
+        state.pending.retain(|one| {
+            let Some(cache) = one.cache.upgrade() else {
+                return false;
+            };
+            let is_old = one.at.elapsed() > KEEP;
+            let is_over = cache.is_over() || cache.is_shown(one.key.as_str(), &one.expected);
+            if is_old && !is_over {
+                tracing::warn!(informer = cache.name(), key = %one.key, "a write was not shown within {KEEP:?}");
+            }
+            // It may be the last reference.
+            dropped.push(cache);
+            !is_over && !is_old
+        });
+        state.sweep_at = (2 * state.pending.len()).max(64);
+        drop(state);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of users runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for WriteLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("WriteLog")
+            .field("informers", &state.caches.len())
+            .field("pending", &state.pending.len())
+            .finish_non_exhaustive()
+    }
+}

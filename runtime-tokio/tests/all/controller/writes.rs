@@ -1,0 +1,278 @@
+//! Logs of writes, and controllers that run their informers.
+
+use informer_tokio::controller::{Provided, WriteLog};
+
+use super::*;
+
+/// A client that records its writes, as a wrapper of an HTTP client does.
+#[derive(Clone)]
+struct Client {
+    mock: Server,
+    log: WriteLog,
+}
+
+impl Client {
+    /// Writes an object and returns its version.
+    fn send(&self, method: &str, resource: &Resource<'_>, name: &str, body: &Value) -> u64 {
+        let root = match resource.group {
+            "" => format!("/api/{}", resource.version),
+            group => format!("/apis/{group}/{}", resource.version),
+        };
+        let collection = format!("{root}/namespaces/prod/{}", resource.plural);
+        let target = match method {
+            "POST" => collection,
+            _ => format!("{collection}/{name}"),
+        };
+        let body = match method {
+            "DELETE" => Vec::new(),
+            _ => serde_json::to_vec(body).unwrap(),
+        };
+        let write = Write {
+            method,
+            target: &target,
+            content_type: "application/json",
+            body: &body,
+        };
+        let now = informer_mock::Instant::from_micros(0);
+        let (status, answer) = self.mock.with(|server| server.handle_write(now, write));
+        assert!((200..300).contains(&status), "{method} {target}: {status}");
+        let object: Value = serde_json::from_slice(&answer).unwrap();
+        let version = object["metadata"]["resourceVersion"].as_str();
+        let expected = match method {
+            "DELETE" => ExpectedState::after_delete(&answer).unwrap(),
+            _ => ExpectedState::at_version(version.unwrap()),
+        };
+        let is_status = object["kind"] == "Status";
+        let known = (!is_status).then_some(&answer[..]);
+        self.log
+            .record(resource, &format!("prod/{name}"), expected, known);
+        version.map_or(0, |version| version.parse().unwrap())
+    }
+}
+
+/// An informer whose events arrive seconds after they happened, attached to a log.
+fn slow(mock: &Server, log: &WriteLog, resource: Resource<'_>) -> Informer<Raw> {
+    mock.with(|server| {
+        server.inject(Fault::nothing().bandwidth(50).on(Verb::Watch).always());
+    });
+    let informer = informer(mock, resource);
+    log.attach(&informer);
+    informer
+}
+
+/// Returns how long the log waits, in seconds.
+async fn waits(log: &WriteLog) -> u64 {
+    let start = Instant::now();
+    timeout(secs(60), log.seen()).await.unwrap();
+    start.elapsed().as_secs()
+}
+
+const DELETES: [DeleteAnswer; 3] = [
+    DeleteAnswer::OldVersion,
+    DeleteAnswer::NewVersion,
+    DeleteAnswer::Status,
+];
+
+/// The controller knows nothing of the writes, and still no run sees a state from before the writes and deletions of an
+/// earlier run of its key.
+#[tokio::test(start_paused = true)]
+async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
+    for answer in DELETES {
+        let mock = server();
+        mock.with(|server| server.config_mut().deletes = answer);
+        for name in ["a", "b", "c"] {
+            mock.create("replicasets.apps", set(name, 0)).unwrap();
+        }
+        let log = WriteLog::new();
+        let sets = slow(&mock, &log, SETS);
+        let pods = slow(&mock, &log, PODS);
+        let client = Client {
+            mock: mock.clone(),
+            log: log.clone(),
+        };
+        // The Pods that exist, as the runs know from their writes.
+        let exist: Arc<Mutex<BTreeMap<String, bool>>> = Arc::default();
+        let controller = Controller::new(Provided::new(sets.clone()).with_writes(&log))
+            .owns(Provided::new(pods.clone()).with_writes(&log))
+            .workers(2);
+        let controller = run(controller, {
+            let (lister, exist) = (pods.lister(), Arc::clone(&exist));
+            move |task: Task<Raw>| {
+                let name = task.name().to_owned();
+                let wanted = task
+                    .object()
+                    .and_then(|set| set.string_at(&["spec", "round"]))
+                    .is_none();
+                assert!(wanted, "a round is a number");
+                let shown = lister.get_by_key(task.as_str()).is_some();
+                let written = exist.lock().unwrap().get(&name).copied();
+                assert!(
+                    written.is_none_or(|written| written == shown),
+                    "{name} is {written:?} and seen as {shown} with {answer:?}"
+                );
+                // Each run changes what the last one did.
+                let owned = pod(&name, &[("ReplicaSet", &name, true)]);
+                client.send(if shown { "DELETE" } else { "POST" }, &PODS, &name, &owned);
+                exist.lock().unwrap().insert(name, !shown);
+                core::future::ready(Ok(()))
+            }
+        });
+        sleep(secs(300)).await;
+        let metrics = controller.handle.metrics();
+        assert_eq!(
+            (metrics.panicked, metrics.failed, metrics.writes_not_seen),
+            (0, 0, 0),
+            "{answer:?}"
+        );
+        assert!(metrics.succeeded > 30, "{metrics:?}");
+        controller.stop().await;
+    }
+}
+
+/// A write is awaited where the server sends it, and nowhere else.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_awaited_only_where_it_will_be_seen() {
+    let mock = server();
+    let log = WriteLog::new();
+    let client = Client {
+        mock: mock.clone(),
+        log: log.clone(),
+    };
+    let sets = slow(&mock, &log, SETS);
+    sets.synced().await.unwrap();
+    client.send("POST", &SETS, "a", &set("a", 0));
+    assert!(sets.lister().is_empty());
+    assert!(waits(&log).await > 1, "an attached informer sees it");
+    assert_eq!(sets.lister().len(), 1);
+
+    client.send("POST", &PODS, "p", &pod("p", &[]));
+    assert_eq!(waits(&log).await, 0, "no informer of Pods is attached");
+
+    let other = informer(&mock, PODS.namespace("staging"));
+    log.attach(&other);
+    other.synced().await.unwrap();
+    client.send("PUT", &PODS, "p", &pod("p", &[]));
+    assert_eq!(waits(&log).await, 0, "it is in another namespace");
+
+    let named = informer(&mock, PODS.fields("metadata.name!=p,spec.nodeName="));
+    log.attach(&named);
+    named.synced().await.unwrap();
+    client.send("PUT", &PODS, "p", &pod("p", &[]));
+    assert_eq!(waits(&log).await, 0, "the fields do not match");
+    client.send("POST", &PODS, "q", &pod("q", &[]));
+    log.seen().await;
+    assert!(named.lister().get("prod", "q").is_some());
+
+    // An informer that has ended, and one that is dropped, are not awaited.
+    sets.stop();
+    sets.ended().await;
+    client.send("PUT", &SETS, "a", &set("a", 1));
+    assert_eq!(waits(&log).await, 0);
+}
+
+/// An object that ceases to match a selector is awaited until the cache has lost it, and no longer.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
+    for answer in DELETES {
+        let mock = server();
+        mock.with(|server| server.config_mut().deletes = answer);
+        let log = WriteLog::new();
+        let client = Client {
+            mock: mock.clone(),
+            log: log.clone(),
+        };
+        let web = slow(&mock, &log, PODS.labels("app=web"));
+        web.synced().await.unwrap();
+        let labelled = |app: &str| {
+            let mut pod = pod("p", &[]);
+            pod["metadata"]["labels"] = json!({ "app": app });
+            pod
+        };
+        client.send("POST", &PODS, "p", &labelled("db"));
+        assert_eq!(waits(&log).await, 0, "it was never selected");
+        client.send("PUT", &PODS, "p", &labelled("web"));
+        client.send("PUT", &PODS, "p", &labelled("db"));
+        client.send("PUT", &PODS, "p", &labelled("db"));
+        assert!(web.lister().is_empty(), "the cache has seen nothing yet");
+        assert!(waits(&log).await > 1, "it is about to be added and deleted");
+        assert!(web.lister().is_empty());
+
+        client.send("PUT", &PODS, "p", &labelled("web"));
+        log.seen().await;
+        assert_eq!(web.lister().len(), 1);
+        client.send("PUT", &PODS, "p", &labelled("db"));
+        client.send("DELETE", &PODS, "p", &Value::Null);
+        assert!(waits(&log).await > 1, "{answer:?}");
+        assert!(web.lister().is_empty());
+    }
+}
+
+/// The log forgets writes that are shown, so its size does not grow with the number of writes.
+#[tokio::test(start_paused = true)]
+async fn a_log_forgets_what_is_shown() {
+    let mock = server();
+    let log = WriteLog::new();
+    let client = Client {
+        mock: mock.clone(),
+        log: log.clone(),
+    };
+    let sets = informer(&mock, SETS);
+    log.attach(&sets);
+    log.attach(&sets.clone());
+    sets.synced().await.unwrap();
+    client.send("POST", &SETS, "a", &set("a", 0));
+    for round in 1..2000 {
+        client.send("PUT", &SETS, "a", &set("a", round));
+        if round % 50 == 0 {
+            log.seen().await;
+        }
+    }
+    let text = format!("{log:?}");
+    let pending: usize = text
+        .split_once("pending: ")
+        .and_then(|(_, rest)| rest.split([',', ' ']).next()?.parse().ok())
+        .unwrap();
+    assert!(text.contains("informers: 1,") && pending <= 128, "{text}");
+}
+
+/// Informers that are passed as builders run with the controller, and end with it.
+#[tokio::test(start_paused = true)]
+async fn a_controller_runs_its_informers() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 7)).unwrap();
+    mock.create("pods", pod("p", &[("ReplicaSet", "b", true)]))
+        .unwrap();
+    let builder = |resource| Informer::<Raw>::builder(mock.transport(), resource);
+    let rounds: Arc<Mutex<BTreeMap<String, Option<String>>>> = Arc::default();
+    let controller = Controller::new(builder(SETS)).owns(builder(PODS));
+    let controller = run(controller, {
+        let rounds = Arc::clone(&rounds);
+        move |task: Task<Raw>| {
+            let round = task.object().and_then(|set| set.at(&["spec", "round"]));
+            let round = round.map(|round| String::from_utf8_lossy(round).into_owned());
+            rounds.lock().unwrap().insert(task.to_string(), round);
+            core::future::ready(Ok(()))
+        }
+    });
+    settle().await;
+    let wanted = [("prod/a", Some("7")), ("prod/b", None)];
+    let wanted = wanted.map(|(key, round)| (key.to_owned(), round.map(str::to_owned)));
+    assert_eq!(*rounds.lock().unwrap(), BTreeMap::from(wanted));
+    assert_eq!(mock.with(FakeServer::open_responses).0, 2);
+    assert_eq!(controller.stop().await, Stopped::default());
+    assert_eq!(
+        mock.with(FakeServer::open_responses),
+        (0, 0),
+        "the informers have ended"
+    );
+
+    // Without a list, it fails, and its informers end as well.
+    mock.with(|server| server.inject(Fault::stall().on_path("/api/v1/pods").always()));
+    let late = Controller::new(builder(SETS))
+        .owns(builder(PODS))
+        .sync_within(secs(30));
+    let error = late.run(noting(&Log::default())).await.unwrap_err();
+    assert_eq!(error.missing.len(), 1);
+    settle().await;
+    assert_eq!(mock.with(FakeServer::open_responses), (0, 0));
+}
