@@ -14,18 +14,22 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]
+pub mod informers;
+#[cfg(feature = "client")]
 mod lease;
 mod resource;
 #[cfg(feature = "client")]
 mod transport;
 #[cfg(feature = "runtime")]
 pub mod watcher;
+#[cfg(feature = "client")]
+mod writes;
 
 pub use resource::{resource, resource_of};
 #[cfg(feature = "runtime")]
 pub use watcher::{metadata_watcher, watcher};
 #[cfg(feature = "client")]
-pub use {lease::KubeLease, transport::transport};
+pub use {informers::Informers, lease::KubeLease, transport::transport};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

@@ -2,6 +2,7 @@
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod informers;
 mod lease;
 mod server;
 mod transport;

@@ -1,0 +1,274 @@
+//! Shared informers over a `kube::Client`.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
+use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided, WriteLog};
+use informer_tokio::factory::{Factory, FactoryBuilder};
+use informer_tokio::{Entry, Informer};
+use kube_client::Client;
+use kube_core::{ApiResource, DynamicObject, NamespaceResourceScope};
+use serde::de::DeserializeOwned;
+
+/// Shared informers of a program: one cache and one watch for all requests of the same resource, namespaces, selectors
+/// and form. A watch ends with its last user.
+///
+/// [`client`](Self::client) returns a client whose writes the informers know: a controller does not reconcile a key
+/// again before its caches show the writes of the last run.
+///
+/// ```
+/// use informer_kube::Informers;
+/// use informer_tokio::controller::{Controller, Task};
+/// use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let informers = Informers::new(kube::Client::try_default().await?);
+/// let client = informers.client();
+/// Controller::new(informers.all::<Namespace>().labels("team"))
+///     .owns(informers.all::<ConfigMap>().labels("made-by=teams"))
+///     .run(move |task| reconcile(task, client.clone()))
+///     .await?;
+///
+/// async fn reconcile(task: Task<Namespace>, client: kube::Client) -> Result<(), kube::Error> {
+///     // Creates the ConfigMap of the Namespace.
+/// #   let _ = (task, client);
+///     Ok(())
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Informers {
+    factory: Factory,
+    client: Client,
+    writes: WriteLog,
+}
+
+impl Informers {
+    /// Creates it with default settings. Informers start when they are requested.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime, in which it spawns the driver of all informers.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self::with(client, |builder| builder)
+    }
+
+    /// Creates it with settings of the factory, such as a resync period and a function for reports.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    ///
+    /// ```
+    /// # fn example(client: kube::Client) {
+    /// use informer_kube::Informers;
+    /// let informers = Informers::with(client, |builder| builder.on_report(|name, report| eprintln!("{name}: {report}")));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with(client: Client, settings: impl FnOnce(FactoryBuilder) -> FactoryBuilder) -> Self {
+        let builder = Factory::builder(crate::transport(client.clone()));
+        let (factory, driver) = settings(builder).build();
+        // It ends after the last informer.
+        tokio::spawn(driver.run());
+        let writes = WriteLog::new();
+        Self {
+            factory,
+            client: crate::writes::recording(client, writes.clone()),
+            writes,
+        }
+    }
+
+    /// Requests an informer of all objects of a type.
+    pub fn all<K>(&self) -> Request<'_, K>
+    where
+        K: kube_core::Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.request(crate::resource::<K>())
+    }
+
+    /// Requests an informer of the objects of a type in a namespace.
+    pub fn namespaced<K>(&self, namespace: &str) -> Request<'_, K>
+    where
+        K: kube_core::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: DeserializeOwned + Send + Sync + 'static,
+    {
+        self.all().namespaces([namespace])
+    }
+
+    /// Requests an informer of a resource that is known only at run time.
+    pub fn of_resource(&self, resource: &ApiResource) -> Request<'_, DynamicObject> {
+        self.request(crate::resource_of(resource))
+    }
+
+    const fn request<F: Form>(&self, resource: OwnedResource) -> Request<'_, F> {
+        Request {
+            informers: self,
+            resource,
+            namespaces: Vec::new(),
+            form: PhantomData,
+        }
+    }
+
+    /// Returns a client for reads and writes. Its successful writes are remembered until the informers show them.
+    ///
+    /// Everything else is as with the client that was passed to [`new`](Self::new). Writes that another client makes
+    /// are not known. The deletion of a collection is known only for objects without finalizers and grace period.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Waits until the informers show everything that has been written through [`client`](Self::client) so far.
+    ///
+    /// A [`Controller`](informer_tokio::controller::Controller) does so between runs.
+    pub async fn sees_own_writes(&self) {
+        self.writes.seen().await;
+    }
+
+    /// Returns the factory, which waits for all informers, returns their health and stops them.
+    #[must_use]
+    pub const fn factory(&self) -> &Factory {
+        &self.factory
+    }
+}
+
+impl fmt::Debug for Informers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.factory.fmt(f)
+    }
+}
+
+/// A request for an informer of [`Informers`], with its namespaces, selectors and form. A
+/// [`Controller`](informer_tokio::controller::Controller) takes it as it is.
+#[must_use = "`get` returns the informer"]
+pub struct Request<'a, F, By = Typed> {
+    informers: &'a Informers,
+    resource: OwnedResource,
+    namespaces: Vec<String>,
+    form: PhantomData<fn() -> (F, By)>,
+}
+
+/// Marks a [`Request`] for objects of kube's types.
+#[derive(Debug)]
+pub enum Typed {}
+
+/// Marks a [`Request`] for objects in another form.
+#[derive(Debug)]
+pub enum Stored {}
+
+impl<'a, F: Form, By> Request<'a, F, By> {
+    /// Restricts the informer to namespaces: one cache, with a list and a watch for each of them. An empty name means
+    /// all namespaces.
+    ///
+    /// # Panics
+    /// Panics if there are no namespaces.
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.namespaces = namespaces.into_iter().map(Into::into).collect();
+        assert!(!self.namespaces.is_empty(), "name at least one namespace");
+        self
+    }
+
+    /// Restricts the informer to objects with these labels.
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.resource = self.resource.as_ref().labels(selector).into();
+        self
+    }
+
+    /// Restricts the informer to objects with these fields.
+    pub fn fields(mut self, selector: impl AsRef<str>) -> Self {
+        self.resource = self.resource.as_ref().fields(selector.as_ref()).into();
+        self
+    }
+
+    /// Stores the exact bytes, which takes less memory than most types.
+    pub fn raw(self) -> Request<'a, Raw, Stored> {
+        self.form()
+    }
+
+    /// Requests and stores metadata only.
+    pub fn metadata(self) -> Request<'a, Meta, Stored> {
+        self.form()
+    }
+
+    /// Stores the objects in any form, such as a type with a part of the fields.
+    pub fn form<G: Form>(self) -> Request<'a, G, Stored> {
+        Request {
+            informers: self.informers,
+            resource: self.resource,
+            namespaces: self.namespaces,
+            form: PhantomData,
+        }
+    }
+
+    /// Returns the informer, which runs while it has users.
+    #[must_use = "the watch ends with the last user"]
+    pub fn get(self) -> Informer<F>
+    where
+        F: Form<Stored: Send + Sync + 'static>,
+        F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+    {
+        let request = self
+            .informers
+            .factory
+            .with::<F, _>(self.resource.as_ref(), F::Decoder::default());
+        let informer = if self.namespaces.is_empty() {
+            request.get()
+        } else {
+            request.namespaces(self.namespaces).get()
+        };
+        self.informers.writes.attach(&informer);
+        informer
+    }
+}
+
+impl<F, By> IntoInformer for Request<'_, F, By>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+{
+    type Form = F;
+
+    fn into_informer(self) -> Provided<F> {
+        let writes = self.informers.writes.clone();
+        Provided::new(self.get()).with_writes(&writes)
+    }
+}
+
+impl<K> IntoOwned for Request<'_, K>
+where
+    K: kube_core::Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    fn owner(entry: &Entry<K>) -> Option<Owner> {
+        let references = entry.value().meta().owner_references.as_ref()?;
+        let owner = references
+            .iter()
+            .find(|owner| owner.controller == Some(true))?;
+        Some(Owner {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+}
+
+impl<F> IntoOwned for Request<'_, F, Stored>
+where
+    F: Form<Stored: Owned + Send + Sync + 'static>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+{
+    fn owner(entry: &Entry<F>) -> Option<Owner> {
+        entry.value().controller()
+    }
+}
+
+impl<F, By> fmt::Debug for Request<'_, F, By> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("resource", &self.resource)
+            .field("namespaces", &self.namespaces)
+            .finish_non_exhaustive()
+    }
+}

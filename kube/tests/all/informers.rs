@@ -1,0 +1,351 @@
+//! Shared informers, and a client whose writes they know.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use informer_kube::Informers;
+use informer_mock::{Config, DeleteAnswer, FakeServer, Fault, Mock, TokioClock, json};
+use informer_tokio::controller::{Controller, Task};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use crate::server::{Server, client, server, settle};
+
+fn map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some([("app".to_owned(), "web".to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+fn team(name: &str, team: &str) -> Value {
+    json!({ "metadata": { "name": name, "labels": { "team": team } } })
+}
+
+/// A client that answers a DELETE of a collection and dry runs as an API server does, and passes on the rest.
+fn client_of_whole_server(mock: &Server) -> Client {
+    let inner = client(mock);
+    let mock = mock.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, mock) = (inner.clone(), mock.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let answer =
+                |value: &Value| Ok(Response::new(Body::from(value.to_string().into_bytes())));
+            let is_dry = parts.uri.query().unwrap_or_default().contains("dryRun=All")
+                || body.windows(8).any(|part| part == b"\"dryRun\"");
+            if is_dry {
+                let metadata = json!({ "name": "dry", "namespace": "prod", "uid": "u", "resourceVersion": "9999" });
+                return answer(&json!({ "kind": "ConfigMap", "metadata": metadata }));
+            }
+            if parts.method == "DELETE" && parts.uri.path().ends_with("/configmaps") {
+                let objects = mock.with(|server| {
+                    let names: Vec<_> = server
+                        .objects("configmaps")
+                        .map(|object| object.name().to_owned())
+                        .collect();
+                    let objects: Vec<_> = names
+                        .iter()
+                        .filter_map(|name| server.get("configmaps", "prod", name))
+                        .collect();
+                    for name in names {
+                        server.delete("configmaps", "prod", &name).unwrap();
+                    }
+                    objects
+                });
+                return answer(
+                    &json!({ "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": objects }),
+                );
+            }
+            inner
+                .send(Request::from_parts(parts, Body::from(body)))
+                .await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_are_shared_and_end_with_their_last_user() {
+    let mock = server();
+    mock.create(
+        "configmaps",
+        json!({ "metadata": { "name": "a", "namespace": "prod" } }),
+    )
+    .unwrap();
+    let informers = Informers::new(client(&mock));
+    let first = informers
+        .namespaced::<ConfigMap>("prod")
+        .labels("app!=x")
+        .get();
+    let second = informers
+        .all::<ConfigMap>()
+        .namespaces(["prod"])
+        .labels("app!=x")
+        .get();
+    let raw = informers.all::<ConfigMap>().raw().get();
+    let metadata = informers.all::<ConfigMap>().metadata().get();
+    let found = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let dynamic = informers.of_resource(&found).get();
+    informers.factory().synced().await.unwrap();
+    assert_eq!(
+        first.lister().get("prod", "a").unwrap().get().name_any(),
+        "a"
+    );
+    assert_eq!(raw.lister().len(), 1);
+    assert_eq!(metadata.lister().len(), 1);
+    assert_eq!(
+        dynamic.lister().get("prod", "a").unwrap().get().name_any(),
+        "a"
+    );
+    let opened = mock.log().iter().count();
+    assert_eq!(opened, 4, "the first two share a watch");
+    drop((first, second, raw, metadata, dynamic));
+    settle().await;
+    assert!(informers.factory().health().is_empty());
+}
+
+/// Each kind of write, on servers that answer a DELETE in each of the three ways.
+#[tokio::test(start_paused = true)]
+async fn the_caches_show_the_writes_of_the_client() {
+    for deletes in [
+        DeleteAnswer::Status,
+        DeleteAnswer::OldVersion,
+        DeleteAnswer::NewVersion,
+    ] {
+        let mut config = Config::default();
+        config.deletes = deletes;
+        let mock = Mock::with_clock(FakeServer::with_config(1, config), TokioClock::new());
+        let informers = Informers::new(client(&mock));
+        let maps = informers.all::<ConfigMap>().labels("app=web").get();
+        maps.synced().await.unwrap();
+        let lister = maps.lister();
+        let api = Api::<ConfigMap>::namespaced(informers.client(), "prod");
+        let version = |name: &str| Some(lister.get("prod", name)?.resource_version().to_string());
+
+        let mut generated = map("");
+        generated.metadata.name = None;
+        generated.metadata.generate_name = Some("gen-".to_owned());
+        let generated = api
+            .create(&PostParams::default(), &generated)
+            .await
+            .unwrap();
+        let name = generated.name_any();
+        assert_eq!(
+            version(&name),
+            None,
+            "the event cannot have arrived, so the next line waits"
+        );
+        informers.sees_own_writes().await;
+        assert_eq!(version(&name), generated.resource_version());
+
+        let apply = PatchParams::apply("test").force();
+        let patch = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": map("a").metadata, "data": { "n": "1" } });
+        let applied = api.patch("a", &apply, &Patch::Apply(&patch)).await.unwrap();
+        informers.sees_own_writes().await;
+        assert_eq!(version("a"), applied.resource_version());
+
+        let merge = Patch::Merge(json!({ "data": { "n": "2" } }));
+        api.patch("a", &PatchParams::default(), &merge)
+            .await
+            .unwrap();
+        let mut changed = api.get("a").await.unwrap();
+        changed
+            .data
+            .get_or_insert_default()
+            .insert("n".to_owned(), "3".to_owned());
+        let replaced = api
+            .replace("a", &PostParams::default(), &changed)
+            .await
+            .unwrap();
+        informers.sees_own_writes().await;
+        assert_eq!(version("a"), replaced.resource_version());
+        let status = Patch::Merge(json!({ "status": { "n": 1 } }));
+        let patched = api
+            .patch_status("a", &PatchParams::default(), &status)
+            .await
+            .unwrap();
+        informers.sees_own_writes().await;
+        assert_eq!(version("a"), patched.resource_version());
+
+        // The object ceases to match, so the cache shows its absence.
+        let other = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
+        api.patch("a", &PatchParams::default(), &other)
+            .await
+            .unwrap();
+        assert!(version("a").is_some());
+        informers.sees_own_writes().await;
+        assert_eq!(version("a"), None);
+
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        assert!(version(&name).is_some());
+        informers.sees_own_writes().await;
+        assert_eq!(version(&name), None, "{deletes:?}");
+        // A new object of the same name is not taken for the deleted one.
+        api.create(&PostParams::default(), &map(&name))
+            .await
+            .unwrap();
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        informers.sees_own_writes().await;
+        assert_eq!(version(&name), None, "{deletes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_collections_are_seen_and_dry_runs_are_not_awaited() {
+    let mock = server();
+    for name in ["a", "b"] {
+        mock.create(
+            "configmaps",
+            json!({ "metadata": { "name": name, "namespace": "prod" } }),
+        )
+        .unwrap();
+    }
+    let kept = json!({ "metadata": { "name": "kept", "namespace": "prod", "finalizers": ["example.com/x"] } });
+    mock.create("configmaps", kept).unwrap();
+    let informers = Informers::new(client_of_whole_server(&mock));
+    let maps = informers.all::<ConfigMap>().get();
+    maps.synced().await.unwrap();
+    let api = Api::<ConfigMap>::namespaced(informers.client(), "prod");
+    api.delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .unwrap();
+    assert_eq!(maps.lister().len(), 3);
+    informers.sees_own_writes().await;
+    assert!(maps.lister().len() <= 1);
+
+    settle().await;
+    api.create(
+        &PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
+        &map("dry"),
+    )
+    .await
+    .unwrap();
+    api.delete(
+        "dry",
+        &DeleteParams {
+            dry_run: true,
+            ..DeleteParams::default()
+        },
+    )
+    .await
+    .unwrap();
+    let patch = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    api.patch("dry", &patch, &Patch::Merge(json!({})))
+        .await
+        .unwrap();
+    timeout(Duration::from_millis(1), informers.sees_own_writes())
+        .await
+        .expect("nothing was written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_pass_unchanged_and_are_not_awaited() {
+    let mock = server();
+    let informers = Informers::new(client(&mock));
+    let maps = informers.all::<ConfigMap>().get();
+    maps.synced().await.unwrap();
+    assert_eq!(informers.client().default_namespace(), "default");
+    let api = Api::<ConfigMap>::namespaced(informers.client(), "prod");
+    api.create(&PostParams::default(), &map("a")).await.unwrap();
+    match api.create(&PostParams::default(), &map("a")).await {
+        Err(kube::Error::Api(status)) => assert!(status.is_already_exists(), "{status:?}"),
+        other => panic!("{other:?}"),
+    }
+    mock.with(|server| server.inject(Fault::refuse()));
+    let error = api.get("a").await.unwrap_err();
+    assert!(matches!(error, kube::Error::Service(_)), "{error:?}");
+    assert_eq!(
+        api.list(&ListParams::default()).await.unwrap().items.len(),
+        1
+    );
+}
+
+/// The reconcile function counts on its cache: it would create the ConfigMap twice if the cache were stale.
+#[tokio::test(start_paused = true)]
+async fn a_controller_sees_its_own_writes_without_a_call() {
+    let mock = server();
+    for name in ["prod", "test"] {
+        mock.create("namespaces", team(name, "a")).unwrap();
+    }
+    // The event of a ConfigMap takes longer than the next change of its Namespace.
+    let slow = Fault::nothing().bandwidth(2000);
+    mock.with(|server| server.inject(slow.on_path("/api/v1/configmaps").always()));
+    let informers = Informers::new(client(&mock));
+    let maps = informers.all::<ConfigMap>().labels("app=web").get();
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let controller = Controller::new(informers.all::<Namespace>().labels("team"))
+        .owns(informers.all::<ConfigMap>().labels("app=web"))
+        .workers(4);
+    let handle = controller.handle();
+    let (client, noted, lister) = (informers.client(), Arc::clone(&runs), maps.lister());
+    let running = tokio::spawn(controller.run(move |task: Task<Namespace>| {
+        let (client, noted, lister) = (client.clone(), Arc::clone(&noted), lister.clone());
+        async move {
+            let Some(namespace) = task.object() else {
+                return Ok(());
+            };
+            let present = lister.get(task.name(), "team").is_some();
+            noted
+                .lock()
+                .unwrap()
+                .push((task.name().to_owned(), present));
+            if present {
+                return Ok(());
+            }
+            let mut wanted = map("team");
+            wanted.metadata.owner_references =
+                kube::Resource::controller_owner_ref(&**namespace.value(), &())
+                    .map(|owner| vec![owner]);
+            let api = Api::<ConfigMap>::namespaced(client, task.name());
+            api.create(&PostParams::default(), &wanted)
+                .await
+                .map(|_| ())
+        }
+    }));
+    for round in 0..20 {
+        for name in ["prod", "test"] {
+            mock.update("namespaces", team(name, &format!("round-{round}")))
+                .unwrap();
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    let first = core::mem::take(&mut *runs.lock().unwrap());
+    assert_eq!(
+        first.iter().filter(|(_, present)| !present).count(),
+        2,
+        "{first:?}"
+    );
+    assert!(first.len() > 2);
+
+    // The deletion of an owned object leads to a run of its owner.
+    mock.delete("configmaps", "prod", "team").unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert!(
+        mock.with(|server| server.get("configmaps", "prod", "team"))
+            .is_some()
+    );
+    let runs = core::mem::take(&mut *runs.lock().unwrap());
+    assert!(runs.contains(&("prod".to_owned(), false)), "{runs:?}");
+    assert!(runs.iter().all(|(name, _)| name == "prod"), "{runs:?}");
+    handle.stop();
+    running.await.unwrap().unwrap();
+}
