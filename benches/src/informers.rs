@@ -13,7 +13,7 @@ use informer_core::{
     cache::CacheConfig,
     journal::{FileJournal, Recording},
     json,
-    listeners::{Event, ListenerConfig},
+    listeners::ListenerConfig,
     reflector::{Change, Initial},
 };
 use tokio::runtime::Builder;
@@ -115,12 +115,11 @@ fn listen(input: &Input, handlers: usize) {
     let ids: Vec<_> = (0..handlers)
         .map(|_| listeners.join(ListenerConfig::default(), [], true))
         .collect();
-    let mut events: Vec<Event<&str, u64>> = Vec::new();
+    let mut events: Vec<Notification<(&str, u64)>> = Vec::new();
     for round in 0..10 {
         for key in input.keys() {
-            listeners.append(&Notification::Added {
-                key: &key,
-                object: &round,
+            listeners.append(Notification::Added {
+                entry: (&key, &round),
                 is_in_initial_list: false,
             });
         }

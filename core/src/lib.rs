@@ -40,7 +40,7 @@
 //! let taken = informer.handle_data(now, id, body, &mut |report| panic!("{report}"));
 //! // Less is taken while the cache is full: pop notifications, then pass the rest again.
 //! assert_eq!(taken, body.len());
-//! let Some(Notification::Added { key, .. }) = informer.pop() else { panic!() };
+//! let Some(Notification::Added { entry: (key, _), .. }) = informer.pop() else { panic!() };
 //! assert_eq!(key.as_ref(), "prod/web");
 //! ```
 //!

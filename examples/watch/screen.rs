@@ -165,7 +165,7 @@ impl Screen {
             Event::Updated { old, new } => {
                 ("34", '~', new, format!(" was {}", old.resource_version()))
             }
-            Event::Replayed { entry } => ("2", '=', entry, String::new()),
+            Event::Replayed { entry, .. } => ("2", '=', entry, String::new()),
             Event::Deleted {
                 entry,
                 final_state_unknown,
@@ -281,7 +281,7 @@ fn as_json<F: Form>(event: &Event<F>, is_full: bool) -> Option<serde_json::Value
             json!({"event": "add", "key": entry.key().as_str(), "rv": rv(entry), "initial": is_in_initial_list})
         }
         Event::Updated { old, new } => update(old, new),
-        Event::Replayed { entry } => update(entry, entry),
+        Event::Replayed { entry, .. } => update(entry, entry),
         Event::Deleted {
             entry,
             final_state_unknown,
@@ -292,9 +292,9 @@ fn as_json<F: Form>(event: &Event<F>, is_full: bool) -> Option<serde_json::Value
         _ => return None,
     };
     let entry = match event {
-        Event::Added { entry, .. } | Event::Deleted { entry, .. } | Event::Replayed { entry } => {
-            entry
-        }
+        Event::Added { entry, .. }
+        | Event::Deleted { entry, .. }
+        | Event::Replayed { entry, .. } => entry,
         Event::Updated { new, .. } => new,
         Event::Synced | _ => return Some(line),
     };

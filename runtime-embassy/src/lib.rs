@@ -28,7 +28,7 @@
 //!     let (lister, runner) = informer_embassy::new(&mut resources, pods, is_running, config(), 1);
 //!     let _reader = lister; // It is `Copy`: any task of the same executor may have one.
 //!     runner.run(transport, |notification: ObjectNotification<'_, bool, <Memory as Storage>::Text>| {
-//!         if let Notification::Added { key, object, .. } = notification {
+//!         if let Notification::Added { entry: (key, object), .. } = notification {
 //!             let _display = (key.as_ref(), *object.value());
 //!         }
 //!     }).await;

@@ -223,14 +223,26 @@ fn a_device_starts_on_its_flash_and_goes_on_from_there() {
 
 fn show(event: &ObjectNotification<'_, u64, Text>) -> String {
     match event {
-        Notification::Added { key, object, .. } => format!("+ {} {}", key.as_ref(), object.value()),
-        Notification::Updated { key, old, object } => {
+        Notification::Added {
+            entry: (key, object),
+            ..
+        } => format!("+ {} {}", key.as_ref(), object.value()),
+        Notification::Updated {
+            old: (_, old),
+            new: (key, object),
+        } => {
             format!("~ {} {}->{}", key.as_ref(), old.value(), object.value())
         }
-        Notification::Replayed { key, object, .. } => {
+        Notification::Replayed {
+            entry: (key, object),
+            ..
+        } => {
             format!("= {} {}", key.as_ref(), object.value())
         }
-        Notification::Deleted { key, object, .. } => {
+        Notification::Deleted {
+            entry: (key, object),
+            ..
+        } => {
             format!("- {} {}", key.as_ref(), object.value())
         }
         Notification::Synced => "synced".into(),

@@ -186,7 +186,7 @@ fn notifications(events: &[Event<Raw>]) -> Value {
             Event::Updated { old, new } => {
                 (new.key(), json!(["update", version(new), version(old)]))
             }
-            Event::Replayed { entry } => (
+            Event::Replayed { entry, .. } => (
                 entry.key(),
                 json!(["update", version(entry), version(entry)]),
             ),

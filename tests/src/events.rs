@@ -37,7 +37,7 @@ pub fn shown<F: Form>(event: &Event<F>) -> String {
         } => at("++", entry),
         Event::Added { entry, .. } => at("+", entry),
         Event::Updated { new, .. } => at("~", new),
-        Event::Replayed { entry } => at("=", entry),
+        Event::Replayed { entry, .. } => at("=", entry),
         Event::Deleted {
             entry,
             final_state_unknown: true,

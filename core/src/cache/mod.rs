@@ -2,6 +2,7 @@
 
 pub(crate) mod fifo;
 pub(crate) mod indexer;
+mod notification;
 mod record;
 mod step;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod walk;
 
 pub use fifo::{DeltaFifo, KnownObjects, PopError, Popped, Unbounded};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Values as IndexValues};
+pub use notification::{Notification, ObjectNotification};
 pub use record::{Reached, Record, Recording};
 pub use step::{Step, decode_object, object_of, take_frame};
 
@@ -20,7 +22,7 @@ use walk::{Walk, WalkKind};
 
 use crate::cache::fifo::{Mode, Queue};
 use crate::cache::indexer::{Held, Store, Values};
-use crate::object::{Cached, KeyError, Object, ResourceVersion};
+use crate::object::{Cached, KeyError, ResourceVersion};
 use crate::reflector::Change;
 use crate::storage::table::{NoSlot, Table};
 use crate::storage::{
@@ -123,50 +125,6 @@ pub struct Cache<T, S: Storage> {
     discarded: Discarded<T>,
 }
 
-/// A notification of a cache. It borrows its contents until the next call.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Notification<'a, T, X> {
-    /// An object was added.
-    Added {
-        /// Its key.
-        key: &'a X,
-        /// The object.
-        object: &'a T,
-        /// Whether the object belongs to the initial state.
-        is_in_initial_list: bool,
-    },
-    /// An object was updated.
-    Updated {
-        /// Its key.
-        key: &'a X,
-        /// The previous state.
-        old: &'a T,
-        /// The new state.
-        object: &'a T,
-    },
-    /// An object is unchanged: a resync, or a relist if unchanged objects are notified.
-    Replayed {
-        /// Its key.
-        key: &'a X,
-        /// The object.
-        object: &'a T,
-        /// The resync pass, see [`Cache::resync`]; `None` if the server sent the same state again.
-        pass: Option<u32>,
-    },
-    /// An object was deleted.
-    Deleted {
-        /// Its key.
-        key: &'a X,
-        /// The object as in the deletion event, or else its last known state.
-        object: &'a T,
-        /// Whether the deletion event was missed, so that earlier changes may have been missed as well.
-        final_state_unknown: bool,
-    },
-    /// All sources have completed a list, and handlers were notified of all objects.
-    Synced,
-}
-
 /// A source of a cache: one list and watch of a cluster, a namespace or a shard.
 ///
 /// Only a cache issues ids, with [`Cache::sources`]; every cache has a first source.
@@ -183,9 +141,6 @@ impl SourceId {
         self.0 as usize
     }
 }
-
-/// A notification of a cache of [`Object`]s.
-pub type ObjectNotification<'a, V, X> = Notification<'a, Object<V, X>, X>;
 
 struct Incoming<T, S: Storage> {
     object: T,
@@ -562,13 +517,13 @@ impl<T: Cached, S: Storage> Cache<T, S> {
     }
 
     /// Applies pending deltas up to the next notification, and lends it. Returns `None` if nothing is pending.
-    pub fn pop(&mut self) -> Option<Notification<'_, T, S::Text>> {
+    pub fn pop(&mut self) -> Option<Notification<(&S::Text, &T)>> {
         self.pop_within(&mut u32::MAX.clone())
     }
 
     /// Like [`Cache::pop`], but takes at most `budget` steps and subtracts the steps taken. `None` with a remaining
     /// budget means that nothing is pending. The budget limits the time for which a lock is held.
-    pub fn pop_within(&mut self, budget: &mut u32) -> Option<Notification<'_, T, S::Text>> {
+    pub fn pop_within(&mut self, budget: &mut u32) -> Option<Notification<(&S::Text, &T)>> {
         self.stash.key = None;
         if let Some(object) = self.stash.object.take() {
             self.discarded.put(object);
@@ -1063,35 +1018,27 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
-    fn lend(&self, notice: Notice) -> Option<Notification<'_, T, S::Text>> {
+    fn lend(&self, notice: Notice) -> Option<Notification<(&S::Text, &T)>> {
         let at = |id| {
             let slot = self.table.get(id)?;
             Some((&slot.key, &slot.object.as_ref()?.object))
         };
         Some(match notice {
-            Notice::Added { id, initial } => {
-                let (key, object) = at(id)?;
-                Notification::Added {
-                    key,
-                    object,
-                    is_in_initial_list: initial,
-                }
-            }
+            Notice::Added { id, initial } => Notification::Added {
+                entry: at(id)?,
+                is_in_initial_list: initial,
+            },
             Notice::Updated { id } => {
-                let (key, object) = at(id)?;
-                Notification::Updated {
-                    key,
-                    old: self.stash.object.as_ref()?,
-                    object,
-                }
+                let new = at(id)?;
+                let old = (new.0, self.stash.object.as_ref()?);
+                Notification::Updated { old, new }
             }
-            Notice::Replayed { id, pass } => {
-                let (key, object) = at(id)?;
-                Notification::Replayed { key, object, pass }
-            }
+            Notice::Replayed { id, pass } => Notification::Replayed {
+                entry: at(id)?,
+                pass,
+            },
             Notice::Deleted { unknown } => Notification::Deleted {
-                key: self.stash.key.as_ref()?,
-                object: self.stash.object.as_ref()?,
+                entry: (self.stash.key.as_ref()?, self.stash.object.as_ref()?),
                 final_state_unknown: unknown,
             },
             Notice::Synced => Notification::Synced,

@@ -138,11 +138,10 @@ where
     }
 }
 
-fn shown<X: Text>(notification: &Notification<'_, Item<X>, X>) -> String {
+fn shown<X: Text>(notification: &Notification<(&X, &Item<X>)>) -> String {
     match notification {
         Notification::Added {
-            key,
-            object,
+            entry: (key, object),
             is_in_initial_list,
         } => format!(
             "add{} {}@{}",
@@ -150,21 +149,26 @@ fn shown<X: Text>(notification: &Notification<'_, Item<X>, X>) -> String {
             key.as_ref(),
             object.resource_version()
         ),
-        Notification::Updated { key, old, object } => format!(
+        Notification::Updated {
+            old: (_, old),
+            new: (key, object),
+        } => format!(
             "update {}@{}->{}",
             key.as_ref(),
             old.resource_version(),
             object.resource_version()
         ),
-        Notification::Replayed { key, object, pass } => format!(
+        Notification::Replayed {
+            entry: (key, object),
+            pass,
+        } => format!(
             "replay{} {}@{}",
             pass.map(|pass| pass.to_string()).unwrap_or_default(),
             key.as_ref(),
             object.resource_version()
         ),
         Notification::Deleted {
-            key,
-            object,
+            entry: (key, object),
             final_state_unknown,
         } => format!(
             "delete{} {}@{}",
@@ -864,22 +868,31 @@ impl Model {
     }
 
     /// Updates a listener's view. Only valid sequences of notifications are accepted.
-    fn hear<X: Text>(&mut self, notification: &Notification<'_, Item<X>, X>, config: CacheConfig) {
+    fn hear<X: Text>(&mut self, notification: &Notification<(&X, &Item<X>)>, config: CacheConfig) {
         let text = shown(notification);
         let state = |o: &Item<X>| (o.resource_version().to_string(), o.uid().to_string());
         match notification {
-            Notification::Added { key, object, .. } => {
+            Notification::Added {
+                entry: (key, object),
+                ..
+            } => {
                 let old = self.known.insert(key.as_ref().to_string(), state(object));
                 assert_eq!(old, None, "{text}");
             }
-            Notification::Updated { key, old, object } => {
+            Notification::Updated {
+                old: (_, old),
+                new: (key, object),
+            } => {
                 let was = self.known.insert(key.as_ref().to_string(), state(object));
                 assert_eq!(was, Some(state(old)), "{text}");
                 if config.notify_recreated {
                     assert_eq!(old.uid().to_string(), object.uid().to_string(), "{text}");
                 }
             }
-            Notification::Replayed { key, object, pass } => {
+            Notification::Replayed {
+                entry: (key, object),
+                pass,
+            } => {
                 let key = key.as_ref();
                 assert_eq!(self.known.get(key), Some(&state(object)), "{text}");
                 match pass {
@@ -890,7 +903,9 @@ impl Model {
                     }
                 }
             }
-            Notification::Deleted { key, .. } => {
+            Notification::Deleted {
+                entry: (key, _), ..
+            } => {
                 assert!(self.known.remove(key.as_ref()).is_some(), "{text}");
                 for due in self.due.values_mut() {
                     due.remove(key.as_ref());
@@ -1388,7 +1403,7 @@ fn nothing_is_dropped_before_it_is_taken() {
             }
             let mut budget = rng.below(4) as u32;
             while let Some(notification) = pods.pop_within(&mut budget) {
-                listeners.append(&notification);
+                listeners.append(notification);
             }
             if rng.below(2) == 0 {
                 listeners.coalesce();

@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use super::Event;
+use crate::cache::Notification;
 use crate::storage::{Discarded, hash};
 
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(super) struct Backlog<K, T> {
 /// The pending events of one key: a deletion, a later event, or both. Without a key, it is the `Synced` event.
 #[derive(Debug)]
 struct Waiting<K, T> {
-    deleted: Option<Event<K, T>>,
-    then: Option<Event<K, T>>,
+    deleted: Option<Notification<(K, T)>>,
+    then: Option<Notification<(K, T)>>,
 }
 
 impl<K: AsRef<str>, T> Backlog<K, T> {
@@ -51,7 +51,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
     }
 
     /// Adds an event. Objects that the listener no longer needs go to `discarded`.
-    pub(super) fn push(&mut self, event: Event<K, T>, discarded: &mut Discarded<T>) {
+    pub(super) fn push(&mut self, event: Notification<(K, T)>, discarded: &mut Discarded<T>) {
         let Some(hash) = event.key().map(|key| self.hash(key)) else {
             self.add(Waiting {
                 deleted: None,
@@ -84,14 +84,14 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
                 self.by_key
                     .insert_unique(wide(hash), (hash, number), |&(h, _)| wide(h));
                 self.add(match event {
-                    Event::Deleted { .. } => Waiting {
+                    Notification::Deleted { .. } => Waiting {
                         deleted: Some(event),
                         then: None,
                     },
-                    Event::Added { .. }
-                    | Event::Updated { .. }
-                    | Event::Replayed { .. }
-                    | Event::Synced => Waiting {
+                    Notification::Added { .. }
+                    | Notification::Updated { .. }
+                    | Notification::Replayed { .. }
+                    | Notification::Synced => Waiting {
                         deleted: None,
                         then: Some(event),
                     },
@@ -100,7 +100,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Event<K, T>> {
+    pub(super) fn pop(&mut self) -> Option<Notification<(K, T)>> {
         loop {
             let Some(waiting) = self.entries.front_mut()? else {
                 self.entries.pop_front();
@@ -109,7 +109,7 @@ impl<K: AsRef<str>, T> Backlog<K, T> {
             };
             let event = waiting.deleted.take().or_else(|| waiting.then.take());
             let done = waiting.len() == 0;
-            if let Some(key) = event.as_ref().and_then(Event::key).filter(|_| done) {
+            if let Some(key) = event.as_ref().and_then(Notification::key).filter(|_| done) {
                 self.unlist(self.hash(key), self.first);
             }
             if done {
@@ -155,60 +155,58 @@ impl<K: AsRef<str>, T> Waiting<K, T> {
         usize::from(self.deleted.is_some()) + usize::from(self.then.is_some())
     }
 
-    fn key_is(&self, event: &Event<K, T>) -> bool {
+    fn key_is(&self, event: &Notification<(K, T)>) -> bool {
         let own = self
             .deleted
             .as_ref()
             .or(self.then.as_ref())
-            .and_then(Event::key);
+            .and_then(Notification::key);
         match (own, event.key()) {
             (Some(own), Some(key)) => own.as_ref() == key.as_ref(),
             _ => false,
         }
     }
 
-    fn coalesce(&mut self, event: Event<K, T>, discarded: &mut Discarded<T>) {
+    fn coalesce(&mut self, event: Notification<(K, T)>, discarded: &mut Discarded<T>) {
         self.then = match (self.then.take(), event) {
             (
-                Some(Event::Added {
-                    key,
-                    object: unseen,
+                Some(Notification::Added {
+                    entry: (_, unseen),
                     is_in_initial_list,
                 }),
-                Event::Updated { old, object, .. },
+                Notification::Updated { old: (_, old), new },
             ) => {
                 discarded.put(unseen);
                 discarded.put(old);
-                Some(Event::Added {
-                    key,
-                    object,
+                Some(Notification::Added {
+                    entry: new,
                     is_in_initial_list,
                 })
             }
-            (Some(unseen @ Event::Added { .. }), event @ Event::Deleted { .. }) => {
+            (Some(unseen @ Notification::Added { .. }), event @ Notification::Deleted { .. }) => {
                 unseen.discard(discarded);
                 event.discard(discarded);
                 None
             }
             (
-                Some(Event::Updated {
-                    key,
+                Some(Notification::Updated {
                     old,
-                    object: unseen,
+                    new: (_, unseen),
                 }),
-                Event::Updated {
-                    old: same, object, ..
+                Notification::Updated {
+                    old: (_, same),
+                    new,
                 },
             ) => {
                 discarded.put(unseen);
                 discarded.put(same);
-                Some(Event::Updated { key, old, object })
+                Some(Notification::Updated { old, new })
             }
-            (Some(pending), event @ Event::Replayed { .. }) => {
+            (Some(pending), event @ Notification::Replayed { .. }) => {
                 event.discard(discarded);
                 Some(pending)
             }
-            (unseen, event @ Event::Deleted { .. }) => {
+            (unseen, event @ Notification::Deleted { .. }) => {
                 unseen
                     .into_iter()
                     .for_each(|unseen| unseen.discard(discarded));

@@ -14,71 +14,15 @@ use crate::cache::Notification;
 use crate::storage::{Discarded, derive};
 use crate::time::{Instant, earliest};
 
-/// An owned notification for a listener.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Event<K, T> {
-    /// An object was added.
-    Added {
-        /// Its key.
-        key: K,
-        /// The object.
-        object: T,
-        /// Whether the object belongs to the initial state for this listener.
-        is_in_initial_list: bool,
-    },
-    /// An object was updated.
-    Updated {
-        /// Its key.
-        key: K,
-        /// The previous state.
-        old: T,
-        /// The new state.
-        object: T,
-    },
-    /// An object is unchanged: a resync, or a relist for a listener that asked for unchanged objects.
-    Replayed {
-        /// Its key.
-        key: K,
-        /// The object.
-        object: T,
-    },
-    /// An object was deleted.
-    Deleted {
-        /// Its key.
-        key: K,
-        /// The object as in the deletion event, or else its last known state.
-        object: T,
-        /// Whether the deletion event was missed.
-        final_state_unknown: bool,
-    },
-    /// The initial state is complete, and the listener was notified of all of it.
-    Synced,
-}
+type Owned<K, T> = Notification<(K, T)>;
 
-impl<K, T> Event<K, T> {
+impl<K, T> Owned<K, T> {
     fn discard(self, discarded: &mut Discarded<T>) {
-        match self {
-            Self::Updated { old, object, .. } => {
-                discarded.put(old);
-                discarded.put(object);
-            }
-            Self::Added { object, .. }
-            | Self::Replayed { object, .. }
-            | Self::Deleted { object, .. } => discarded.put(object),
-            Self::Synced => {}
-        }
+        self.map(|(_, object)| discarded.put(object));
     }
 
-    /// Returns the key of the object, if the event is about one.
-    pub const fn key(&self) -> Option<&K> {
-        match self {
-            Self::Added { key, .. }
-            | Self::Updated { key, .. }
-            | Self::Replayed { key, .. }
-            | Self::Deleted { key, .. } => Some(key),
-            Self::Synced => None,
-        }
+    fn key(&self) -> Option<&K> {
+        self.entry().map(|(key, _)| key)
     }
 }
 
@@ -114,16 +58,16 @@ impl Default for ListenerConfig {
 /// changed, and no listener delays another.
 ///
 /// ```
-/// use informer_core::{Listeners, Notification, listeners::{Event, ListenerConfig}};
+/// use informer_core::{Listeners, Notification, listeners::ListenerConfig};
 ///
 /// let mut listeners: Listeners<String, u32> = Listeners::default();
 /// let id = listeners.join(ListenerConfig::default(), [], true);
-/// listeners.append(&Notification::Added { key: &"a".to_string(), object: &1, is_in_initial_list: false });
+/// listeners.append(Notification::Added { entry: (&"a".to_string(), &1), is_in_initial_list: false });
 ///
 /// let mut events = Vec::new();
 /// listeners.take(id, 10, &mut events);
-/// assert_eq!(events[0], Event::Synced);
-/// assert!(matches!(events[1], Event::Added { object: 1, .. }));
+/// assert_eq!(events[0], Notification::Synced);
+/// assert!(matches!(events[1], Notification::Added { entry: (_, 1), .. }));
 /// ```
 #[derive(Debug)]
 pub struct Listeners<K, T> {
@@ -142,7 +86,7 @@ pub struct Listeners<K, T> {
 
 #[derive(Debug)]
 struct Entry<K, T> {
-    event: Event<K, T>,
+    event: Notification<(K, T)>,
     to: To,
 }
 
@@ -247,7 +191,7 @@ impl<K, T> Listeners<K, T> {
 
 impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     /// Adds a listener. It first gets the objects of `initial`, which are those of earlier notifications, and then
-    /// [`Event::Synced`] if the cache is synced.
+    /// [`Notification::Synced`] if the cache is synced.
     pub fn join(
         &mut self,
         config: ListenerConfig,
@@ -290,11 +234,11 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     }
 
     /// Stores a notification for the listeners that it is for.
-    pub fn append(&mut self, notification: &Notification<'_, T, K>) {
+    pub fn append(&mut self, notification: Notification<(&K, &T)>) {
         let to = match notification {
             Notification::Replayed {
                 pass: Some(pass), ..
-            } => To::Pass(*pass),
+            } => To::Pass(pass),
             Notification::Replayed { pass: None, .. } => To::Unchanged,
             Notification::Added { .. }
             | Notification::Updated { .. }
@@ -308,7 +252,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         };
         if wanted {
             self.log.push_back(Entry {
-                event: Event::of(notification),
+                event: notification.map(|(key, object)| (key.clone(), object.clone())),
                 to,
             });
         }
@@ -342,7 +286,12 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     }
 
     /// Moves up to `max` events for a listener into `out`; returns whether there are more.
-    pub fn take(&mut self, id: ListenerId, max: usize, out: &mut Vec<Event<K, T>>) -> bool {
+    pub fn take(
+        &mut self,
+        id: ListenerId,
+        max: usize,
+        out: &mut Vec<Notification<(K, T)>>,
+    ) -> bool {
         let Some(listener) = self.listeners.get_mut(&id) else {
             return false;
         };
@@ -351,14 +300,13 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         let mut taken = 0;
         while taken < max {
             let event = if let Some((key, object)) = listener.initial.pop_front() {
-                Event::Added {
-                    key,
-                    object,
+                Notification::Added {
+                    entry: (key, object),
                     is_in_initial_list: true,
                 }
             } else if core::mem::take(&mut listener.sync_due) {
                 listener.initial = VecDeque::new();
-                Event::Synced
+                Notification::Synced
             } else if let Some(event) = listener.backlog.pop() {
                 event
             } else if listener.next < end {
@@ -491,42 +439,5 @@ impl<K, T> Listener<K, T> {
 
     fn has_own(&self) -> bool {
         !self.initial.is_empty() || self.sync_due || self.backlog.len() > 0
-    }
-}
-
-impl<K: Clone, T: Clone> Event<K, T> {
-    /// Creates an event that owns the contents of a notification.
-    #[must_use]
-    pub(crate) fn of(notification: &Notification<'_, T, K>) -> Self {
-        match *notification {
-            Notification::Added {
-                key,
-                object,
-                is_in_initial_list,
-            } => Self::Added {
-                key: key.clone(),
-                object: object.clone(),
-                is_in_initial_list,
-            },
-            Notification::Updated { key, old, object } => Self::Updated {
-                key: key.clone(),
-                old: old.clone(),
-                object: object.clone(),
-            },
-            Notification::Replayed { key, object, .. } => Self::Replayed {
-                key: key.clone(),
-                object: object.clone(),
-            },
-            Notification::Deleted {
-                key,
-                object,
-                final_state_unknown,
-            } => Self::Deleted {
-                key: key.clone(),
-                object: object.clone(),
-                final_state_unknown,
-            },
-            Notification::Synced => Self::Synced,
-        }
     }
 }

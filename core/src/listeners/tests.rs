@@ -9,41 +9,49 @@ fn note(listeners: &mut Listeners<String, u32>, text: &str) {
     let number = |s: &str| s.parse::<u32>().unwrap();
     let notification = match &text[..1] {
         "+" => Notification::Added {
-            key: &key,
-            object: &number(&text[2..]),
+            entry: (&key, &number(&text[2..])),
             is_in_initial_list: false,
         },
         "~" => {
             let (old, new) = text[2..].split_once('>').unwrap();
             let (old, new) = (number(old), number(new));
-            return listeners.append(&Notification::Updated {
-                key: &key,
-                old: &old,
-                object: &new,
+            return listeners.append(Notification::Updated {
+                old: (&key, &old),
+                new: (&key, &new),
             });
         }
         "=" => Notification::Replayed {
-            key: &key,
-            object: &number(&text[2..]),
+            entry: (&key, &number(&text[2..])),
             pass: None,
         },
         "-" => Notification::Deleted {
-            key: &key,
-            object: &number(&text[2..]),
+            entry: (&key, &number(&text[2..])),
             final_state_unknown: false,
         },
         _ => Notification::Synced,
     };
-    listeners.append(&notification);
+    listeners.append(notification);
 }
 
-fn show(event: &Event<String, u32>) -> String {
+fn show(event: &Notification<(String, u32)>) -> String {
     match event {
-        Event::Added { key, object, .. } => alloc::format!("+{key}{object}"),
-        Event::Updated { key, old, object } => alloc::format!("~{key}{old}>{object}"),
-        Event::Replayed { key, object } => alloc::format!("={key}{object}"),
-        Event::Deleted { key, object, .. } => alloc::format!("-{key}{object}"),
-        Event::Synced => "synced".to_string(),
+        Notification::Added {
+            entry: (key, object),
+            ..
+        } => alloc::format!("+{key}{object}"),
+        Notification::Updated {
+            old: (_, old),
+            new: (key, object),
+        } => alloc::format!("~{key}{old}>{object}"),
+        Notification::Replayed {
+            entry: (key, object),
+            ..
+        } => alloc::format!("={key}{object}"),
+        Notification::Deleted {
+            entry: (key, object),
+            ..
+        } => alloc::format!("-{key}{object}"),
+        Notification::Synced => "synced".to_string(),
     }
 }
 
@@ -160,9 +168,8 @@ fn a_resync_reaches_those_that_are_due() {
     for (pass, second) in (1..=7).enumerate() {
         let pass = u32::try_from(pass).unwrap();
         if listeners.begin_pass(at(second), pass) {
-            listeners.append(&Notification::Replayed {
-                key: &"a".to_string(),
-                object: &1,
+            listeners.append(Notification::Replayed {
+                entry: (&"a".to_string(), &1),
                 pass: Some(pass),
             });
         }
@@ -192,9 +199,8 @@ fn a_slow_listener_gets_all_passes() {
         assert!(listeners.begin_pass(at(pass.into()), pass));
         // A pass over an empty cache notifies no listener.
         for _ in 0..pass % 3 {
-            listeners.append(&Notification::Replayed {
-                key: &"a".to_string(),
-                object: &pass,
+            listeners.append(Notification::Replayed {
+                entry: (&"a".to_string(), &pass),
                 pass: Some(pass),
             });
         }
@@ -207,10 +213,13 @@ fn a_slow_listener_gets_all_passes() {
     let passes: Vec<u32> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Replayed { object, .. } => Some(*object),
-            Event::Added { .. } | Event::Updated { .. } | Event::Deleted { .. } | Event::Synced => {
-                None
-            }
+            Notification::Replayed {
+                entry: (_, object), ..
+            } => Some(*object),
+            Notification::Added { .. }
+            | Notification::Updated { .. }
+            | Notification::Deleted { .. }
+            | Notification::Synced => None,
         })
         .collect();
     let expected: Vec<u32> = (1..=100)

@@ -70,15 +70,15 @@ async fn main(spawner: Spawner) {
     runner
         .run(
             transport,
-            (tell, |report: Report<'_>| hprintln!("! {}", report)),
+            (print, |report: Report<'_>| hprintln!("! {}", report)),
         )
         .await;
 }
 
 /// Prints a notification.
-fn tell(told: ObjectNotification<'_, Value, Text>) {
-    match told {
-        Notification::Added { key, object, .. } => {
+fn print(notification: ObjectNotification<'_, Value, Text>) {
+    match notification {
+        Notification::Added { entry: (key, object), .. } => {
             hprintln!(
                 "+ {} {} {}",
                 key.as_ref(),
@@ -86,7 +86,7 @@ fn tell(told: ObjectNotification<'_, Value, Text>) {
                 object.value().0
             );
         }
-        Notification::Updated { key, object, .. } => {
+        Notification::Updated { new: (key, object), .. } => {
             hprintln!(
                 "~ {} {} {}",
                 key.as_ref(),
@@ -94,10 +94,9 @@ fn tell(told: ObjectNotification<'_, Value, Text>) {
                 object.value().0
             );
         }
-        Notification::Replayed { key, .. } => hprintln!("= {}", key.as_ref()),
+        Notification::Replayed { entry: (key, _), .. } => hprintln!("= {}", key.as_ref()),
         Notification::Deleted {
-            key,
-            object,
+            entry: (key, object),
             final_state_unknown,
         } => {
             let how = if final_state_unknown {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use informer_core::cache::SourceId;
 use informer_core::{
-    Cache, Listeners, OwnedResource, Report, ResourceVersion,
+    Cache, Listeners, Notification, OwnedResource, Report, ResourceVersion,
     cache::CacheConfig,
     drive::Activity,
-    listeners::{Event, ListenerConfig, ListenerId},
+    listeners::{ListenerConfig, ListenerId},
     report::{Level, Phase, Problem},
 };
 use tokio::sync::watch;
@@ -286,7 +286,7 @@ impl<V> Inner<V> {
         &self,
         cx: &mut Context<'_>,
         id: ListenerId,
-        out: &mut Vec<Event<Key, Object<V>>>,
+        out: &mut Vec<Notification<(Key, Object<V>)>>,
     ) -> Poll<bool> {
         let mut waker = Some(cx.waker().clone());
         self.with_delivery(|delivery| {

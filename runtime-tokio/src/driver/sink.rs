@@ -374,7 +374,7 @@ where
             // Deltas are applied one at a time as they come, so the lock is never held for long.
             let mut budget = STEPS;
             while let Some(notification) = cache.pop_within(&mut budget) {
-                delivery.listeners.append(&notification);
+                delivery.listeners.append(notification);
             }
         }
         if let Some(version) = version {
@@ -404,7 +404,7 @@ where
             for _ in 0..MOST_STEPS / STEPS {
                 let mut budget = STEPS;
                 while let Some(notification) = cache.pop_within(&mut budget) {
-                    delivery.listeners.append(&notification);
+                    delivery.listeners.append(notification);
                 }
                 if budget > 0 {
                     return true;

@@ -110,12 +110,12 @@ pub(crate) fn deliver<F: Form>(handler: &mut impl EventHandler<F>, event: &Event
             is_in_initial_list,
         } => handler.on_add(entry, *is_in_initial_list),
         Event::Updated { old, new } => handler.on_update(old, new),
-        Event::Replayed { entry } => handler.on_update(entry, entry),
+        Event::Replayed { entry, .. } => handler.on_update(entry, entry),
         Event::Deleted {
             entry,
             final_state_unknown,
         } => handler.on_delete(entry, *final_state_unknown),
-        Event::Synced => handler.on_synced(),
+        Event::Synced | _ => handler.on_synced(),
     }
 }
 
@@ -130,11 +130,11 @@ pub(crate) async fn deliver_async<F: Form<Stored: Send + Sync>>(
             is_in_initial_list,
         } => handler.on_add(entry, *is_in_initial_list).await,
         Event::Updated { old, new } => handler.on_update(old, new).await,
-        Event::Replayed { entry } => handler.on_update(entry, entry).await,
+        Event::Replayed { entry, .. } => handler.on_update(entry, entry).await,
         Event::Deleted {
             entry,
             final_state_unknown,
         } => handler.on_delete(entry, *final_state_unknown).await,
-        Event::Synced => handler.on_synced().await,
+        Event::Synced | _ => handler.on_synced().await,
     }
 }

@@ -109,7 +109,10 @@ fn added<F: Form>(entry: &Entry<F>, is_in_initial_list: bool) -> Event<F> {
 
 fn updated<F: Form>(old: &Entry<F>, new: &Entry<F>) -> Event<F> {
     if old.is_same_state(new) {
-        return Event::Replayed { entry: new.clone() };
+        return Event::Replayed {
+            entry: new.clone(),
+            pass: None,
+        };
     }
     Event::Updated {
         old: old.clone(),
@@ -159,10 +162,10 @@ impl<F: Form> Gate<F> {
                     (false, false) => None,
                 }
             }
-            Event::Replayed { entry } => {
+            Event::Replayed { entry, pass } => {
                 let was_known = self.known.contains(entry.key());
                 match (was_known, self.keeps(&entry)) {
-                    (true, true) => Some(Event::Replayed { entry }),
+                    (true, true) => Some(Event::Replayed { entry, pass }),
                     (true, false) => Some(gone(entry)),
                     (false, true) => Some(come(entry)),
                     (false, false) => None,
@@ -175,7 +178,7 @@ impl<F: Form> Gate<F> {
                 entry,
                 final_state_unknown,
             }),
-            Event::Synced => Some(Event::Synced),
+            event @ (Event::Synced | _) => Some(event),
         }
     }
 

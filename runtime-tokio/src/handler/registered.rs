@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use informer_core::{
     Form, Report,
-    listeners::{Event as CoreEvent, ListenerConfig, ListenerId},
+    listeners::{ListenerConfig, ListenerId},
     report::{Phase, Problem},
 };
 use tokio::sync::watch;
 
-use super::event::Event;
+use super::event::{Event, Logged, of_logged};
 use super::event_handler::{AsyncEventHandler, EventHandler, deliver, deliver_async};
 use super::options::HandlerOptions;
-use crate::cache::entry::{Key, Shared};
 use crate::cache::listener::ListenerState;
 use crate::cache::panics::{Panic, catch, catch_async, message};
 use crate::cache::shared::{Inner, METRICS};
@@ -206,7 +205,7 @@ struct Running<F: Form> {
     id: ListenerId,
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
-    events: Vec<CoreEvent<Key, Shared<F::Stored>>>,
+    events: Vec<Logged<F>>,
     /// A handler counts as a user of a shared informer until it is removed, even if its handle is dropped.
     _in_use: Option<Arc<Users>>,
 }
@@ -270,7 +269,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Running<F> {
 struct Batch<'a, F: Form> {
     inner: &'a Inner<F::Stored>,
     listener: &'a ListenerState,
-    events: std::vec::Drain<'a, CoreEvent<Key, Shared<F::Stored>>>,
+    events: std::vec::Drain<'a, Logged<F>>,
     calls: u64,
     panics_before: u64,
 }
@@ -279,7 +278,7 @@ impl<'a, F: Form> Batch<'a, F> {
     fn new(
         inner: &'a Inner<F::Stored>,
         listener: &'a ListenerState,
-        events: &'a mut Vec<CoreEvent<Key, Shared<F::Stored>>>,
+        events: &'a mut Vec<Logged<F>>,
     ) -> Self {
         Self {
             inner,
@@ -294,7 +293,7 @@ impl<'a, F: Form> Batch<'a, F> {
         if self.listener.has_left() {
             return None;
         }
-        let event = Event::of(self.events.next()?);
+        let event = of_logged(self.events.next()?);
         let is_call = !matches!(event, Event::Synced);
         self.calls += u64::from(is_call);
         self.listener.begin_call(is_call);

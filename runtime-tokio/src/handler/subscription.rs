@@ -9,12 +9,11 @@ use std::sync::Arc;
 use futures_core::Stream;
 use informer_core::{
     Form,
-    listeners::{Event as CoreEvent, ListenerConfig, ListenerId},
+    listeners::{ListenerConfig, ListenerId},
 };
 
-use super::event::Event;
+use super::event::{Event, Logged, of_logged};
 use super::filter::Gate;
-use crate::cache::entry::{Key, Shared};
 use crate::cache::listener::ListenerState;
 use crate::cache::shared::Inner;
 use crate::cache::users::Users;
@@ -42,8 +41,8 @@ pub struct Subscription<F: Form> {
     id: ListenerId,
     listener: Arc<ListenerState>,
     gate: Option<Gate<F>>,
-    taken: VecDeque<CoreEvent<Key, Shared<F::Stored>>>,
-    buffer: Vec<CoreEvent<Key, Shared<F::Stored>>>,
+    taken: VecDeque<Logged<F>>,
+    buffer: Vec<Logged<F>>,
     _in_use: Option<Arc<Users>>,
 }
 
@@ -86,7 +85,7 @@ impl<F: Form> Subscription<F> {
             }
             let next = self.taken.pop_front();
             self.listener.take(self.taken.len());
-            let Some(event) = next.map(Event::of) else {
+            let Some(event) = next.map(of_logged) else {
                 return Poll::Ready(None);
             };
             if matches!(event, Event::Synced) {

@@ -50,7 +50,7 @@ fn show<F: Form>(event: &Event<F>) -> String {
         } => format!("++{}", entry.name()),
         Event::Added { entry, .. } => format!("+{}", entry.name()),
         Event::Updated { new, .. } => format!("~{}", new.name()),
-        Event::Replayed { entry } => format!("={}", entry.name()),
+        Event::Replayed { entry, .. } => format!("={}", entry.name()),
         Event::Deleted {
             entry,
             final_state_unknown: true,

@@ -162,7 +162,7 @@ impl<F: Form> Running<F> {
                     final_state_unknown: true,
                 } => format!("-?{}", entry.name()),
                 Event::Deleted { entry, .. } => format!("-{}", entry.name()),
-                Event::Replayed { entry } => format!("={}", entry.name()),
+                Event::Replayed { entry, .. } => format!("={}", entry.name()),
                 Event::Synced => "synced".to_owned(),
                 _ => "?".to_owned(),
             });

@@ -772,7 +772,7 @@ fn slot(key: &str) -> u8 {
     found.and_then(|slot| u8::try_from(slot).ok()).unwrap_or(0)
 }
 
-fn note<S: SimStorage>(told: &Notification<'_, Held<S>, S::Text>) -> Note {
+fn note<S: SimStorage>(told: &Notification<(&S::Text, &Held<S>)>) -> Note {
     let at = |kind, key: &S::Text, object: &Held<S>| Note {
         slot: slot(key.as_ref()),
         kind,
@@ -780,17 +780,19 @@ fn note<S: SimStorage>(told: &Notification<'_, Held<S>, S::Text>) -> Note {
     };
     match told {
         Notification::Added {
-            key,
-            object,
+            entry: (key, object),
             is_in_initial_list,
         } => at(NoteKind::Added(*is_in_initial_list), key, object),
-        Notification::Updated { key, old, object } => {
-            at(NoteKind::Updated(state(old)), key, object)
-        }
-        Notification::Replayed { key, object, pass } => at(NoteKind::Replayed(*pass), key, object),
+        Notification::Updated {
+            old: (_, old),
+            new: (key, object),
+        } => at(NoteKind::Updated(state(old)), key, object),
+        Notification::Replayed {
+            entry: (key, object),
+            pass,
+        } => at(NoteKind::Replayed(*pass), key, object),
         Notification::Deleted {
-            key,
-            object,
+            entry: (key, object),
             final_state_unknown,
         } => at(NoteKind::Deleted(*final_state_unknown), key, object),
         _ => Note {

@@ -588,12 +588,19 @@ fn x12_a_replay_is_of_the_state_that_was_told_last() {
         &mut (),
     )
     .unwrap();
-    let Some(Notification::Updated { old, object, .. }) = pods.pop() else {
+    let Some(Notification::Updated {
+        old: (_, old),
+        new: (_, object),
+    }) = pods.pop()
+    else {
         panic!("the change comes first");
     };
     assert_eq!(old.resource_version().to_string(), "1");
     assert_eq!(object.resource_version().to_string(), "2");
-    let Some(Notification::Replayed { object, .. }) = pods.pop() else {
+    let Some(Notification::Replayed {
+        entry: (_, object), ..
+    }) = pods.pop()
+    else {
         panic!("then comes the replay");
     };
     assert_eq!(object.resource_version().to_string(), "2");

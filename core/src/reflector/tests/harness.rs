@@ -232,8 +232,7 @@ impl World {
         while let Some(notified) = self.informer.pop() {
             let text = match notified {
                 Notification::Added {
-                    key,
-                    object,
+                    entry: (key, object),
                     is_in_initial_list,
                 } => {
                     let initial = if is_in_initial_list { "*" } else { "" };
@@ -243,16 +242,21 @@ impl World {
                         object.resource_version()
                     )
                 }
-                Notification::Updated { key, old, object } => {
+                Notification::Updated {
+                    old: (_, old),
+                    new: (key, object),
+                } => {
                     let (old, new) = (old.resource_version(), object.resource_version());
                     format!("update {}@{old}->{new}", key.as_ref())
                 }
-                Notification::Replayed { key, object, .. } => {
+                Notification::Replayed {
+                    entry: (key, object),
+                    ..
+                } => {
                     format!("replay {}@{}", key.as_ref(), object.resource_version())
                 }
                 Notification::Deleted {
-                    key,
-                    object,
+                    entry: (key, object),
                     final_state_unknown,
                 } => {
                     let unknown = if final_state_unknown { "?" } else { "" };

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use informer_core::{
     Notification,
-    listeners::{Event, ListenerConfig, ListenerId},
+    listeners::{ListenerConfig, ListenerId},
 };
 use informer_mock::Instant;
 
@@ -24,7 +24,7 @@ impl AsRef<str> for Key {
 }
 
 /// An event that a handler received.
-pub type Heard = Event<Key, State>;
+pub type Heard = Notification<(Key, State)>;
 
 /// A handler.
 #[derive(Clone, Debug)]
@@ -69,24 +69,24 @@ impl Client {
         let (key, object) = (&Key(note.slot), &note.state);
         let notification = match &note.kind {
             NoteKind::Added(initial) => Notification::Added {
-                key,
-                object,
+                entry: (key, object),
                 is_in_initial_list: *initial,
             },
-            NoteKind::Updated(old) => Notification::Updated { key, old, object },
+            NoteKind::Updated(old) => Notification::Updated {
+                old: (key, old),
+                new: (key, object),
+            },
             NoteKind::Replayed(pass) => Notification::Replayed {
-                key,
-                object,
+                entry: (key, object),
                 pass: *pass,
             },
             NoteKind::Deleted(unknown) => Notification::Deleted {
-                key,
-                object,
+                entry: (key, object),
                 final_state_unknown: *unknown,
             },
             NoteKind::Synced => Notification::Synced,
         };
-        self.listeners.append(&notification);
+        self.listeners.append(notification);
     }
 
     /// Pops up to and including a deletion; returns whether there was one.

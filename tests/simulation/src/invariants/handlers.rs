@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informer_core::listeners::Event;
+use informer_core::Notification;
 
 use super::super::client::{Handler, Heard, Seen};
 use super::super::cluster::State;
@@ -111,9 +111,8 @@ impl Invariant for Handlers {
 impl One {
     fn hear(&mut self, event: &Heard, client_go: bool) -> Verdict {
         let (key, told) = match event {
-            Event::Added {
-                key,
-                object,
+            Notification::Added {
+                entry: (key, object),
                 is_in_initial_list,
             } => {
                 if *is_in_initial_list && self.synced {
@@ -122,21 +121,31 @@ impl One {
                 (key, Told::Added(*object))
             }
             // Merged changes may end where they began. The update to the same state then looks like a replay.
-            Event::Updated { key, old, object }
-                if old == object && self.handler.backlog != usize::MAX =>
-            {
+            Notification::Updated {
+                old: (_, old),
+                new: (key, object),
+            } if old == object && self.handler.backlog != usize::MAX => {
                 (key, Told::Replayed(*object))
             }
-            Event::Updated { key, old, object } => (key, Told::Updated(*old, *object)),
-            Event::Replayed { key, object } => {
+            Notification::Updated {
+                old: (_, old),
+                new: (key, object),
+            } => (key, Told::Updated(*old, *object)),
+            Notification::Replayed {
+                entry: (key, object),
+                ..
+            } => {
                 if self.handler.resync.is_none() && !self.handler.unchanged {
                     return Err("it wants no replays".to_owned());
                 }
                 self.replays = self.replays.saturating_sub(1);
                 (key, Told::Replayed(*object))
             }
-            Event::Deleted { key, object, .. } => (key, Told::Deleted(*object)),
-            Event::Synced => {
+            Notification::Deleted {
+                entry: (key, object),
+                ..
+            } => (key, Told::Deleted(*object)),
+            Notification::Synced => {
                 return if core::mem::replace(&mut self.synced, true) {
                     Err("for the second time".to_owned())
                 } else {

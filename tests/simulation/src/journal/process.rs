@@ -277,20 +277,28 @@ fn state(pod: &Pod) -> (String, u64) {
 }
 
 /// Applies a notification, which must be a change.
-fn tell(known: &mut State, told: &Notification<'_, Pod, Box<str>>) -> Result<(), String> {
+fn tell(known: &mut State, told: &Notification<(&Box<str>, &Pod)>) -> Result<(), String> {
     let (is_right, what) = match told {
-        Notification::Added { key, object, .. } => (
+        Notification::Added {
+            entry: (key, object),
+            ..
+        } => (
             known.insert(key.to_string(), state(object)).is_none(),
             "added",
         ),
-        Notification::Updated { key, old, object } => {
+        Notification::Updated {
+            old: (_, old),
+            new: (key, object),
+        } => {
             let before = known.insert(key.to_string(), state(object));
             (
                 before == Some(state(old)) && state(old) != state(object),
                 "updated",
             )
         }
-        Notification::Deleted { key, .. } => (known.remove(key.as_ref()).is_some(), "deleted"),
+        Notification::Deleted {
+            entry: (key, _), ..
+        } => (known.remove(key.as_ref()).is_some(), "deleted"),
         Notification::Synced => (true, "synced"),
         Notification::Replayed { .. } | _ => (false, "told again"),
     };

@@ -94,7 +94,7 @@ fn feed(seen: &Seen, hasher: &mut Fnv) {
         Seen::Reported(source, class) => (2, source, class).hash(hasher),
         Seen::Told(note) => (3, note.slot, note.state).hash(hasher),
         Seen::Heard(handler, event) => {
-            (4, handler, event.key().map(|key| key.0)).hash(hasher);
+            (4, handler, event.entry().map(|(key, _)| key.0)).hash(hasher);
         }
         Seen::Joined(handler) => (5, handler.number).hash(hasher),
         Seen::Left(handler) => (6, handler).hash(hasher),

@@ -166,7 +166,7 @@ async fn read(
         match event {
             Event::Added { entry, .. } => fold.put(&entry, true),
             Event::Updated { new, .. } => fold.put(&new, false),
-            Event::Replayed { entry } => fold.put(&entry, false),
+            Event::Replayed { entry, .. } => fold.put(&entry, false),
             Event::Deleted { entry, .. } => fold.delete(&entry),
             Event::Synced => {
                 fold.sync();
