@@ -9,14 +9,20 @@
 //! # Features
 //! - `client` (default): everything that sends requests through a `kube::Client`. Without it, [`resource`] makes the
 //!   types usable with any transport.
-//! - `runtime`: replacements for the watcher of `kube-runtime`, with its signatures.
+//! - `runtime`: [`watcher`] and [`reflector`], which replace those of `kube-runtime` and have their signatures.
+//! - `controller`: [`Controller`], which replaces the constructors of kube's. It needs kube's feature
+//!   `unstable-runtime-stream-control`.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "controller")]
+mod controller;
 #[cfg(feature = "client")]
 pub mod informers;
 #[cfg(feature = "client")]
 mod lease;
+#[cfg(feature = "runtime")]
+pub mod reflector;
 mod resource;
 #[cfg(feature = "client")]
 mod transport;
@@ -25,6 +31,10 @@ pub mod watcher;
 #[cfg(feature = "client")]
 mod writes;
 
+#[cfg(feature = "controller")]
+pub use controller::Controller;
+#[cfg(feature = "runtime")]
+pub use reflector::reflector;
 pub use resource::{resource, resource_of};
 #[cfg(feature = "runtime")]
 pub use watcher::{metadata_watcher, watcher};

@@ -4,6 +4,8 @@
 
 mod informers;
 mod lease;
+#[cfg(feature = "controller")]
+mod reflector;
 mod server;
 mod transport;
 #[cfg(feature = "runtime")]
