@@ -17,6 +17,9 @@ pub struct Cluster {
     /// The URL of an API server that requires no credentials.
     #[arg(long, conflicts_with = "kubeconfig")]
     pub server: Option<String>,
+    /// Uses the cluster that the program's Pod runs in.
+    #[arg(long, conflicts_with_all = ["kubeconfig", "server"])]
+    pub in_cluster: bool,
 }
 
 /// A server in this program, which a test or a demo can change directly.
@@ -33,6 +36,9 @@ impl Cluster {
         }
         if let Some(url) = &self.server {
             return Ok((HyperTransport::builder(url).build()?, None));
+        }
+        if self.in_cluster {
+            return Ok((HyperTransport::in_cluster()?.build()?, None));
         }
         let (demo, url) = start(fill).await?;
         Ok((HyperTransport::builder(&url).build()?, Some(demo)))

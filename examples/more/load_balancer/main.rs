@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use balancer::Balancer;
 use clap::{Parser, Subcommand};
 use informer::controller::StopSignal;
+use informer::page::Page;
 use informer_examples::cluster::{self, Cluster};
 use informer_examples::terminal::{log, say};
 use informer_mock::json;
@@ -35,6 +36,9 @@ struct Arguments {
     /// The resync period in seconds, after which every Service is reconciled; 0 disables it.
     #[arg(long, default_value_t = 10)]
     resync: u64,
+    /// The address of a page with the controller's health, for probes and Prometheus.
+    #[arg(long)]
+    page: Option<String>,
     /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM.
     #[arg(long)]
     seconds: Option<u64>,
@@ -67,6 +71,15 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let resync = Duration::from_secs(arguments.resync);
     let controller = controller::new(transport, resync);
     let handle = controller.handle();
+    if let Some(address) = &arguments.page {
+        let listener = tokio::net::TcpListener::bind(address).await?;
+        say(&format!(
+            "its health is at http://{}/",
+            listener.local_addr()?
+        ));
+        let page = Page::new("load balancer").controller(&handle);
+        tokio::spawn(axum::serve(listener, page.router()).into_future());
+    }
     tokio::spawn(async move {
         tokio::select! {
             () = cluster::after(arguments.seconds) => {}

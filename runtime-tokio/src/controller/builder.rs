@@ -20,6 +20,7 @@ use crate::driver::Job;
 use crate::handler::HandlerHandle;
 use crate::handler::HandlerOptions;
 use crate::handler::Handlers;
+use crate::health::Health;
 use crate::health::error::Ended;
 use crate::informer::HasSynced;
 use crate::informer::Informer;
@@ -61,6 +62,8 @@ pub struct Controller<F: Form> {
     pub(super) writes: Vec<WriteLog>,
     /// Returns all keys of the informer.
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
+    /// The informers that the controller runs.
+    pub(super) health: Vec<HealthOf>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
     pub(super) workers: usize,
@@ -78,6 +81,8 @@ pub struct Controller<F: Form> {
 pub(super) type Source = Box<dyn FnOnce(&Intake, &HandlerOptions) -> Box<dyn Registered> + Send>;
 /// Stops an informer, and the future that runs it.
 pub(super) type Driven = (Box<dyn Fn() + Send>, Job);
+/// Returns the health of an informer.
+pub(super) type HealthOf = Arc<dyn Fn() -> Health + Send + Sync>;
 pub(super) type OnFailure = Arc<dyn Fn(&Key, &Failure<'_>) + Send + Sync>;
 
 impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
@@ -93,6 +98,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             drivers: Vec::new(),
             writes: Vec::new(),
             keys: Arc::new(move || keys(&lister)),
+            health: Vec::new(),
             queue: WorkQueue::new(),
             keep: Only::new(|_| true),
             workers: 1,
@@ -146,8 +152,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             writes,
         } = informer.into_informer();
         if let Some(driver) = driver {
-            let driven = informer.clone();
+            let (driven, shown) = (informer.clone(), informer.clone());
             self.drivers.push((Box::new(move || driven.stop()), driver));
+            self.health.push(Arc::new(move || shown.health()));
         }
         if let Some(log) = writes.filter(|log| !self.writes.iter().any(|other| other.is(log))) {
             self.writes.push(log);
@@ -256,7 +263,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self
     }
 
-    /// Returns a handle that stops the controller, adds keys and returns metrics.
+    /// Returns a handle that stops the controller, adds keys and returns metrics and health. Add all informers before.
     ///
     /// ```
     /// # async fn example(controller: informer_tokio::controller::Controller<informer_tokio::Raw>) {
@@ -271,6 +278,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             name: self.name.as_str().into(),
             queue: self.queue.clone(),
             keys: Arc::clone(&self.keys),
+            health: self.health.clone(),
             keep: self.keep.clone(),
             stop: Arc::clone(&self.stop),
             rechecks: Arc::clone(&self.rechecks),

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use informer_core::queue::QueueMetrics;
 use tokio::sync::watch;
 
+use super::builder::HealthOf;
 use super::only::Only;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
+use crate::health::Health;
 
 /// Stops a controller, adds keys to it and returns its metrics. It is cheap to clone.
 #[derive(Clone)]
@@ -17,6 +19,7 @@ pub struct ControllerHandle {
     pub(super) name: Arc<str>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keys: Arc<dyn Fn() -> Vec<Key> + Send + Sync>,
+    pub(super) health: Vec<HealthOf>,
     pub(super) keep: Only,
     pub(super) stop: Arc<watch::Sender<Stop>>,
     pub(super) rechecks: Arc<watch::Sender<u64>>,
@@ -151,6 +154,12 @@ impl ControllerHandle {
     #[must_use]
     pub fn metrics(&self) -> ControllerMetrics {
         self.counts.metrics(self.queue.metrics())
+    }
+
+    /// Returns the health of the informers that the controller runs.
+    #[must_use]
+    pub fn health(&self) -> Vec<Health> {
+        self.health.iter().map(|health| health()).collect()
     }
 
     fn raise(&self, stop: Stop) {

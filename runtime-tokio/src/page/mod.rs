@@ -70,10 +70,11 @@ impl Page {
         self.add(move || factory.health())
     }
 
-    /// Adds a controller to `/` and `/metrics`.
+    /// Adds a controller, with the informers that it runs.
     pub fn controller(mut self, controller: &ControllerHandle) -> Self {
         self.controllers.push(controller.clone());
-        self
+        let controller = controller.clone();
+        self.add(move || controller.health())
     }
 
     fn add(mut self, source: impl Fn() -> Vec<Health> + Send + Sync + 'static) -> Self {

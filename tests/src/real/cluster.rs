@@ -181,6 +181,46 @@ impl Cluster {
         ))
     }
 
+    /// Returns every resource that discovery lists and that can be listed and watched, each in one version.
+    ///
+    /// # Errors
+    /// Fails if discovery does.
+    pub async fn resources(&self) -> Outcome<Vec<Table>> {
+        let (_, groups) = self.request(Method::GET, "/apis", None).await?;
+        let groups = groups["groups"].as_array().ok_or("there are no groups")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut places = vec![("/api/v1".to_owned(), String::new(), "v1".to_owned())];
+        places.extend(groups.iter().map(|group| {
+            let preferred = &group["preferredVersion"];
+            let path = format!("/apis/{}", text(&preferred["groupVersion"]));
+            (path, text(&group["name"]), text(&preferred["version"]))
+        }));
+        let mut tables = Vec::new();
+        for (path, group, version) in places {
+            let (status, list) = self.request(Method::GET, &path, None).await?;
+            let resources = list["resources"]
+                .as_array()
+                .ok_or(format!("{path}: {status}"))?;
+            for resource in resources {
+                let verbs = resource["verbs"].to_string();
+                let plural = text(&resource["name"]);
+                if verbs.contains("\"list\"") && verbs.contains("\"watch\"") {
+                    let kind = text(&resource["kind"]);
+                    tables.push(Table {
+                        cluster: self.clone(),
+                        path: format!("{path}/{plural}"),
+                        definition: format!("{plural}.{version}.{group}"),
+                        resource: informer_core::Resource::new(&group, &version, &plural)
+                            .kind(&kind)
+                            .into(),
+                        kind,
+                    });
+                }
+            }
+        }
+        Ok(tables)
+    }
+
     /// Creates a CustomResourceDefinition whose plural starts with `name`, for objects in the namespace `default`,
     /// and waits until it is served.
     ///
@@ -403,18 +443,27 @@ impl Table {
         if status != 200 {
             return Err(format!("list: {status} {list}").into());
         }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let items = list["items"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let state = items.iter().map(|item| {
-            let meta = &item["metadata"];
-            let key = format!("{}/{}", text(&meta["namespace"]), text(&meta["name"]));
-            (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
-        });
-        Ok((state.collect(), text(&list["metadata"]["resourceVersion"])))
+        let version = list["metadata"]["resourceVersion"].as_str();
+        Ok((versions(&list)?, version.unwrap_or_default().to_owned()))
     }
+}
+
+/// Returns the state in a list as JSON.
+///
+/// # Errors
+/// Fails if it is no list.
+pub fn versions(list: &Value) -> Outcome<Versions> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().ok_or("it has no items")?;
+    let state = items.iter().map(|item| {
+        let meta = &item["metadata"];
+        let key = match meta["namespace"].as_str() {
+            Some(namespace) => format!("{namespace}/{}", text(&meta["name"])),
+            None => text(&meta["name"]),
+        };
+        (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
+    });
+    Ok(state.collect())
 }
 
 fn version(status: u16, answer: &Value, wanted: &[u16], what: &str, name: &str) -> Outcome<String> {

@@ -7,13 +7,15 @@
 mod cluster;
 mod control;
 mod history;
+mod kubectl;
 mod recorded;
 pub mod review;
 mod subject;
 
-pub use cluster::{Cluster, Identity, Protocol, Table, Versions};
+pub use cluster::{Cluster, Identity, Protocol, Table, Versions, versions};
 pub use control::{Reviews, Server};
 pub use history::{Book, History};
+pub use kubectl::Kubectl;
 pub use recorded::{Asked, Log, Recorded};
 pub use subject::{Run, Subject, Watcher};
 

@@ -11,7 +11,7 @@ use informer_tokio::{Informer, Raw};
 use tokio::task::JoinHandle;
 
 use super::history::{compare, state_of};
-use super::{History, Log, Outcome, Recorded, Table, until};
+use super::{History, Log, Outcome, Recorded, Table, Versions, until};
 
 /// The time limit for an expected state.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -131,17 +131,24 @@ impl Subject {
         super::ensure(holds, format_args!("{what}\n{self}"))
     }
 
+    /// Returns how the cache and the handler's history differ from this state.
+    #[must_use]
+    pub fn differences(&self, truth: &Versions) -> Vec<String> {
+        let cached = state_of(&self.informer.lister().list());
+        let mut differences = compare("cached", &cached, "there is", truth);
+        differences.extend(self.history.with(|book| book.differences(truth)));
+        differences
+    }
+
     /// Waits until the cache and the handler's history equal a fresh LIST.
     ///
     /// # Errors
     /// Fails if that takes too long, a deletion was notified twice, or the history contradicts itself.
     pub async fn agrees(&self, table: &Table) -> Outcome {
         let (truth, version) = table.list().await?;
-        let cache = || state_of(&self.informer.lister().list());
         let mut differences = Vec::new();
         let agrees = || {
-            differences = compare("cached", &cache(), "there is", &truth);
-            differences.extend(self.history.with(|book| book.differences(&truth)));
+            differences = self.differences(&truth);
             differences.is_empty()
         };
         let agreed = until(

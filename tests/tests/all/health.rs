@@ -543,6 +543,30 @@ async fn controllers_show() {
     running.abort();
 }
 
+/// A controller that runs its informer needs no second mention of it on the page.
+#[tokio::test]
+async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
+    let mock = server();
+    let controller = Controller::new(Informer::<Raw>::builder(mock.transport(), PODS));
+    let handle = controller.handle();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Page::new("demo").controller(&handle).router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let (status, text) = get(address, "/readyz").await;
+    assert!(status == 503 && text.starts_with("pods"), "{status} {text}");
+    let (ran, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let running = tokio::spawn(controller.run(move |task| {
+        let _ = ran.send(task.key().clone());
+        async { Ok::<_, core::convert::Infallible>(()) }
+    }));
+    runs.recv().await.unwrap();
+    assert_eq!(get(address, "/readyz").await, (200, "ok\n".to_owned()));
+    handle.stop();
+    running.await.unwrap().unwrap();
+    assert_eq!(get(address, "/readyz").await.0, 503);
+}
+
 /// Requests the page; returns the status and the body.
 async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();

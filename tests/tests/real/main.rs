@@ -6,7 +6,9 @@
 
 mod access;
 mod cli;
+mod control_plane;
 mod cuts;
+mod deployed;
 mod expiry;
 mod lists;
 mod many;
@@ -24,7 +26,9 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use informer_tests::real::{Cluster, Identity, Outcome, Protocol, Recorded, Server, Table};
+use informer_tests::real::{
+    Cluster, Identity, Kubectl, Outcome, Protocol, Recorded, Server, Table,
+};
 use informer_tests::say;
 use libtest_mimic::{Arguments, Trial};
 use tokio::sync::{RwLock, Semaphore};
@@ -35,9 +39,16 @@ struct Context {
     protocol: Protocol,
     kubeconfig: PathBuf,
     folder: Option<PathBuf>,
+    kubectl: Option<PathBuf>,
 }
 
 impl Context {
+    /// Returns kubectl for the cluster, which is a whole control plane.
+    fn kubectl(&self) -> Outcome<Kubectl> {
+        let program = self.kubectl.clone().ok_or("there is no kubectl")?;
+        Ok(Kubectl::new(program, self.kubeconfig.clone()))
+    }
+
     /// Returns the shared server, if it can be controlled.
     fn server(&self) -> Outcome<Server> {
         let folder = self
@@ -75,6 +86,8 @@ enum Needs {
     Cluster,
     /// Servers that the test may kill.
     Control,
+    /// The built-in resources with their controllers, and kubectl.
+    Kubectl,
 }
 
 /// The share of the machine that a test needs, which limits how many run at a time. A server that shares two cores
@@ -174,6 +187,9 @@ const TESTS: &[Test] = tests! {
     Control Light BOTH rotation::of_a_certificate,
     Cluster Light MIXED cli::watches_by_kubeconfig,
     Control Light MIXED cli::says_what_is_wrong,
+    Kubectl Servers BOTH control_plane::every_resource_at_once,
+    Kubectl Light MIXED control_plane::kubectl_sees_the_same_events,
+    Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Cluster Alone MIXED soak::all_converges,
 };
 
@@ -188,6 +204,7 @@ fn main() -> ExitCode {
     }
     let kubeconfig = std::env::var_os("INFORMER_TEST_KUBECONFIG").map(PathBuf::from);
     let folder = std::env::var_os("INFORMER_TEST_APISERVER").map(PathBuf::from);
+    let kubectl = std::env::var_os("INFORMER_TEST_KUBECTL").map(PathBuf::from);
     let mut skipped = Vec::new();
     let mut trials = Vec::new();
     for test in TESTS {
@@ -202,11 +219,21 @@ fn main() -> ExitCode {
                 Protocol::Http1 => format!("http1::{}", test.name),
                 Protocol::Http2 => format!("http2::{}", test.name),
             };
-            let can = kubeconfig.is_some() && (test.needs == Needs::Cluster || folder.is_some());
+            let has_needs = match test.needs {
+                Needs::Cluster => true,
+                Needs::Control => folder.is_some(),
+                Needs::Kubectl => kubectl.is_some(),
+            };
+            let can = kubeconfig.is_some() && has_needs;
+            if !can && test.needs == Needs::Kubectl && folder.is_some() {
+                // A server for custom resources alone: a run on a whole control plane has these.
+                continue;
+            }
             if !can {
                 skipped.push(name.clone());
             }
             let (kubeconfig, folder) = (kubeconfig.clone(), folder.clone());
+            let kubectl = kubectl.clone();
             let (load, run) = (test.load, test.run);
             let trial = Trial::test(name, move || {
                 let kubeconfig = kubeconfig.ok_or("INFORMER_TEST_KUBECONFIG is not set")?;
@@ -220,6 +247,7 @@ fn main() -> ExitCode {
                     protocol,
                     kubeconfig,
                     folder,
+                    kubectl,
                 };
                 let test = AssertUnwindSafe(|| runtime.block_on(load.run(run(context))));
                 let outcome = catch_unwind(test);
@@ -234,7 +262,7 @@ fn main() -> ExitCode {
     if !skipped.is_empty() && !arguments.list {
         let why = match kubeconfig {
             None => "INFORMER_TEST_KUBECONFIG is not set",
-            Some(_) => "INFORMER_TEST_APISERVER is not set: there is no control over the server",
+            Some(_) => "INFORMER_TEST_APISERVER or INFORMER_TEST_KUBECTL is not set",
         };
         say(&format!(
             "SKIPPED {} tests on a real API server, as {why}: {}",

@@ -1,0 +1,291 @@
+//! Each example on a whole control plane, with exactly the rights of its manifest in `examples/deploy`.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use informer_tests::example;
+use informer_tests::real::{Kubectl, Outcome, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::Context;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs every example as a user would, with the token of its ServiceAccount, and checks the result with kubectl.
+pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outcome {
+    let trial = Trial {
+        kubectl: context.kubectl()?,
+        folder: tempfile::tempdir()?,
+    };
+    trial.load_balancer().await?;
+    trial.firewall().await?;
+    trial.sample_controller().await?;
+    trial.same_controller().await?;
+    for (account, arguments, shown) in [
+        ("kube-client", &["default"][..], "is deleted"),
+        ("factory", &[], "nodes.v1: watching"),
+        ("watch", &["pods", "--seconds", "2"], "synced"),
+    ] {
+        let mut running = trial.start(account, arguments).await?;
+        running.shows(shown).await?;
+        let ended = tokio::time::timeout(PATIENCE, running.child.wait()).await??;
+        ensure(ended.success(), format_args!("{account}: {ended}"))?;
+    }
+    Ok(())
+}
+
+struct Trial {
+    kubectl: Kubectl,
+    folder: tempfile::TempDir,
+}
+
+impl Trial {
+    async fn load_balancer(&self) -> Outcome {
+        let service = "apiVersion: v1\nkind: Service\nmetadata: { namespace: default, name: balanced }\n\
+                       spec: { type: LoadBalancer, ports: [{ port: 80, nodePort: 30080 }] }\n";
+        self.kubectl.apply(service).await?;
+        let file = self.path("load-balancer.json");
+        let arguments = ["--file", &file, "--page", "127.0.0.1:0"];
+        let mut running = self.start("load-balancer", &arguments).await?;
+        let page = running.shows("its health is at http://").await?;
+        running
+            .shows("default/balanced is as it should be now")
+            .await?;
+        let address = page
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
+        for probe in ["/readyz", "/livez"] {
+            let status = get(address, probe).await?;
+            ensure(status == "200", format_args!("{probe}: {status}"))?;
+        }
+        let text = std::fs::read_to_string(&file)?;
+        ensure(text.contains("30080"), &text)?;
+        running.ends_by_signal().await?;
+        self.kubectl.run(&["delete", "service", "balanced"]).await?;
+        Ok(())
+    }
+
+    async fn firewall(&self) -> Outcome {
+        let objects = "apiVersion: v1\nkind: Pod\nmetadata: { namespace: default, name: walled, labels: { app: db } }\n\
+                       spec: { containers: [{ name: db, image: \"registry.example.com/db:1\" }] }\n---\n\
+                       apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { namespace: default, name: db }\n\
+                       spec: { podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }\n";
+        self.kubectl.apply(objects).await?;
+        let status =
+            r#"{"status":{"phase":"Running","podIP":"10.9.8.7","podIPs":[{"ip":"10.9.8.7"}]}}"#;
+        let patch = [
+            "patch",
+            "pod",
+            "walled",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            status,
+        ];
+        self.kubectl.run(&patch).await?;
+        let file = self.path("firewall.nft");
+        let mut running = self.start("firewall", &["--file", &file]).await?;
+        running.shows("is written").await?;
+        let text = std::fs::read_to_string(&file)?;
+        ensure(text.contains("10.9.8.7"), &text)?;
+        running.ends_by_signal().await?;
+        self.kubectl
+            .run(&["delete", "pod/walled", "networkpolicy/db"])
+            .await?;
+        Ok(())
+    }
+
+    async fn sample_controller(&self) -> Outcome {
+        let definition = workspace().join("examples/kube/sample_controller/crd.yaml");
+        self.kubectl.apply_file(&definition).await?;
+        let established = [
+            "wait",
+            "--for=condition=established",
+            "crd/webs.example.com",
+            "--timeout=60s",
+        ];
+        self.kubectl.run(&established).await?;
+        let web = |replicas: u32| {
+            json!({
+                "apiVersion": "example.com/v1", "kind": "Web",
+                "metadata": { "namespace": "default", "name": "shop" },
+                "spec": { "image": "registry.example.com/shop:1", "replicas": replicas },
+            })
+        };
+        self.kubectl.apply(&web(2).to_string()).await?;
+        let mut running = self.start("sample-controller", &[]).await?;
+        running.shows("default/shop has 2 replicas").await?;
+        self.kubectl.apply(&web(3).to_string()).await?;
+        running.shows("default/shop has 3 replicas").await?;
+        let scaled = [
+            "get",
+            "deployment",
+            "shop",
+            "-o",
+            "jsonpath={.spec.replicas} {.status.replicas}",
+        ];
+        self.until(&scaled, "3 3").await?;
+        running.ends_by_signal().await?;
+        // The garbage collector deletes the Deployment, since the Web owns it.
+        self.kubectl.run(&["delete", "web", "shop"]).await?;
+        self.until(
+            &[
+                "get",
+                "deployments",
+                "-l",
+                "made-by=sample-controller",
+                "-o",
+                "name",
+            ],
+            "",
+        )
+        .await?;
+        self.kubectl
+            .run(&["delete", "crd", "webs.example.com"])
+            .await?;
+        Ok(())
+    }
+
+    async fn same_controller(&self) -> Outcome {
+        self.kubectl.apply("apiVersion: v1\nkind: Namespace\nmetadata: { name: teamed, labels: { team: blue } }\n").await?;
+        let running = self.start("same-controller", &[]).await?;
+        let team = [
+            "get",
+            "configmap",
+            "team",
+            "-n",
+            "teamed",
+            "-o",
+            "jsonpath={.data.team}",
+            "--ignore-not-found",
+        ];
+        self.until(&team, "blue").await?;
+        self.kubectl
+            .run(&["delete", "configmap", "team", "-n", "teamed"])
+            .await?;
+        self.until(&team, "blue").await?;
+        self.kubectl
+            .run(&["label", "namespace", "teamed", "team=green", "--overwrite"])
+            .await?;
+        self.until(&team, "green").await?;
+        running.ends_by_signal().await?;
+        self.kubectl
+            .run(&["delete", "namespace", "teamed", "--wait=false"])
+            .await?;
+        Ok(())
+    }
+
+    /// Applies the manifest of an example, and starts the example with the token of its ServiceAccount.
+    async fn start(&self, account: &str, arguments: &[&str]) -> Outcome<Running> {
+        let manifest = workspace().join(format!("examples/deploy/{account}.yaml"));
+        self.kubectl.apply_file(&manifest).await?;
+        let token = self
+            .kubectl
+            .run(&["create", "token", account, "-n", "default"])
+            .await?;
+        let config = self
+            .kubectl
+            .run(&[
+                "config",
+                "view",
+                "--raw",
+                "--flatten",
+                "--minify",
+                "-o",
+                "json",
+            ])
+            .await?;
+        let mut config: Value = serde_json::from_str(&config)?;
+        config["users"][0]["user"] = json!({ "token": token.trim() });
+        let file = self.path(&format!("{account}.kubeconfig"));
+        std::fs::write(&file, config.to_string())?;
+
+        let name = account.replace('-', "_");
+        let mut command = Command::new(example(&name));
+        // It uses the cluster that kubectl would use, and has no options.
+        if name != "same_controller" {
+            command.args(["--kubeconfig", &file]);
+        }
+        let mut child = command
+            .args(arguments)
+            .env("KUBECONFIG", &file)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = child.stdout.take().ok_or("it has no output")?;
+        let lines = BufReader::new(output).lines();
+        Ok(Running { name, child, lines })
+    }
+
+    /// Waits until kubectl prints this.
+    async fn until(&self, arguments: &[&str], wanted: &str) -> Outcome {
+        let mut printed = String::new();
+        let end = tokio::time::Instant::now() + PATIENCE;
+        while tokio::time::Instant::now() < end {
+            printed = self.kubectl.run(arguments).await?;
+            if printed == wanted {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(format!("kubectl {}: {printed}, not {wanted}", arguments.join(" ")).into())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+}
+
+struct Running {
+    name: String,
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    /// Waits for a line with this text, and returns it.
+    async fn shows(&mut self, wanted: &str) -> Outcome<String> {
+        let mut shown = Vec::new();
+        let reading = async {
+            loop {
+                let line = self.lines.next_line().await?;
+                let line = line.ok_or_else(|| format!("{} ended: {shown:#?}", self.name))?;
+                if line.contains(wanted) {
+                    return Ok(line);
+                }
+                shown.push(line);
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, reading).await;
+        in_time.map_err(|_| format!("{} shows no {wanted:?}: {shown:#?}", self.name))?
+    }
+
+    /// Sends the signal that a Pod gets first. The example has to end without a failure.
+    async fn ends_by_signal(mut self) -> Outcome {
+        let id = self.child.id().ok_or("it has ended")?.to_string();
+        Command::new("kill").args(["-TERM", &id]).status().await?;
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+        ensure(ended.success(), format_args!("{}: {ended}", self.name))
+    }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Returns the status of a page.
+async fn get(address: &str, path: &str) -> Outcome<String> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.split(' ').nth(1).unwrap_or_default().to_owned())
+}
