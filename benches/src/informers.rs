@@ -7,9 +7,9 @@ use std::path::Path;
 
 use informer_core::cache::SourceId;
 use informer_core::{
-    Cache, Decode, Decoder, End, Head, Heap, Informer, Inline, Instant, Listeners, Notification,
-    Object, Output, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion, Step,
-    Storage, Uid,
+    Cache, Decode, Decoder, End, Head, Heap, Inline, Instant, Listeners, Notification, Object,
+    Output, PolledInformer, Raw, RawObject, ReflectorConfig, RequestId, Resource, ResourceVersion,
+    Step, Storage, Uid,
     cache::CacheConfig,
     journal::{FileJournal, Recording},
     json,
@@ -207,7 +207,7 @@ trait Core {
 }
 
 impl<D: Decode, S: Storage<Text: PartialEq>, J: Recording> Core
-    for Informer<Resource<'static>, D, S, J>
+    for PolledInformer<Resource<'static>, D, S, J>
 {
     fn begin(&mut self, now: Instant) -> RequestId {
         loop {
@@ -236,8 +236,8 @@ impl<D: Decode, S: Storage<Text: PartialEq>, J: Recording> Core
 
 fn record(script: &Script, path: &Path) {
     let journal = FileJournal::open(path).expect("a journal in a folder for temporary files");
-    let informer: Informer<_, _, Heap> =
-        Informer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
+    let informer: PolledInformer<_, _, Heap> =
+        PolledInformer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
     let mut informer = informer.with_journal(journal);
     informer.restore("bench", &mut |report| panic!("{report}"));
     feed(script, &mut informer, |now, id, chunk, informer| {
@@ -257,8 +257,8 @@ pub fn case_record(input: &Input) {
 #[inline(never)]
 pub fn case_restart(input: &Input) {
     let journal = FileJournal::open(input.work.path("restart")).expect("the journal is there");
-    let informer: Informer<_, _, Heap> =
-        Informer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
+    let informer: PolledInformer<_, _, Heap> =
+        PolledInformer::new(PODS, Decoder::<Raw>::new(), ReflectorConfig::list(), SEED);
     let mut informer = informer.with_journal(journal);
     let restored = informer.restore("bench", &mut |report| panic!("{report}"));
     assert!(restored.is_some(), "the journal has all Pods");
@@ -276,8 +276,8 @@ fn is_running(raw: &RawObject<'_>) -> Result<bool, &'static str> {
 /// Lists into fixed storage, and watches five updates of each Pod.
 #[inline(never)]
 pub fn case_inline(input: &Input) {
-    let mut informer: Informer<_, _, Memory> =
-        Informer::new(PODS, is_running, ReflectorConfig::list(), SEED);
+    let mut informer: PolledInformer<_, _, Memory> =
+        PolledInformer::new(PODS, is_running, ReflectorConfig::list(), SEED);
     feed(
         &input.work.updates,
         &mut informer,

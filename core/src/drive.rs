@@ -5,11 +5,11 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
 use crate::object::ResourceVersion;
-use crate::reflector::{Frame, Output, Reflector, RequestId, Target, Verb};
+use crate::reflector::{Frame, Output, Purpose, Reflector, RequestId, Target};
 use crate::report::{Phase, Problem, Report};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
-use crate::transport::{Body, End, Failure, FailureKind, Get, Timer, Transport};
+use crate::transport::{Body, End, FailureKind, Get, Timer, Transport, TransportFailure};
 use crate::wire::FrameBuffer;
 
 /// The receiver of a driver's output: it decodes frames, applies them to a cache and sends notifications.
@@ -156,7 +156,11 @@ pub async fn drive<R, S, T, C, K>(
                 Some(Err(error)) => {
                     let now = timer.now();
                     sink.failure(now, &error);
-                    reflector.handle_end(now, pending.id, End::Failed(Failure::of(&error)));
+                    reflector.handle_end(
+                        now,
+                        pending.id,
+                        End::Failed(TransportFailure::of(&error)),
+                    );
                 }
                 None => {}
             }
@@ -198,7 +202,7 @@ pub async fn drive<R, S, T, C, K>(
 /// A request that is ready to be sent.
 struct Pending {
     id: RequestId,
-    verb: Verb,
+    verb: Purpose,
     accept: &'static str,
 }
 
@@ -223,10 +227,10 @@ impl Pending {
             None => false,
         };
         match self.verb {
-            Verb::List => Activity::Listing,
-            Verb::Stream if agreed => Activity::Streaming,
-            Verb::Watch if agreed => Activity::Watching,
-            Verb::Stream | Verb::Watch => Activity::Opening,
+            Purpose::List => Activity::Listing,
+            Purpose::Stream if agreed => Activity::Streaming,
+            Purpose::Watch if agreed => Activity::Watching,
+            Purpose::Stream | Purpose::Watch => Activity::Opening,
         }
     }
 }
@@ -321,12 +325,16 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
                 if !written {
                     let id = request.id();
                     sink.report(now, Report::about(Phase::List, Problem::RequestTooLong));
-                    reflector.handle_end(now, id, End::Failed(Failure::new(FailureKind::Other)));
+                    reflector.handle_end(
+                        now,
+                        id,
+                        End::Failed(TransportFailure::new(FailureKind::Other)),
+                    );
                     continue;
                 }
                 step.send = Some(Pending {
                     id: request.id(),
-                    verb: request.verb(),
+                    verb: request.purpose(),
                     accept: request.accept(),
                 });
             }
@@ -466,7 +474,7 @@ where
             gathered.flush(timer, sink, reflector);
             let now = timer.now();
             sink.failure(now, &error);
-            reflector.handle_end(now, id, End::Failed(Failure::of(&error)));
+            reflector.handle_end(now, id, End::Failed(TransportFailure::of(&error)));
             return Some(false);
         }
     };

@@ -12,19 +12,19 @@ use crate::transport::{End, Head};
 
 /// An informer without I/O: a [`Reflector`], a decoder and a [`Cache`], for one thread.
 ///
-/// The reflector is driven as usual: call `handle_*`, then [`Informer::poll_output`] until it waits. The caller pops
-/// notifications at its own pace. Until it does, deltas accumulate, and [`Informer::handle_data`] takes fewer bytes
+/// The reflector is driven as usual: call `handle_*`, then [`PolledInformer::poll_output`] until it waits. The caller pops
+/// notifications at its own pace. Until it does, deltas accumulate, and [`PolledInformer::handle_data`] takes fewer bytes
 /// than it is given once there is no room for more.
 ///
 /// ```
-/// use informer_core::{Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
+/// use informer_core::{Head, PolledInformer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
 ///
 /// // At most 16 objects, with keys of 64 bytes and frames of 1 KiB; no allocator.
 /// type Small = Inline<16, 64, 1024>;
 /// let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 /// let now = Instant::from_micros(0);
-/// let mut pods: Informer<_, _, Small> =
-///     Informer::new(Resource::new("", "v1", "pods"), size, ReflectorConfig::list(), 1);
+/// let mut pods: PolledInformer<_, _, Small> =
+///     PolledInformer::new(Resource::new("", "v1", "pods"), size, ReflectorConfig::list(), 1);
 ///
 /// let Output::Send(request) = pods.poll_output(now) else { panic!() };
 /// let id = request.id();
@@ -35,7 +35,7 @@ use crate::transport::{End, Head};
 /// assert!(matches!(pods.pop(), Some(Notification::Synced)));
 /// assert!(pods.cache().get("a").is_some());
 /// ```
-pub struct Informer<R, D: Decode, S: Storage, J = ()>
+pub struct PolledInformer<R, D: Decode, S: Storage, J = ()>
 where
     S::Text: PartialEq,
 {
@@ -45,7 +45,7 @@ where
     recorder: J,
 }
 
-impl<R: Target, D: Decode, S: Storage> Informer<R, D, S>
+impl<R: Target, D: Decode, S: Storage> PolledInformer<R, D, S>
 where
     S::Text: PartialEq,
 {
@@ -65,10 +65,10 @@ where
         }
     }
 
-    /// Records the cache in a journal, from which [`Informer::restore`] fills it at the next start.
+    /// Records the cache in a journal, from which [`PolledInformer::restore`] fills it at the next start.
     #[must_use]
-    pub fn with_journal<J: Journal>(self, journal: J) -> Informer<R, D, S, Recorder<J>> {
-        Informer {
+    pub fn with_journal<J: Journal>(self, journal: J) -> PolledInformer<R, D, S, Recorder<J>> {
+        PolledInformer {
             reflector: self.reflector,
             decode: self.decode,
             cache: self.cache,
@@ -77,7 +77,7 @@ where
     }
 }
 
-impl<R: Target, D: Decode, S: Storage, J: Journal> Informer<R, D, S, Recorder<J>>
+impl<R: Target, D: Decode, S: Storage, J: Journal> PolledInformer<R, D, S, Recorder<J>>
 where
     S::Text: PartialEq,
 {
@@ -116,7 +116,7 @@ where
     }
 }
 
-impl<R: Target, D: Decode, S: Storage, J: Recording> Informer<R, D, S, J>
+impl<R: Target, D: Decode, S: Storage, J: Recording> PolledInformer<R, D, S, J>
 where
     S::Text: PartialEq,
 {

@@ -16,19 +16,19 @@
 //!   with the contract of client-go.
 //!
 //! # Ways to use it
-//! - An [`Informer`] joins reflector, decoder and cache, and is driven call by call. Use it on a microcontroller, in a
+//! - A [`PolledInformer`] joins reflector, decoder and cache, and is driven call by call. Use it on a microcontroller, in a
 //!   simulation, or anywhere without futures.
 //! - [`drive()`] is the loop over a [`Transport`], a [`Timer`] and a [`Sink`] on which the runtimes are built.
 //! - Programs on tokio use the crate `informer-tokio`, which re-exports what they need.
 //!
 //! ```
-//! use informer_core::{Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
+//! use informer_core::{Head, PolledInformer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig, Resource};
 //!
 //! // At most 16 objects, with keys of 64 bytes and objects of 1 KiB, stored inline.
 //! type Memory = Inline<16, 64, 1024>;
 //! let size = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(raw.json().len());
 //! let pods = Resource::new("", "v1", "pods").namespace("prod");
-//! let mut informer: Informer<_, _, Memory> = Informer::new(pods, size, ReflectorConfig::list(), 1);
+//! let mut informer: PolledInformer<_, _, Memory> = PolledInformer::new(pods, size, ReflectorConfig::list(), 1);
 //!
 //! let now = Instant::from_micros(0);
 //! let Output::Send(request) = informer.poll_output(now) else { panic!() };
@@ -128,7 +128,7 @@ pub use decode::{Decode, Form, RawObject};
 pub use decode::{Decoder, Meta, Raw};
 #[doc(inline)]
 pub use drive::{Sink, drive};
-pub use informer::Informer;
+pub use informer::PolledInformer;
 #[cfg(feature = "alloc")]
 #[doc(inline)]
 pub use listeners::Listeners;
@@ -152,7 +152,7 @@ pub use storage::{Inline, Storage};
 #[doc(inline)]
 pub use time::Instant;
 #[doc(inline)]
-pub use transport::{Body, End, Failure, Head, Timer, Transport};
+pub use transport::{Body, End, Head, Timer, Transport, TransportFailure};
 
 /// Returns how many rounds a test of random cases runs. Each takes about a thousand times as long under miri.
 #[cfg(test)]

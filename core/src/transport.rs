@@ -306,20 +306,20 @@ pub enum End {
     /// The body ended regularly.
     Clean,
     /// It was cut.
-    Failed(Failure),
+    Failed(TransportFailure),
 }
 
 /// The properties of a transport's error that the engine needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct TransportFailure {
     /// The class.
     pub kind: FailureKind,
     /// Whether the connection had already served a request.
     pub connection_was_used: bool,
 }
 
-impl Failure {
+impl TransportFailure {
     /// Creates a failure of a new connection.
     #[must_use]
     pub const fn new(kind: FailureKind) -> Self {

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_told_apart() {
+    fn a_wrong_url_is_distinguished() {
         for (url, word) in [
             ("", "no scheme"),
             ("localhost:8080", "no scheme"),

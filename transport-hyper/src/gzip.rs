@@ -451,7 +451,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_that_can_be_told_is_held_back() {
+    fn no_decoded_byte_is_held_back() {
         // After a flush all data is returned, and every byte of a member's data before its trailer.
         let (one, two) = (text(400), text(333));
         let flushed = deflate(&[&one]);
@@ -481,7 +481,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_cut_at_any_byte_is_told() {
+    fn a_cut_at_any_byte_is_reported() {
         let parts = [
             member(b"first"),
             member_with(&long_header(), b"second"),
@@ -503,7 +503,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wrong_header_is_told_at_its_first_wrong_byte() {
+    fn a_wrong_header_is_reported_at_its_first_wrong_byte() {
         for (bytes, error) in [
             (&b"{"[..], GzipError::Magic),
             (&[0], GzipError::Magic),
@@ -522,7 +522,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn damage_to_any_bit_of_data_and_trailer_is_told() {
+    fn damage_to_any_bit_of_data_and_trailer_is_reported() {
         let data = [&b"good"[..], &text(200)].concat();
         let good = [member(b"good"), member(&text(200))].concat();
         let start = member(b"good").len() + PLAIN.len();
@@ -545,7 +545,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wrong_trailer_is_told_before_the_data_that_it_came_with() {
+    fn a_wrong_trailer_is_reported_before_the_data_that_it_came_with() {
         for (at, error) in [(8, GzipError::Crc), (4, GzipError::Length)] {
             let mut bad = member(b"bad");
             let at = bad.len() - at;

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_told_apart_from_what_is_none() {
+    fn a_pod_is_distinguished_from_other_machines() {
         let folder = tempfile::tempdir().unwrap();
         let problem = builder(|_| None, folder.path()).unwrap_err().to_string();
         assert!(

@@ -51,7 +51,7 @@ impl AuditConfig {
 /// The driver of an audit [polls](Self::poll) it. For [`AuditStep::List`] it runs a reflector that [lists
 /// once](crate::Reflector::list_once), and calls [`begin`](Self::begin), [`listed`](Self::listed) and
 /// [`complete`](Self::complete), or [`failed`](Self::failed) if the list fails. For [`AuditStep::Compare`] it passes
-/// the content of the cache. After [`Verdict::Drift`] it requests a [repair](crate::Reflector::repair) from the
+/// the content of the cache. After [`AuditVerdict::Drift`] it requests a [repair](crate::Reflector::repair) from the
 /// reflector that feeds the cache: a relist at the newest version, which updates readers and handlers.
 ///
 /// An audit takes 8 bytes per object while it lists, and stores the keys of the first 1000 differences.
@@ -118,7 +118,7 @@ pub enum AuditStep {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// There are no differences.
     Clean,
     /// There are differences that may be due to a lag. Poll again.
@@ -265,7 +265,7 @@ impl<X: Text + PartialEq> Audit<X> {
         now: Instant,
         reached: &ResourceVersion<X>,
         entries: impl IntoIterator<Item = AuditEntry<'e, X>>,
-    ) -> Verdict
+    ) -> AuditVerdict
     where
         X: Clone + 'e,
     {
@@ -276,13 +276,13 @@ impl<X: Text + PartialEq> Audit<X> {
             lags,
         } = &mut self.state
         else {
-            return Verdict::Clean;
+            return AuditVerdict::Clean;
         };
         let found = differences(&self.seen, &self.suspects, version, entries);
         if found.is_empty() {
             self.asked.clear();
             self.rest(now);
-            return Verdict::Clean;
+            return AuditVerdict::Clean;
         }
         if *second {
             // The differences that are the same on both sides as after the first list.
@@ -292,27 +292,27 @@ impl<X: Text + PartialEq> Audit<X> {
             let count = drift.len();
             self.rest(now);
             if count == 0 {
-                return Verdict::Clean;
+                return AuditVerdict::Clean;
             }
             let hashes: Vec<u64> = drift.iter().map(Difference::hash).collect();
             let repair = hashes.iter().any(|hash| !self.asked.contains(hash));
             self.drift = drift;
             self.asked = hashes;
-            return Verdict::Drift { count, repair };
+            return AuditVerdict::Drift { count, repair };
         }
         if now < *until && !is_at(reached, version) {
             *lags = true;
-            return Verdict::Doubt;
+            return AuditVerdict::Doubt;
         }
         self.doubts = found;
         self.state = State::Listing {
             second: true,
             begun: false,
         };
-        Verdict::Doubt
+        AuditVerdict::Doubt
     }
 
-    /// Returns the keys that differed at the last [`Verdict::Drift`], and how, until the next list begins.
+    /// Returns the keys that differed at the last [`AuditVerdict::Drift`], and how, until the next list begins.
     pub fn drift(&self) -> impl Iterator<Item = (&str, DriftKind)> {
         self.drift
             .iter()

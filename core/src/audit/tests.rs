@@ -97,7 +97,7 @@ impl Both {
         }
     }
 
-    fn compare(&mut self) -> Verdict {
+    fn compare(&mut self) -> AuditVerdict {
         assert_eq!(self.step(), AuditStep::Compare);
         let reached = version(self.reached);
         self.audit
@@ -105,16 +105,16 @@ impl Both {
     }
 
     /// Runs one audit while nothing changes, and returns its verdict.
-    fn audit(&mut self) -> Verdict {
+    fn audit(&mut self) -> AuditVerdict {
         self.due();
         self.list();
         match self.compare() {
-            Verdict::Doubt => {}
-            verdict @ (Verdict::Clean | Verdict::Drift { .. }) => return verdict,
+            AuditVerdict::Doubt => {}
+            verdict @ (AuditVerdict::Clean | AuditVerdict::Drift { .. }) => return verdict,
         }
         if let AuditStep::Behind(until) = self.step() {
             self.now = until;
-            assert_eq!(self.compare(), Verdict::Doubt);
+            assert_eq!(self.compare(), AuditVerdict::Doubt);
         }
         self.list();
         self.compare()
@@ -137,8 +137,8 @@ fn entry<'a>(
     }
 }
 
-const fn drift(count: usize, repair: bool) -> Verdict {
-    Verdict::Drift { count, repair }
+const fn drift(count: usize, repair: bool) -> AuditVerdict {
+    AuditVerdict::Drift { count, repair }
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn what_is_the_same_is_clean() {
     let start = both.now;
     for _ in 0..10 {
         let before = both.now;
-        assert_eq!(both.audit(), Verdict::Clean);
+        assert_eq!(both.audit(), AuditVerdict::Clean);
         assert!(both.now - before <= PERIOD);
         both.put("a");
         both.delete("b");
@@ -193,9 +193,12 @@ fn each_kind_of_drift_is_found_and_repaired_once() {
     both.cache.insert("a".into(), kept);
     assert_eq!(both.audit(), drift(2, true));
     both.catch_up();
-    assert_eq!(both.audit(), Verdict::Clean);
+    assert_eq!(both.audit(), AuditVerdict::Clean);
     both.cache = cache;
-    assert!(matches!(both.audit(), Verdict::Drift { repair: true, .. }));
+    assert!(matches!(
+        both.audit(),
+        AuditVerdict::Drift { repair: true, .. }
+    ));
 }
 
 /// The cache shows an older state, since a newer one could not be used. One repair is requested for it, as for any
@@ -214,7 +217,7 @@ fn what_is_stale_is_looked_at_as_well() {
     assert_eq!(both.audit(), drift(1, true));
     assert_eq!(both.drift(), [("stale".to_string(), DriftKind::Gone)]);
     both.catch_up();
-    assert_eq!(both.audit(), Verdict::Clean);
+    assert_eq!(both.audit(), AuditVerdict::Clean);
 }
 
 /// The same version with another uid: a server that was restored from a backup can produce that.
@@ -227,7 +230,7 @@ fn another_object_with_the_same_version_is_drift() {
     assert_eq!(both.audit(), drift(1, true));
     // Without a uid only the version is compared.
     both.cache.insert("a".into(), (Uid::default(), before));
-    assert_eq!(both.audit(), Verdict::Clean);
+    assert_eq!(both.audit(), AuditVerdict::Clean);
 }
 
 #[test]
@@ -239,11 +242,11 @@ fn what_lags_is_waited_for() {
     both.put("d");
     both.list();
     // Nothing is wrong: the watch lags. The cache is compared once, and then not before the watch has caught up.
-    assert_eq!(both.compare(), Verdict::Doubt);
+    assert_eq!(both.compare(), AuditVerdict::Doubt);
     assert!(matches!(both.step(), AuditStep::Behind(_)));
     both.now = both.now + SECOND;
     both.catch_up();
-    assert_eq!(both.compare(), Verdict::Clean);
+    assert_eq!(both.compare(), AuditVerdict::Clean);
     assert!(matches!(both.step(), AuditStep::Wait(_)));
 }
 
@@ -258,7 +261,7 @@ fn what_changes_after_the_list_is_not_judged() {
     both.catch_up();
     assert_eq!(
         both.compare(),
-        Verdict::Clean,
+        AuditVerdict::Clean,
         "what was the same when it was listed"
     );
 
@@ -275,11 +278,11 @@ fn what_changes_after_the_list_is_not_judged() {
     both.server = ahead;
     assert_eq!(
         both.compare(),
-        Verdict::Doubt,
+        AuditVerdict::Doubt,
         "it cannot know of the deletion"
     );
     both.list();
-    assert_eq!(both.compare(), Verdict::Clean);
+    assert_eq!(both.compare(), AuditVerdict::Clean);
 }
 
 /// If the watch never catches up, differences count after a while.
@@ -294,15 +297,15 @@ fn a_watch_that_is_stuck_is_found_out() {
     // In the second list it has another state, so the watch may be working.
     both.due();
     both.list();
-    assert_eq!(both.compare(), Verdict::Doubt);
+    assert_eq!(both.compare(), AuditVerdict::Doubt);
     let AuditStep::Behind(until) = both.step() else {
         panic!("it waits");
     };
     both.now = until;
-    assert_eq!(both.compare(), Verdict::Doubt);
+    assert_eq!(both.compare(), AuditVerdict::Doubt);
     both.put("a");
     both.list();
-    assert_eq!(both.compare(), Verdict::Clean);
+    assert_eq!(both.compare(), AuditVerdict::Clean);
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn a_list_that_is_not_complete_never_counts() {
     both.audit.begin();
     assert_eq!(both.step(), AuditStep::List);
     both.list();
-    assert_eq!(both.compare(), Verdict::Clean);
+    assert_eq!(both.compare(), AuditVerdict::Clean);
     // It fails completely.
     both.due();
     assert_eq!(both.step(), AuditStep::List);
@@ -333,7 +336,7 @@ fn a_list_that_is_not_complete_never_counts() {
     let verdict = both
         .audit
         .compare(both.now, &reached, both.cache.iter().map(entry));
-    assert_eq!(verdict, Verdict::Clean);
+    assert_eq!(verdict, AuditVerdict::Clean);
     assert_eq!(both.step(), AuditStep::List);
 }
 
@@ -350,5 +353,5 @@ fn of_very_many_differences_some_are_kept() {
     both.server.clear();
     assert_eq!(both.audit(), drift(MOST, true));
     both.cache.clear();
-    assert_eq!(both.audit(), Verdict::Clean);
+    assert_eq!(both.audit(), AuditVerdict::Clean);
 }

@@ -6,7 +6,7 @@ use core::convert::Infallible;
 use core::fmt;
 
 use super::{Accept, Decode, Decoder, Form, RawObject};
-use crate::json::{JsonStr, Members, as_str, value_at};
+use crate::json::{Fields, JsonStr, as_str, value_at};
 
 /// The metadata of an object: the JSON of `metadata`, without managedFields.
 ///
@@ -95,7 +95,7 @@ impl fmt::Debug for Meta {
 }
 
 fn without_managed_fields(metadata: &[u8]) -> Box<[u8]> {
-    let kept = || Members::new(metadata).filter(|(name, _)| !name.eq_str("managedFields"));
+    let kept = || Fields::new(metadata).filter(|(name, _)| !name.eq_str("managedFields"));
     // The sum of quoted names, values, colons, commas and braces, so that one allocation is enough.
     let len = kept()
         .map(|(name, value)| name.raw().len() + value.len() + 4)

@@ -8,7 +8,7 @@ use super::format::{self, Cursor, Found, INCOMPLETE, Kind, size};
 use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
-use super::{Journal, Loaded, Lost, Record};
+use super::{Journal, Loaded, LostRecords, Record};
 use crate::object::{KeyBuf, MAX_KEY};
 
 /// The number of superseded bytes that never triggers a compaction.
@@ -350,7 +350,7 @@ impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, Self::Error> {
         self.identity = *identity;
         (self.tail, self.valid, self.sequence, self.broken) = (None, None, 0, false);

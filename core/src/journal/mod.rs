@@ -36,7 +36,7 @@ pub use retry::Retry;
 
 pub use crate::cache::{Reached, Record, Recording};
 pub use crate::reflector::Restored;
-pub use crate::report::{Loss, Lost, Mismatch};
+pub use crate::report::{Loss, LostRecords, Mismatch};
 
 use core::fmt;
 
@@ -89,7 +89,7 @@ pub trait Journal {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, Self::Error>;
 
     /// Adds a record. Records after the last [`Record::Version`] take effect only with the next version.

@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 use core::time::Duration;
 
-use super::{Identity, Journal, Loss, Lost, Reached, Record, Recording, Restored, Retry};
+use super::{Identity, Journal, Loss, LostRecords, Reached, Record, Recording, Restored, Retry};
 use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, object_of};
 use crate::decode::{Decode, RawObject};
 use crate::object::{KeyBuf, Object, ResourceVersion};
@@ -109,7 +109,7 @@ impl<J: Journal> Recorder<J> {
         S::Text: PartialEq,
     {
         let mut restored = None;
-        let mut unusable = Lost::new(Loss::Unusable, 0, 0);
+        let mut unusable = LostRecords::new(Loss::Unusable, 0, 0);
         let reports = RefCell::new(&mut *report);
         let source = id.0;
         cache.begin(source);
@@ -258,6 +258,6 @@ impl<J: Journal> Recording for Recorder<J> {
 }
 
 /// Reports a part of a journal that was not restored.
-fn report_loss(lost: Lost, report: &mut dyn FnMut(Report<'_>)) {
+fn report_loss(lost: LostRecords, report: &mut dyn FnMut(Report<'_>)) {
     report(Report::about(Phase::Journal, Problem::JournalLost { lost }));
 }

@@ -98,7 +98,7 @@ fn load<I: Index>(medium: Memory) -> (Log<Memory, I, Vec<u8>>, Option<State>) {
 type InMemory<I> = Log<Memory, I, Vec<u8>>;
 
 /// Like [`load`], with the lost parts.
-fn load_and_lose<I: Index>(medium: Memory) -> (InMemory<I>, Option<State>, Vec<Lost>) {
+fn load_and_lose<I: Index>(medium: Memory) -> (InMemory<I>, Option<State>, Vec<LostRecords>) {
     let mut log = Log::new(medium, Vec::new());
     let (mut state, mut lost) = (State::default(), Vec::new());
     let found = log.load(

@@ -79,7 +79,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
                 let depth = self.deeper()?;
                 self.cursor.eat(b'{');
                 let below = self.below;
-                let mut members = Members {
+                let mut members = Fields {
                     value: Value { depth, ..self },
                     below,
                 };
@@ -143,7 +143,7 @@ impl<'a> Deserializer<'a> for Value<'_, 'a> {
             let depth = self.deeper()?;
             self.cursor.eat(b'{');
             let below = self.below;
-            let mut members = Members {
+            let mut members = Fields {
                 value: Value { depth, ..self },
                 below,
             };
@@ -230,13 +230,13 @@ fn count(mut cursor: Cursor<'_>) -> usize {
 }
 
 /// The members of an object, as serde's map.
-struct Members<'c, 'a> {
+struct Fields<'c, 'a> {
     value: Value<'c, 'a>,
     /// The parts that may be pruned below the member whose key was read last.
     below: Below,
 }
 
-impl<'a> Members<'_, 'a> {
+impl<'a> Fields<'_, 'a> {
     /// Returns the value of the member whose key was read last.
     fn content(&mut self) -> Value<'_, 'a> {
         Value {
@@ -255,7 +255,7 @@ impl<'a> Members<'_, 'a> {
     }
 }
 
-impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
+impl<'a> MapAccess<'a> for &mut Fields<'_, 'a> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
@@ -290,7 +290,7 @@ impl<'a> MapAccess<'a> for &mut Members<'_, 'a> {
 }
 
 /// An enum as an object: the variant is the key of its only member.
-impl<'a> EnumAccess<'a> for &mut Members<'_, 'a> {
+impl<'a> EnumAccess<'a> for &mut Fields<'_, 'a> {
     type Error = Error;
     type Variant = Self;
 
@@ -303,7 +303,7 @@ impl<'a> EnumAccess<'a> for &mut Members<'_, 'a> {
     }
 }
 
-impl<'a> VariantAccess<'a> for &mut Members<'_, 'a> {
+impl<'a> VariantAccess<'a> for &mut Fields<'_, 'a> {
     type Error = Error;
 
     fn unit_variant(mut self) -> Result<(), Error> {

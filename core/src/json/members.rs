@@ -11,11 +11,11 @@ use crate::json::scan::plain_end;
 ///
 /// A truncated member is omitted.
 #[derive(Debug, Clone)]
-pub struct Members<'a> {
+pub struct Fields<'a> {
     cursor: Cursor<'a>,
 }
 
-impl<'a> Members<'a> {
+impl<'a> Fields<'a> {
     /// Creates an iterator over the members of `object`. It is empty if `object` is another value.
     pub fn new(object: &'a [u8]) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl<'a> Members<'a> {
     }
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for Fields<'a> {
     type Item = (JsonStr<'a>, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -330,7 +330,7 @@ mod tests {
 
     fn members(json: &str) -> Vec<(String, &str)> {
         let text = |value| core::str::from_utf8(value).unwrap();
-        Members::new(json.as_bytes())
+        Fields::new(json.as_bytes())
             .map(|(name, value)| (name.to_string(), text(value)))
             .collect()
     }
@@ -515,7 +515,7 @@ mod tests {
                     alphabet[(random >> 40) as usize % alphabet.len()]
                 })
                 .collect();
-            assert!(Members::new(&bytes).count() <= bytes.len());
+            assert!(Fields::new(&bytes).count() <= bytes.len());
             assert!(Elements::new(&bytes).count() <= bytes.len());
             let _: Option<&[u8]> = value_at(&bytes, &["a", "0"]);
         }

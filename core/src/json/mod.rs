@@ -16,7 +16,7 @@ pub(crate) mod scan;
 mod text;
 
 pub use error::{ScanError, ScanErrorKind};
-pub use members::{Elements, Members, as_str, as_u64, value_at};
+pub use members::{Elements, Fields, as_str, as_u64, value_at};
 #[cfg(feature = "alloc")]
 pub use prune::Prune;
 pub(crate) use scan::Step;

@@ -77,7 +77,7 @@ fn period(seconds: u64) -> ListenerConfig {
 
 #[test]
 fn coalescing_follows_its_table() {
-    for (told, expected) in [
+    for (words, expected) in [
         ("~a1>2 ~a2>3", "~a1>3"),
         ("+a1 ~a1>2 ~a2>3", "+a3"),
         ("+a1 -a1", ""),
@@ -99,12 +99,12 @@ fn coalescing_follows_its_table() {
             ..backlog(0)
         };
         let id = listeners.join(config, [], false);
-        for word in told.split(' ') {
+        for word in words.split(' ') {
             note(&mut listeners, word);
             listeners.coalesce();
         }
-        assert_eq!(drain(&mut listeners, id), expected, "{told}");
-        assert_eq!(listeners.pending(id), 0, "{told}");
+        assert_eq!(drain(&mut listeners, id), expected, "{words}");
+        assert_eq!(listeners.pending(id), 0, "{words}");
     }
 }
 
@@ -164,7 +164,7 @@ fn a_resync_reaches_those_that_are_due() {
     let two = listeners.join(period(2), [], false);
     let three = listeners.join(period(3), [], false);
     assert_eq!(listeners.next_resync(at(0)), Some(at(2)));
-    let mut told = vec![];
+    let mut passes = vec![];
     for (pass, second) in (1..=7).enumerate() {
         let pass = u32::try_from(pass).unwrap();
         if listeners.begin_pass(at(second), pass) {
@@ -175,11 +175,11 @@ fn a_resync_reaches_those_that_are_due() {
         }
         for (name, id) in [("never", never), ("two", two), ("three", three)] {
             if !drain(&mut listeners, id).is_empty() {
-                told.push(alloc::format!("{name}@{second}"));
+                passes.push(alloc::format!("{name}@{second}"));
             }
         }
     }
-    assert_eq!(told, ["two@2", "three@3", "two@4", "two@6", "three@6"]);
+    assert_eq!(passes, ["two@2", "three@3", "two@4", "two@6", "three@6"]);
 }
 
 /// A listener with an unlimited backlog gets every pass in which it was due, however late it reads.

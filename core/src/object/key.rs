@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_too_long_is_told_from_one_that_is_missing() {
+    fn a_key_too_long_differs_from_one_that_is_missing() {
         let long = |n: &usize, out: &mut dyn Write| (0..*n).try_for_each(|_| out.write_str("x"));
         assert_eq!(KeyBuf::of(long, &317).map(|k| k.as_str().len()), Ok(317));
         assert_eq!(KeyBuf::of(long, &318).err(), Some(KeyError::TooLong));

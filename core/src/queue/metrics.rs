@@ -6,10 +6,10 @@ use core::time::Duration;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, queue::WorkQueue};
+/// use informer_core::{Instant, queue::PolledQueue};
 ///
 /// let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
-/// let mut queue = WorkQueue::new();
+/// let mut queue = PolledQueue::new();
 /// queue.add(at(0), "a");
 /// queue.take(at(3));
 /// let metrics = queue.metrics(at(5));

@@ -38,10 +38,10 @@ const MOST_PASSED: u32 = 16;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, queue::WorkQueue};
+/// use informer_core::{Instant, queue::PolledQueue};
 ///
 /// let now = Instant::from_micros(0);
-/// let mut queue = WorkQueue::new();
+/// let mut queue = PolledQueue::new();
 /// queue.add(now, "prod/web");
 /// queue.add(now, "prod/web");
 /// assert_eq!(queue.take(now), Some("prod/web"));
@@ -57,7 +57,7 @@ const MOST_PASSED: u32 = 16;
 /// assert!(queue.is_empty());
 /// ```
 #[derive(Clone, Debug)]
-pub struct WorkQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
+pub struct PolledQueue<K, L = MaxOf<Exponential<K>, TokenBucket>> {
     items: BTreeMap<K, Item>,
     /// The ready keys, by priority and then in the order in which they were added.
     ready: BTreeMap<Place, K>,
@@ -111,7 +111,7 @@ enum Ending {
     Drain,
 }
 
-impl<K: Ord + Clone> WorkQueue<K> {
+impl<K: Ord + Clone> PolledQueue<K> {
     /// Creates a queue with client-go's rate limit for controllers: a delay of 5 ms after the first failure of a key,
     /// doubled with each further failure up to 1,000 s, and for all keys together 10 per second with a burst of 100.
     #[must_use]
@@ -123,21 +123,21 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 }
 
-impl<K: Ord + Clone> Default for WorkQueue<K> {
+impl<K: Ord + Clone> Default for PolledQueue<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Ord + Clone, L> WorkQueue<K, L> {
+impl<K: Ord + Clone, L> PolledQueue<K, L> {
     /// Creates a queue with a custom rate limit.
     ///
     /// ```
     /// use core::time::Duration;
-    /// use informer_core::queue::{Exponential, WorkQueue};
+    /// use informer_core::queue::{Exponential, PolledQueue};
     ///
-    /// let queue: WorkQueue<String, _> =
-    ///     WorkQueue::with_limit(Exponential::<String>::new(Duration::from_secs(1), Duration::from_secs(60)));
+    /// let queue: PolledQueue<String, _> =
+    ///     PolledQueue::with_limit(Exponential::<String>::new(Duration::from_secs(1), Duration::from_secs(60)));
     /// assert!(queue.is_empty());
     /// ```
     #[must_use]
@@ -165,9 +165,9 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     /// priority.
     ///
     /// ```
-    /// # use informer_core::{Instant, queue::WorkQueue};
+    /// # use informer_core::{Instant, queue::PolledQueue};
     /// # let now = Instant::from_micros(0);
-    /// let mut queue = WorkQueue::new();
+    /// let mut queue = PolledQueue::new();
     /// queue.add_with_priority(now, "resync", -100);
     /// queue.add(now, "event");
     /// assert_eq!(queue.take(now), Some("event"));
@@ -391,7 +391,7 @@ impl<K: Ord + Clone, L> WorkQueue<K, L> {
     }
 }
 
-impl<K: Ord + Clone, L: RateLimit<K>> WorkQueue<K, L> {
+impl<K: Ord + Clone, L: RateLimit<K>> PolledQueue<K, L> {
     /// Adds a key after the delay of the rate limit, which grows until the key is [forgotten](Self::forget).
     pub fn add_rate_limited(&mut self, now: Instant, key: K) {
         self.add_rate_limited_with_priority(now, key, 0);
@@ -420,7 +420,7 @@ impl<K: Ord + Clone, L: RateLimit<K>> WorkQueue<K, L> {
     }
 }
 
-impl<K: Ord + Clone, L> WorkQueue<K, L> {
+impl<K: Ord + Clone, L> PolledQueue<K, L> {
     /// Returns the time at which the next key is ready: `now`, or later if it is delayed.
     #[must_use]
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {

@@ -16,8 +16,8 @@ const fn at(millis: u64) -> Instant {
     Instant::from_micros(millis * 1000)
 }
 
-fn queue() -> WorkQueue<&'static str> {
-    WorkQueue::new()
+fn queue() -> PolledQueue<&'static str> {
+    PolledQueue::new()
 }
 
 /// Many producers and many workers, in an order determined by a seed.
@@ -26,7 +26,7 @@ fn k01_whatever_is_added_is_done_and_nothing_after_the_end() {
     for seed in 0..crate::rounds(200) {
         let drain = seed % 2 == 0;
         let mut rng = Rng::new(seed);
-        let mut queue: WorkQueue<u64> = WorkQueue::new();
+        let mut queue: PolledQueue<u64> = PolledQueue::new();
         let mut working: Vec<u64> = Vec::new();
         // Keys that were added and not returned since.
         let mut owed = BTreeMap::new();
@@ -153,7 +153,7 @@ fn k04_a_drain_waits_and_a_shutdown_does_not() {
 
 #[test]
 fn k05_nothing_is_kept_of_what_is_done() {
-    let mut queue: WorkQueue<String> = WorkQueue::new();
+    let mut queue: PolledQueue<String> = PolledQueue::new();
     for round in 0..1000_u32 {
         let key = round.to_string();
         queue.add(at(0), key.clone());
@@ -278,7 +278,7 @@ fn k08_limits_are_put_together() {
 
 #[test]
 fn k09_the_limit_says_when_a_key_is_added() {
-    let mut queue = WorkQueue::with_limit(Exponential::new(ms(1), Duration::from_secs(1000)));
+    let mut queue = PolledQueue::with_limit(Exponential::new(ms(1), Duration::from_secs(1000)));
     for (count, due) in [(1, 1), (2, 2), (3, 4)] {
         queue.add_rate_limited(at(0), "a");
         assert_eq!(queue.next_due(), Some(at(due)));
@@ -405,7 +405,7 @@ fn a_higher_priority_goes_first() {
 /// added.
 #[test]
 fn no_priority_starves_under_a_flood_of_urgent_keys() {
-    let mut queue: WorkQueue<u64> = WorkQueue::new();
+    let mut queue: PolledQueue<u64> = PolledQueue::new();
     for (key, priority) in [(0, -100), (1, -1), (2, i32::MIN)] {
         queue.add_with_priority(at(0), key, priority);
     }
@@ -434,7 +434,7 @@ fn no_priority_starves_under_a_flood_of_urgent_keys() {
 fn each_key_is_handed_out_within_its_bound() {
     for seed in 0..crate::rounds(200) {
         let mut rng = Rng::new(seed);
-        let mut queue: WorkQueue<u64> = WorkQueue::new();
+        let mut queue: PolledQueue<u64> = PolledQueue::new();
         // The call by which each ready key must be returned.
         let mut owed: BTreeMap<u64, u64> = BTreeMap::new();
         for calls in 0..600 {

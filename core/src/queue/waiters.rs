@@ -5,10 +5,10 @@ mod tests;
 
 use alloc::collections::BTreeSet;
 
-use super::WorkQueue;
+use super::PolledQueue;
 use crate::time::Instant;
 
-/// Decides which worker that waits for a key of a [`WorkQueue`] is woken, and which one keeps the timer of the next
+/// Decides which worker that waits for a key of a [`PolledQueue`] is woken, and which one keeps the timer of the next
 /// delayed key. It is a state machine without I/O, for runtimes whose workers may stop waiting at any time.
 ///
 /// One waiter at a time keeps a timer. If it leaves or gets a key, another one takes over the timer. Without waiters, a
@@ -18,9 +18,9 @@ use crate::time::Instant;
 ///
 /// ```
 /// use core::time::Duration;
-/// use informer_core::{Instant, queue::{Turn, Waiters, WorkQueue}};
+/// use informer_core::{Instant, queue::{Turn, Waiters, PolledQueue}};
 ///
-/// let (now, mut queue, mut waiters) = (Instant::from_micros(0), WorkQueue::new(), Waiters::new());
+/// let (now, mut queue, mut waiters) = (Instant::from_micros(0), PolledQueue::new(), Waiters::new());
 /// let due = now + Duration::from_secs(1);
 /// queue.add_after(now, "prod/web", Duration::from_secs(1));
 /// let (first, second) = (waiters.join(), waiters.join());
@@ -81,7 +81,7 @@ impl Waiters {
         &mut self,
         now: Instant,
         waiter: Waiter,
-        queue: &mut WorkQueue<K, L>,
+        queue: &mut PolledQueue<K, L>,
     ) -> Turn<K> {
         self.forget(waiter);
         if let Some(key) = queue.take(now) {
@@ -108,7 +108,7 @@ impl Waiters {
     pub fn wake<K: Ord + Clone, L>(
         &mut self,
         now: Instant,
-        queue: &mut WorkQueue<K, L>,
+        queue: &mut PolledQueue<K, L>,
     ) -> Option<Waiter> {
         queue.bring_due(now);
         let wanted = if queue.is_shut_down() {

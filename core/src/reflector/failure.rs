@@ -7,17 +7,17 @@ use super::config::{
     RETRY_DELAY, SHORT, STREAM_SILENCE,
 };
 use super::read::Outcome;
-use super::{Call, From, Initial, Next, Phase, Reflector, RequestId, State, Target, Verb};
+use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, State, Target};
 use crate::json::ScanError;
 use crate::report::{Level, Phase as ReportPhase, Problem, Report};
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::transport::{End, Failure, FailureKind};
+use crate::transport::{End, FailureKind, TransportFailure};
 use crate::wire::{ErrorClass, FrameBuffer, Status, classify, message};
 
 impl<R: Target, S: Storage> Reflector<R, S> {
     /// Handles a request without an answer. A GET that was cut off is retried within the reflector.
-    pub(super) fn no_answer(&mut self, now: Instant, call: Call, failure: Failure) {
+    pub(super) fn no_answer(&mut self, now: Instant, call: Call, failure: TransportFailure) {
         let again = match failure.kind {
             FailureKind::Reset => true,
             FailureKind::TimedOut => call.verb.is_watch(),
@@ -34,16 +34,16 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let problem = StoredProblem::Transport(failure.kind);
         match call.verb {
             // The cache was restored, so the watch is retried for as long as it takes.
-            Verb::Watch if self.resuming => self.open_later(now, call, problem),
-            Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
+            Purpose::Watch if self.resuming => self.open_later(now, call, problem),
+            Purpose::List => self.fail_run(now, ReportPhase::List, problem, None),
             // client-go treats a watch that fails this often as one that ended, without a report.
-            Verb::Watch if again && self.config.client_go => self.watch_ended(now, call),
-            Verb::Watch if again => self.open_later(now, call, problem),
-            Verb::Watch | Verb::Stream if failure.kind == FailureKind::Refused => {
+            Purpose::Watch if again && self.config.client_go => self.watch_ended(now, call),
+            Purpose::Watch if again => self.open_later(now, call, problem),
+            Purpose::Watch | Purpose::Stream if failure.kind == FailureKind::Refused => {
                 self.open_later(now, call, problem);
             }
-            Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, None),
-            Verb::Stream => self.fall_back(now, problem),
+            Purpose::Watch => self.fail_run(now, ReportPhase::Watch, problem, None),
+            Purpose::Stream => self.fall_back(now, problem),
         }
     }
 
@@ -79,16 +79,16 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             self.asked_wait = wait;
         }
         match call.verb {
-            Verb::List => self.list_refused(now, class, problem, is_expired),
+            Purpose::List => self.list_refused(now, class, problem, is_expired),
             // A gateway answers for an API server that is down.
-            Verb::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
+            Purpose::Watch if self.resuming && status >= 500 && class != ErrorClass::TooLarge => {
                 self.open_later(now, call, problem);
             }
-            Verb::Watch if class == ErrorClass::TooManyRequests => {
+            Purpose::Watch if class == ErrorClass::TooManyRequests => {
                 self.open_later(now, call, problem);
             }
-            Verb::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
-            Verb::Stream => self.stream_refused(now, call, class, problem),
+            Purpose::Watch => self.fail_run(now, ReportPhase::Watch, problem, Some(class)),
+            Purpose::Stream => self.stream_refused(now, call, class, problem),
         }
         self.asked_wait = None;
     }
@@ -96,14 +96,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Handles the end of a body, which is too early except for a watch.
     pub(super) fn body_ended(&mut self, now: Instant, call: Call, end: End) {
         match call.verb {
-            Verb::List => {
+            Purpose::List => {
                 let problem = match end {
                     End::Clean => StoredProblem::Truncated,
                     End::Failed(failure) => StoredProblem::Transport(failure.kind),
                 };
                 self.fail_run(now, ReportPhase::List, problem, None);
             }
-            Verb::Stream if call.initial => {
+            Purpose::Stream if call.initial => {
                 if is_very_short(now, &call) {
                     self.fall_back(now, StoredProblem::VeryShortWatch);
                 } else if self.is_endless(now, &call) {
@@ -113,7 +113,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                     self.reopen(now, call, Next::Stream);
                 }
             }
-            Verb::Watch | Verb::Stream => self.watch_ended(now, call),
+            Purpose::Watch | Purpose::Stream => self.watch_ended(now, call),
         }
     }
 
@@ -121,10 +121,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     pub(super) fn silent(&mut self, now: Instant, call: Call) {
         let silence = now - call.last_byte;
         match call.verb {
-            Verb::List => {
+            Purpose::List => {
                 self.fail_run(now, ReportPhase::List, StoredProblem::Silent(silence), None);
             }
-            Verb::Stream if call.initial => {
+            Purpose::Stream if call.initial => {
                 let problem = if now - call.last_event >= STREAM_SILENCE {
                     StoredProblem::NoInitialEvents(STREAM_SILENCE)
                 } else {
@@ -132,11 +132,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 };
                 self.fall_back(now, problem);
             }
-            Verb::Watch if self.is_doubtful(now) => {
+            Purpose::Watch if self.is_doubtful(now) => {
                 let problem = StoredProblem::Silent(silence);
                 self.fail_run(now, ReportPhase::Watch, problem, None);
             }
-            Verb::Watch | Verb::Stream => {
+            Purpose::Watch | Purpose::Stream => {
                 self.heartbeat_in_vain |= !self.bookmarks_seen;
                 self.report(ReportPhase::Watch, StoredProblem::Silent(silence), None);
                 self.note_health(now, &call);
@@ -151,14 +151,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             if self.once {
                 self.state = State::Stopped;
             } else {
-                self.call(now, Verb::Watch);
+                self.call(now, Purpose::Watch);
             }
         } else if self.run.progress.is_endless(self.run.token.as_slice()) {
             self.fail_run(now, ReportPhase::List, StoredProblem::EndlessPages, None);
         } else {
             self.run.pages = self.run.pages.saturating_add(1);
             self.run.paged = true;
-            self.call(now, Verb::List);
+            self.call(now, Purpose::List);
         }
     }
 
@@ -182,9 +182,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         self.cancel = Some(call.id);
         match call.verb {
-            Verb::List => self.fail_run(now, ReportPhase::List, problem, None),
-            Verb::Stream if call.initial => self.fall_back(now, problem),
-            Verb::Watch | Verb::Stream => {
+            Purpose::List => self.fail_run(now, ReportPhase::List, problem, None),
+            Purpose::Stream if call.initial => self.fall_back(now, problem),
+            Purpose::Watch | Purpose::Stream => {
                 self.note_health(now, &call);
                 self.fail_in_stream(now, problem, None);
             }
@@ -351,13 +351,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let status = parsed.and_then(|status| status.code).unwrap_or(0);
         let class = classify(0, parsed.as_ref(), body);
         let problem = StoredProblem::Answer { class, status };
-        if call.verb == Verb::Stream && call.initial {
+        if call.verb == Purpose::Stream && call.initial {
             self.stream_refused(now, call, class, problem);
         } else if class == ErrorClass::TooManyRequests {
             self.open_later(
                 now,
                 Call {
-                    verb: Verb::Watch,
+                    verb: Purpose::Watch,
                     ..call
                 },
                 problem,
@@ -412,15 +412,15 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn reopen(&mut self, now: Instant, call: Call, next: Next) {
         if !self.config.client_go && !self.reopens.allow(now) {
             let verb = if next == Next::Stream {
-                Verb::Stream
+                Purpose::Stream
             } else {
-                Verb::Watch
+                Purpose::Watch
             };
             self.open_later(now, Call { verb, ..call }, StoredProblem::ShortWatches);
         } else if next == Next::Stream {
             self.begin_stream(now);
         } else {
-            self.call(now, Verb::Watch);
+            self.call(now, Purpose::Watch);
         }
     }
 
@@ -429,7 +429,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let backoff = self.open_backoff.as_mut().unwrap_or(&mut self.run_backoff);
         let delay = backoff.step(now, &mut self.rng, Duration::ZERO);
         let delay = delay.max(self.asked_wait.unwrap_or_default());
-        let then = if call.verb == Verb::Stream {
+        let then = if call.verb == Purpose::Stream {
             Next::Stream
         } else {
             Next::Watch
@@ -477,9 +477,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
 const fn phase_of(call: &Call) -> ReportPhase {
     match call.verb {
-        Verb::List => ReportPhase::List,
-        Verb::Watch => ReportPhase::Watch,
-        Verb::Stream => ReportPhase::Stream,
+        Purpose::List => ReportPhase::List,
+        Purpose::Watch => ReportPhase::Watch,
+        Purpose::Stream => ReportPhase::Stream,
     }
 }
 

@@ -12,7 +12,7 @@ mod tests;
 
 pub use config::{Initial, ReflectorConfig};
 pub use frame::{Change, Frame, ObjectFrame};
-pub use request::{Request, RequestId, Target, Verb};
+pub use request::{Purpose, Request, RequestId, Target};
 pub use restored::Restored;
 
 use core::time::Duration;
@@ -30,7 +30,7 @@ use crate::report::{Phase as ReportPhase, Report};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::{Backoff, BackoffConfig, Instant, Rng, earliest};
-use crate::transport::{End, Failure, Head};
+use crate::transport::{End, Head, TransportFailure};
 use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
 
 /// Lists and watches a resource, and recovers from every failure of the API server. It does no I/O.
@@ -184,7 +184,7 @@ enum Next {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     id: RequestId,
-    verb: Verb,
+    verb: Purpose,
     /// The server is sending the initial state: a streaming list before its end, or a watch without a version.
     initial: bool,
     phase: Phase,
@@ -365,7 +365,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             State::Idle => self.begin_run(now),
             State::Paused { until, then } if now >= until => match then {
                 Next::Run => self.begin_run(now),
-                Next::Watch => self.call(now, Verb::Watch),
+                Next::Watch => self.call(now, Purpose::Watch),
                 Next::Stream => self.begin_stream(now),
             },
             State::Paused { .. } | State::Stopped => {}
@@ -398,10 +398,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             });
             self.run.list = Listed::default();
             self.run.begin_due = match verb {
-                Verb::List => self.run.pages == 0,
-                Verb::Stream => initial,
+                Purpose::List => self.run.pages == 0,
+                Purpose::Stream => initial,
                 // A watch without a version also begins with the current state, but has no marker at its end.
-                Verb::Watch => false,
+                Purpose::Watch => false,
             };
         } else {
             call.phase = Phase::ErrorBody {
@@ -425,7 +425,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 self.no_answer(
                     now,
                     call,
-                    Failure::new(crate::transport::FailureKind::Reset),
+                    TransportFailure::new(crate::transport::FailureKind::Reset),
                 );
             }
             (Phase::Body, end) => self.body_ended(now, call, end),
@@ -502,7 +502,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             } => {}
             // A list that is still being read benefits from the free room anyway.
             State::Calling(call)
-                if (call.verb == Verb::List || call.verb == Verb::Stream && call.initial)
+                if (call.verb == Purpose::List || call.verb == Purpose::Stream && call.initial)
                     && !matches!(call.phase, Phase::Draining { .. }) =>
             {
                 return;
@@ -604,7 +604,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         } else {
             From::Last
         };
-        self.call(now, Verb::Stream);
+        self.call(now, Purpose::Stream);
     }
 
     fn begin_list(&mut self, now: Instant) {
@@ -630,18 +630,18 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.run.progress = Pages::default();
         self.run.token.clear();
         self.run.version = ResourceVersion::default();
-        self.call(now, Verb::List);
+        self.call(now, Purpose::List);
     }
 
     /// Makes a new request the current one.
-    fn call(&mut self, now: Instant, verb: Verb) {
+    fn call(&mut self, now: Instant, verb: Purpose) {
         let min = (self.config.min_watch_timeout).clamp(Duration::from_secs(300), LONGEST_WATCH);
         let timeout = match self.config.watch_timeout {
             _ if !verb.is_watch() => Duration::ZERO,
             Some(timeout) => timeout.clamp(Duration::from_secs(1), LONGEST_WATCH),
             None => self.rng.between(min, (min * 2).min(LONGEST_WATCH)),
         };
-        if verb == Verb::Stream && self.run.stream_limit.is_zero() {
+        if verb == Purpose::Stream && self.run.stream_limit.is_zero() {
             self.run.stream_limit = timeout;
         }
         let id = RequestId(self.next_id);
@@ -649,7 +649,8 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         self.state = State::Calling(Call {
             id,
             verb,
-            initial: verb == Verb::Stream || (verb == Verb::Watch && self.version.is_command()),
+            initial: verb == Purpose::Stream
+                || (verb == Purpose::Watch && self.version.is_command()),
             phase: Phase::ToSend,
             retries: 0,
             began: now,
@@ -672,11 +673,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             verb: call.verb,
             resource: self.target.resource(),
             version: match call.verb {
-                Verb::List | Verb::Stream => list_version,
-                Verb::Watch => self.version.is_known().then_some(&self.version),
+                Purpose::List | Purpose::Stream => list_version,
+                Purpose::Watch => self.version.is_known().then_some(&self.version),
             },
             limit: if self.run.whole { 0 } else { self.run.limit },
-            token: if call.verb == Verb::List {
+            token: if call.verb == Purpose::List {
                 self.run.token.as_slice()
             } else {
                 &[]
@@ -716,7 +717,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     }
 
     fn check_silence(&mut self, now: Instant, call: Call) {
-        if call.verb == Verb::List && !self.run.slow_reported && now >= self.run.began + SLOW_LIST {
+        if call.verb == Purpose::List
+            && !self.run.slow_reported
+            && now >= self.run.began + SLOW_LIST
+        {
             self.run.slow_reported = true;
             self.report(
                 ReportPhase::List,
@@ -739,12 +743,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return None;
         }
         match call.verb {
-            Verb::List => Some(call.last_byte + LIST_SILENCE),
-            Verb::Stream if call.initial => earliest(
+            Purpose::List => Some(call.last_byte + LIST_SILENCE),
+            Purpose::Stream if call.initial => earliest(
                 Some(call.last_event + STREAM_SILENCE),
                 self.stream_end(call),
             ),
-            Verb::Watch | Verb::Stream => {
+            Purpose::Watch | Purpose::Stream => {
                 let asked = call.sent + call.timeout + WATCH_MARGIN;
                 let beats = self.bookmarks_seen || !self.heartbeat_in_vain;
                 Some(if beats {
@@ -772,7 +776,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 Phase::Draining { since } => Some(since + config::DRAIN),
                 Phase::ErrorBody { since, .. } => Some(since + config::ERROR_DRAIN),
                 Phase::Sent | Phase::Body => {
-                    let slow = call.verb == Verb::List && !self.run.slow_reported;
+                    let slow = call.verb == Purpose::List && !self.run.slow_reported;
                     earliest(
                         slow.then(|| self.run.began + SLOW_LIST),
                         self.silence_deadline(call),

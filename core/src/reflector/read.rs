@@ -1,6 +1,8 @@
 //! Reading: from the bytes of an answer to frames.
 
-use super::{Call, Change, Frame, From, ObjectFrame, Phase, Reflector, Run, State, Target, Verb};
+use super::{
+    Call, Change, Frame, From, ObjectFrame, Phase, Purpose, Reflector, Run, State, Target,
+};
 use core::cmp::Ordering;
 
 use super::failure::StoredProblem;
@@ -12,7 +14,7 @@ use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::wire::{
-    EventType, FrameBuffer, FrameProblem, Identity, ListMember, ObjectHead, Piece, WatchEvent,
+    EventType, FrameBuffer, FrameProblem, ListMember, ObjectHead, ObjectIdentity, Piece, WatchEvent,
 };
 
 use super::RequestId;
@@ -197,7 +199,7 @@ impl<'a, S: Storage> Reading<'a, S> {
         self,
         json: &'a [u8],
         problem: Option<FrameProblem>,
-        identity: Option<&'a Identity>,
+        identity: Option<&'a ObjectIdentity>,
     ) -> Result<Frame<'a, S::Text>, Outcome> {
         let event = identity.map_or_else(
             || WatchEvent::parse(json),
@@ -252,7 +254,7 @@ impl<'a, S: Storage> Reading<'a, S> {
         let (frame, accepted) = check(&self.resource, self.key, phase, change, raw, problem);
         if accepted {
             // Without a version, the server first sends the current state, unordered.
-            call.initial &= call.verb == Verb::Stream || change == Change::Listed;
+            call.initial &= call.verb == Purpose::Stream || change == Change::Listed;
             note(call, self.now);
             move_on(self.version, call, raw.resource_version());
         }
@@ -262,7 +264,7 @@ impl<'a, S: Storage> Reading<'a, S> {
     fn bookmark(self, head: &ObjectHead<'_>) -> Frame<'a, S::Text> {
         let call = self.call;
         note(call, self.now);
-        let in_stream = call.initial && call.verb == Verb::Stream;
+        let in_stream = call.initial && call.verb == Purpose::Stream;
         let complete = in_stream && head.is_initial_events_end();
         // A resource without a watch cache sends the bookmark that ends a streaming list, but none after it.
         *self.bookmarks_seen |= !in_stream;
@@ -289,7 +291,11 @@ impl<'a, S: Storage> Reading<'a, S> {
 }
 
 /// Returns the head of an object. The framer has the identity if the object exceeds the frame limit.
-fn head_of<'a>(json: &'a [u8], identity: Option<&'a Identity>, need_type: bool) -> ObjectHead<'a> {
+fn head_of<'a>(
+    json: &'a [u8],
+    identity: Option<&'a ObjectIdentity>,
+    need_type: bool,
+) -> ObjectHead<'a> {
     identity.map_or_else(
         || ObjectHead::parse(json, need_type),
         |identity| identity.head(json, need_type),
@@ -472,7 +478,9 @@ const fn change(call: &Call, kind: EventType<'_>) -> Change {
     match kind {
         EventType::Deleted => Change::Deleted,
         EventType::Added if call.initial => Change::Listed,
-        EventType::Modified if call.initial && matches!(call.verb, Verb::Stream) => Change::Listed,
+        EventType::Modified if call.initial && matches!(call.verb, Purpose::Stream) => {
+            Change::Listed
+        }
         EventType::Added => Change::Added,
         EventType::Modified | EventType::Bookmark | EventType::Error | EventType::Unknown(_) => {
             Change::Modified
@@ -499,9 +507,9 @@ fn move_on<X: crate::storage::Text>(
 
 const fn report_phase(call: &Call) -> ReportPhase {
     match call.verb {
-        Verb::List => ReportPhase::List,
-        Verb::Stream if call.initial => ReportPhase::Stream,
-        Verb::Watch | Verb::Stream => ReportPhase::Watch,
+        Purpose::List => ReportPhase::List,
+        Purpose::Stream if call.initial => ReportPhase::Stream,
+        Purpose::Watch | Purpose::Stream => ReportPhase::Watch,
     }
 }
 

@@ -12,7 +12,7 @@ pub struct RequestId(pub(crate) u32);
 
 /// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verb {
+pub enum Purpose {
     /// A list, or a page of a list.
     List,
     /// A watch: the changes after a version.
@@ -21,7 +21,7 @@ pub enum Verb {
     Stream,
 }
 
-impl Verb {
+impl Purpose {
     /// Returns whether the answer is a stream that stays open.
     #[must_use]
     pub const fn is_watch(self) -> bool {
@@ -52,7 +52,7 @@ impl Target for crate::resource::OwnedResource {
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub(super) id: RequestId,
-    pub(super) verb: Verb,
+    pub(super) verb: Purpose,
     pub(super) resource: Resource<'a>,
     /// `None` omits the parameter.
     pub(super) version: Option<&'a dyn fmt::Display>,
@@ -71,7 +71,7 @@ impl Request<'_> {
 
     /// Returns the purpose of the request.
     #[must_use]
-    pub const fn verb(&self) -> Verb {
+    pub const fn purpose(&self) -> Purpose {
         self.verb
     }
 
@@ -94,7 +94,7 @@ impl Request<'_> {
         let mut query = self.resource.query(out)?;
         let timeout = self.timeout.as_secs();
         match self.verb {
-            Verb::List => {
+            Purpose::List => {
                 if self.limit > 0 {
                     query.pair("limit", self.limit)?;
                 }
@@ -107,14 +107,14 @@ impl Request<'_> {
                     query.pair("resourceVersion", version)?;
                 }
             }
-            Verb::Watch | Verb::Stream => {
+            Purpose::Watch | Purpose::Stream => {
                 query
                     .pair("watch", "true")?
                     .pair("allowWatchBookmarks", "true")?;
                 if let Some(version) = self.version {
                     query.pair("resourceVersion", version)?;
                 }
-                if self.verb == Verb::Stream {
+                if self.verb == Purpose::Stream {
                     query
                         .pair("resourceVersionMatch", "NotOlderThan")?
                         .pair("sendInitialEvents", "true")?;

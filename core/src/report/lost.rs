@@ -5,14 +5,14 @@ use core::fmt;
 /// A part of a journal that was not restored, with the reason.
 ///
 /// ```
-/// use informer_core::journal::{Loss, Lost};
+/// use informer_core::journal::{Loss, LostRecords};
 ///
-/// let lost = Lost::new(Loss::Damaged, 2, 102_400);
+/// let lost = LostRecords::new(Loss::Damaged, 2, 102_400);
 /// assert_eq!(lost.to_string(), "102400 bytes are damaged: 2 records before them and all records after them are dropped");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Lost {
+pub struct LostRecords {
     /// The reason.
     pub why: Loss,
     /// The number of dropped records. Records after damage cannot be counted.
@@ -66,7 +66,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl Lost {
+impl LostRecords {
     /// Creates a description of a loss.
     #[must_use]
     pub const fn new(why: Loss, records: u64, bytes: u64) -> Self {
@@ -78,7 +78,7 @@ impl Lost {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             why,

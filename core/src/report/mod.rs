@@ -3,7 +3,7 @@
 mod lost;
 mod readable;
 
-pub use lost::{Loss, Lost, Mismatch};
+pub use lost::{Loss, LostRecords, Mismatch};
 
 use core::fmt::{self, Write as _};
 use core::time::Duration;
@@ -220,7 +220,7 @@ pub enum Problem<'a> {
     /// older version.
     JournalLost {
         /// The size and the reason of the loss.
-        lost: Lost,
+        lost: LostRecords,
     },
     /// The journal is complete again after a failure.
     JournalRecovered,
@@ -439,7 +439,7 @@ impl Problem<'_> {
             Self::DriverEnded { .. } => "driver-ended",
             Self::JournalLost {
                 lost:
-                    Lost {
+                    LostRecords {
                         why: Loss::Refused(_),
                         ..
                     },
@@ -472,7 +472,7 @@ impl Problem<'_> {
             | Self::JournalRecovered
             | Self::JournalLost {
                 lost:
-                    Lost {
+                    LostRecords {
                         why: Loss::Unfinished,
                         ..
                     },

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::identity::{Collector, Identity, KeyText};
+use super::identity::{Collector, KeyText, ObjectIdentity};
 use crate::json::{ScanError, ScanErrorKind, Scanner, Step};
 
 /// A buffer for a frame that is split between two pieces of input.
@@ -45,7 +45,7 @@ pub enum FramerMode {
 /// It buffers at most one frame, and only while that is split or exceeds the limit. The pieces do not depend on how the
 /// body is split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a [`FrameProblem`], and
 /// do not affect later frames. Invalid JSON is an error and ends the body. A frame that is too large is delivered with
-/// the object's [`Identity`], no matter where in the frame its parts are.
+/// the object's [`ObjectIdentity`], no matter where in the frame its parts are.
 #[derive(Debug)]
 pub struct Framer<B> {
     scanner: Scanner,
@@ -396,7 +396,7 @@ pub enum Piece<'a> {
         /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
         /// The identity of the object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
-        identity: Option<&'a Identity>,
+        identity: Option<&'a ObjectIdentity>,
     },
     /// Another member of the list itself.
     Member {
@@ -412,7 +412,7 @@ pub enum Piece<'a> {
         /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
         /// The identity of the event and its object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
-        identity: Option<&'a Identity>,
+        identity: Option<&'a ObjectIdentity>,
     },
     /// The end of a list; only whitespace may follow.
     End,
@@ -664,7 +664,7 @@ mod tests {
     }
 
     /// Returns the identity of a large frame as text.
-    fn whose(identity: Option<&Identity>) -> String {
+    fn whose(identity: Option<&ObjectIdentity>) -> String {
         let Some(identity) = identity else {
             return String::new();
         };

@@ -19,7 +19,7 @@ pub(super) const ROOM: usize = 768;
 /// where its parts are in the frame. The API server sorts the members of a custom resource, so `metadata.managedFields`
 /// precedes `metadata.name`.
 #[derive(Clone)]
-pub struct Identity {
+pub struct ObjectIdentity {
     text: [u8; ROOM],
     used: usize,
     parts: [Range<usize>; PARTS],
@@ -27,7 +27,7 @@ pub struct Identity {
     overflows: bool,
 }
 
-impl Identity {
+impl ObjectIdentity {
     const fn new() -> Self {
         Self {
             text: [0; ROOM],
@@ -105,9 +105,9 @@ impl Identity {
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ObjectIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity")
+        f.debug_struct("ObjectIdentity")
             .field("name", &self.part(Part::Name))
             .field("namespace", &self.part(Part::Namespace))
             .field("uid", &self.part(Part::Uid))
@@ -116,13 +116,13 @@ impl fmt::Debug for Identity {
     }
 }
 
-impl PartialEq for Identity {
+impl PartialEq for ObjectIdentity {
     fn eq(&self, other: &Self) -> bool {
         ALL.iter().all(|part| self.part(*part) == other.part(*part))
     }
 }
 
-impl Eq for Identity {}
+impl Eq for ObjectIdentity {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -160,7 +160,7 @@ pub(super) struct Collector {
     /// The elements of `managedFields` are still to be skipped.
     skips: bool,
     key: KeyText,
-    identity: Identity,
+    identity: ObjectIdentity,
 }
 
 /// The next bytes: some to skip, and then some to store.
@@ -213,7 +213,7 @@ impl Collector {
             is_event: false,
             skips: false,
             key: KeyText::new(),
-            identity: Identity::new(),
+            identity: ObjectIdentity::new(),
         }
     }
 
@@ -239,7 +239,7 @@ impl Collector {
         self.identity.overflows = false;
     }
 
-    pub(super) const fn identity(&self) -> &Identity {
+    pub(super) const fn identity(&self) -> &ObjectIdentity {
         &self.identity
     }
 

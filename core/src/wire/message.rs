@@ -31,8 +31,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_status_is_told_by_what_it_says() {
-        for (body, told) in [
+    fn a_body_that_is_no_status_is_quoted() {
+        for (body, shown) in [
             ("404 page not found\n", "404 page not found"),
             ("\r\n\r\n  no route\n", "no route"),
             ("<html>\n<body>", "<html>"),
@@ -62,7 +62,7 @@ mod tests {
             ),
         ] {
             assert!(
-                message(body.as_bytes()).eq_str(told),
+                message(body.as_bytes()).eq_str(shown),
                 "{body}: {}",
                 message(body.as_bytes())
             );

@@ -13,7 +13,7 @@ mod object;
 mod status;
 
 pub use frame::{FrameBuffer, FrameProblem, Framer, FramerMode, ListMember, Piece};
-pub use identity::Identity;
+pub use identity::ObjectIdentity;
 pub(crate) use message::message;
 pub use object::{EventType, ObjectHead, WatchEvent};
 pub use status::ErrorClass;

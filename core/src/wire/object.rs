@@ -1,8 +1,8 @@
 //! The identity of one object, and the type of one event.
 
-use super::Identity;
+use super::ObjectIdentity;
 use crate::json::members::Cursor;
-use crate::json::{JsonStr, Members, as_str};
+use crate::json::{Fields, JsonStr, as_str};
 
 /// The parts of an object that a cache needs, for any kind.
 ///
@@ -64,7 +64,7 @@ impl<'a> ObjectHead<'a> {
     pub(crate) fn is_initial_events_end(&self) -> bool {
         let annotations = self.annotations.unwrap_or_default();
         let value =
-            Members::new(annotations).find(|(name, _)| name.eq_str("k8s.io/initial-events-end"));
+            Fields::new(annotations).find(|(name, _)| name.eq_str("k8s.io/initial-events-end"));
         value
             .and_then(|(_, value)| as_str(value))
             .is_some_and(|value| value.eq_str("true"))
@@ -125,7 +125,7 @@ impl<'a> WatchEvent<'a> {
     /// type.
     ///
     /// The object may be empty.
-    pub(crate) fn cut(json: &'a [u8], identity: &'a Identity) -> Option<Self> {
+    pub(crate) fn cut(json: &'a [u8], identity: &'a ObjectIdentity) -> Option<Self> {
         Some(Self {
             kind: identity.event_type()?,
             object: parts(json).1.unwrap_or_default(),

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::json::members::Cursor;
-use crate::json::{Elements, JsonStr, Members, Scanner, as_str, as_u64, value_at};
+use crate::json::{Elements, Fields, JsonStr, Scanner, as_str, as_u64, value_at};
 
 /// An object of the kind `Status`: the body of an error, or the object of an error event.
 ///
@@ -32,7 +32,7 @@ impl<'a> Status<'a> {
         }
         let mut status = Self::default();
         let mut is_status = false;
-        for (name, value) in Members::new(Cursor::new(json).value()?) {
+        for (name, value) in Fields::new(Cursor::new(json).value()?) {
             if name.eq_str("kind") {
                 is_status = as_str(value)?.eq_str("Status");
             } else if name.eq_str("status") {

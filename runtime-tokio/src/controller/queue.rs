@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::timer::TokioTimer;
 
-/// A work queue for any number of workers: [`informer_core::queue::WorkQueue`] on tokio's time. Clones share the same
+/// A work queue for any number of workers: [`informer_core::queue::PolledQueue`] on tokio's time. Clones share the same
 /// queue.
 ///
 /// ```
@@ -61,7 +61,7 @@ struct Shared<K> {
 }
 
 struct State<K> {
-    queue: informer_core::queue::WorkQueue<K, Limit<K>>,
+    queue: informer_core::queue::PolledQueue<K, Limit<K>>,
     waiters: Waiters,
     /// The wakers of sleeping waiters.
     wakers: BTreeMap<Waiter, Waker>,
@@ -85,7 +85,7 @@ impl<K> RateLimit<K> for Limit<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
-    /// Creates a queue with client-go's rate limit for controllers; see [`informer_core::queue::WorkQueue::new`].
+    /// Creates a queue with client-go's rate limit for controllers; see [`informer_core::queue::PolledQueue::new`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(MaxOf(
@@ -97,7 +97,7 @@ impl<K: Ord + Clone + Send + 'static> WorkQueue<K> {
     /// Creates a queue with a custom rate limit.
     #[must_use]
     pub fn with_limit(limit: impl RateLimit<K> + Send + 'static) -> Self {
-        let queue = informer_core::queue::WorkQueue::with_limit(Limit(Box::new(limit)));
+        let queue = informer_core::queue::PolledQueue::with_limit(Limit(Box::new(limit)));
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
@@ -136,7 +136,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     }
 
     /// Adds a key that precedes all keys of lower priority. Those do not starve: see
-    /// [`informer_core::queue::WorkQueue`].
+    /// [`informer_core::queue::PolledQueue`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -307,7 +307,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.lock().queue.is_empty()
     }
 
-    fn change(&self, change: impl FnOnce(&mut informer_core::queue::WorkQueue<K, Limit<K>>)) {
+    fn change(&self, change: impl FnOnce(&mut informer_core::queue::PolledQueue<K, Limit<K>>)) {
         let mut state = self.lock();
         change(&mut state.queue);
         self.wake(state);

@@ -7,7 +7,7 @@ use informer_core::cache::SourceId;
 use informer_core::{
     Decoder, Frame, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, ResourceVersion,
     Sink, Timer as _, Transport,
-    audit::{Audit, AuditConfig, AuditEntry, AuditStep, Verdict},
+    audit::{Audit, AuditConfig, AuditEntry, AuditStep, AuditVerdict},
     drive,
     drive::Command,
     report::{Phase, Problem},
@@ -113,12 +113,12 @@ impl<V> Audited<V> {
             .iter()
             .map(|(key, object, is_stale)| entry(key, object, *is_stale));
         match audit.compare(self.timer.now(), reached, entries) {
-            Verdict::Clean => {
+            AuditVerdict::Clean => {
                 tracing::debug!(informer = self.inner.name, "an audit found no differences");
                 self.note(0);
             }
-            Verdict::Doubt => {}
-            Verdict::Drift { count, repair } => {
+            AuditVerdict::Doubt => {}
+            AuditVerdict::Drift { count, repair } => {
                 self.note(count);
                 for (key, kind) in audit.drift().take(TOLD) {
                     self.report(Problem::Drift { key, kind });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use informer_core::journal::{
-    FileError, FileJournal, Identity, Loaded, LogError, Lost, Reached, Record, Retry,
+    FileError, FileJournal, Identity, Loaded, LogError, LostRecords, Reached, Record, Retry,
 };
 use informer_core::{
     Report, Resource, Timer as _,
@@ -287,7 +287,7 @@ impl informer_core::journal::Journal for Outbox {
         &mut self,
         _identity: &Identity,
         _take: &mut dyn FnMut(Record<'_>),
-        _lost: &mut dyn FnMut(Lost),
+        _lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, Self::Error> {
         Ok(Loaded::Empty)
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use informer_core::cache::SourceId;
 use informer_core::journal::{
-    FileError, FileJournal, Identity, Journal, LogError, Loss, Lost, Record, Recorder, Recording,
+    FileError, FileJournal, Identity, Journal, LogError, Loss, LostRecords, Record, Recorder,
+    Recording,
 };
 use informer_core::{
     Decode, Frame, Instant, Report, ResourceVersion, Sink, Step,
@@ -121,7 +122,7 @@ where
         self.unusable = 0;
         let mut restored = None;
         let (inner, source) = (Arc::clone(&self.inner), self.source);
-        let report_loss = |lost: Lost| {
+        let report_loss = |lost: LostRecords| {
             let report = Report::about(Phase::Journal, Problem::JournalLost { lost });
             inner.report_of(Some(source), &report);
         };
@@ -170,7 +171,7 @@ where
         self.restored = true;
         if self.unusable > 0 {
             restored.complete = false;
-            report_loss(Lost::new(Loss::Unusable, self.unusable, 0));
+            report_loss(LostRecords::new(Loss::Unusable, self.unusable, 0));
         }
         let cache = self.inner.cache();
         let sources = self.inner.each_source(|source, _| source);

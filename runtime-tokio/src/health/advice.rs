@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_certificate_is_told_from_an_unknown_one() {
+    fn an_expired_certificate_is_distinguished_from_an_unknown_one() {
         for (message, word) in [
             ("invalid peer certificate: Expired", "expired"),
             (

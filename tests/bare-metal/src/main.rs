@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 
 use cortex_m_rt::entry;
 use informer_core::{
-    End, Head, Informer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig,
+    End, Head, PolledInformer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig,
     Resource,
     cache::{DeltaFifo, Indexer},
 };
@@ -75,8 +75,8 @@ fn informer() -> Option<usize> {
     let pods = Resource::new("", "v1", "pods")
         .kind("Pod")
         .fields("spec.nodeName=n1");
-    let mut informer: Informer<_, _, Small> =
-        Informer::new(pods, size, ReflectorConfig::list(), black_box(1));
+    let mut informer: PolledInformer<_, _, Small> =
+        PolledInformer::new(pods, size, ReflectorConfig::list(), black_box(1));
 
     let now = Instant::from_micros(black_box(0));
     let id = loop {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use informer_core::{End, Listeners, RequestId, reflector::Verb};
+use informer_core::{End, Listeners, RequestId, reflector::Purpose};
 use informer_mock::{HeadPoll, Instant};
 
 pub use handlers::{Handler, Heard, Key};
@@ -290,15 +290,15 @@ impl Client {
         };
         let has_head = conn.status == Some(200);
         match conn.verb {
-            Verb::List if conn.target.contains("continue=") && has_head => Phase::PageBody,
-            Verb::List if conn.target.contains("continue=") => Phase::PageSent,
-            Verb::List if has_head => Phase::ListBody,
-            Verb::List => Phase::ListSent,
-            Verb::Stream if has_head && self.wires[source].follows() => Phase::StreamFollowing,
-            Verb::Stream if has_head => Phase::StreamInitial,
-            Verb::Stream => Phase::StreamSent,
-            Verb::Watch if has_head => Phase::WatchBody,
-            Verb::Watch => Phase::WatchSent,
+            Purpose::List if conn.target.contains("continue=") && has_head => Phase::PageBody,
+            Purpose::List if conn.target.contains("continue=") => Phase::PageSent,
+            Purpose::List if has_head => Phase::ListBody,
+            Purpose::List => Phase::ListSent,
+            Purpose::Stream if has_head && self.wires[source].follows() => Phase::StreamFollowing,
+            Purpose::Stream if has_head => Phase::StreamInitial,
+            Purpose::Stream => Phase::StreamSent,
+            Purpose::Watch if has_head => Phase::WatchBody,
+            Purpose::Watch => Phase::WatchSent,
         }
     }
 

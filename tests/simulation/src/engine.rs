@@ -6,11 +6,11 @@ use informer_core::journal::Recording;
 use informer_core::json::{as_str, as_u64, value_at};
 use informer_core::storage::Postings;
 use informer_core::{
-    Cache, End, Frame, Head, Heap, Informer, Inline, Instant, Notification, Object, Output,
-    OwnedResource, RawObject, Reflector, ReflectorConfig, Report, RequestId, Resource,
+    Cache, End, Frame, Head, Heap, Inline, Instant, Notification, Object, Output, OwnedResource,
+    PolledInformer, RawObject, Reflector, ReflectorConfig, Report, RequestId, Resource,
     ResourceVersion, Step, Storage,
     cache::{CacheConfig, IndexValues, SourceId, decode_object, take_frame},
-    reflector::{Initial, Verb},
+    reflector::{Initial, Purpose},
     report::{Phase, Problem},
 };
 
@@ -105,7 +105,7 @@ pub enum Out {
         /// Its id.
         id: RequestId,
         /// Its verb.
-        verb: Verb,
+        verb: Purpose,
         /// Path and query.
         target: String,
         /// The `Accept` header.
@@ -282,8 +282,8 @@ pub(super) fn informer<S: SimStorage>(
     world: &World,
     config: ReflectorConfig,
     seed: u64,
-) -> Informer<OwnedResource, Decoder, S> {
-    let mut informer = Informer::new(
+) -> PolledInformer<OwnedResource, Decoder, S> {
+    let mut informer = PolledInformer::new(
         resource(world, world.scopes[0]),
         decode as Decoder,
         config,
@@ -330,9 +330,9 @@ pub(super) fn resource(world: &World, scope: Scope) -> OwnedResource {
 /// The group of a custom resource.
 pub(super) const CUSTOM_GROUP: &str = "example.com";
 
-/// An `Informer`.
+/// An `PolledInformer`.
 pub(super) struct One<S: Storage<Text: PartialEq>, J = ()>(
-    pub(super) Informer<OwnedResource, Decoder, S, J>,
+    pub(super) PolledInformer<OwnedResource, Decoder, S, J>,
 );
 
 /// Reflectors and a cache that are connected by hand, as a runtime does.
@@ -703,7 +703,7 @@ fn out(output: Output<'_>) -> Out {
             let _ = request.write_target(&mut target);
             Out::Send {
                 id: request.id(),
-                verb: request.verb(),
+                verb: request.purpose(),
                 target,
                 accept: request.accept(),
             }

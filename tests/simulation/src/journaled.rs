@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::journal::{
-    Area, Identity, Journal, Keys, Loaded, Log, Lost, Medium, Record, Recorder, Recording,
+    Area, Identity, Journal, Keys, Loaded, Log, LostRecords, Medium, Record, Recorder, Recording,
 };
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
@@ -165,7 +165,7 @@ impl Journal for Told {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, Self::Error> {
         self.log.load(identity, take, lost)
     }

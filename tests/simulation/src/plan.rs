@@ -75,7 +75,7 @@ pub struct World {
     pub keys: u8,
     /// The scope of each source. Two scopes make a cache of two sources.
     pub scopes: &'static [Scope],
-    /// Drives the reflector and the cache separately instead of through an `Informer`.
+    /// Drives the reflector and the cache separately instead of through a `PolledInformer`.
     pub parts: bool,
     /// Merges the deltas of a key while they are pending.
     pub merged: bool,

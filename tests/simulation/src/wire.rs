@@ -2,7 +2,7 @@
 //!
 //! It shares no code with the engine. It is slower, buffers whole answers, and parses them with serde_json.
 
-use informer_core::reflector::Verb;
+use informer_core::reflector::Purpose;
 use serde_json::{Deserializer, Value};
 
 use super::plan::{KEY_NAMES, KEYS};
@@ -59,7 +59,7 @@ struct ListSoFar {
 /// The state of the answer being read.
 #[derive(Clone, Debug)]
 struct Reading {
-    verb: Verb,
+    verb: Purpose,
     bytes: Vec<u8>,
     started: bool,
     /// Still before the end of a streaming list.
@@ -91,8 +91,8 @@ pub struct Answer {
 
 impl Wire {
     /// Starts an answer with status 200.
-    pub fn begin(&mut self, verb: Verb, is_first_page: bool, era: usize, honest: bool) {
-        if verb == Verb::Watch && era != self.era {
+    pub fn begin(&mut self, verb: Purpose, is_first_page: bool, era: usize, honest: bool) {
+        if verb == Purpose::Watch && era != self.era {
             // The watch resumes at a version of another history. Unless the server reports this, no client can detect
             // it.
             self.trusted = false;
@@ -101,7 +101,7 @@ impl Wire {
             verb,
             bytes: Vec::new(),
             started: false,
-            initial: verb == Verb::Stream,
+            initial: verb == Purpose::Stream,
             is_first_page,
             done: false,
             broken: false,
@@ -184,7 +184,7 @@ impl Wire {
         }
         reading.bytes.extend_from_slice(bytes);
         if !reading.done && !reading.broken && bytes.contains(&b'}') {
-            if reading.verb == Verb::List {
+            if reading.verb == Purpose::List {
                 self.page(&mut reading);
             } else {
                 self.events(&mut reading);
@@ -337,9 +337,9 @@ impl Reading {
     /// Returns whether the answer starts a complete list.
     fn begins(&self) -> bool {
         match self.verb {
-            Verb::List => self.is_first_page,
-            Verb::Stream => true,
-            Verb::Watch => false,
+            Purpose::List => self.is_first_page,
+            Purpose::Stream => true,
+            Purpose::Watch => false,
         }
     }
 

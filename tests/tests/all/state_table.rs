@@ -11,8 +11,8 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use informer_core::{
-    End, Failure, Frame, Head, Heap, Instant, Output, Reflector, ReflectorConfig, RequestId,
-    Resource, reflector::Initial, time::BackoffConfig, transport::FailureKind,
+    End, Frame, Head, Heap, Instant, Output, Reflector, ReflectorConfig, RequestId, Resource,
+    TransportFailure, reflector::Initial, time::BackoffConfig, transport::FailureKind,
 };
 
 type Machine = Reflector<Resource<'static>, Heap>;
@@ -150,7 +150,7 @@ fn named(list: &'static str, name: &str) -> &'static str {
 }
 
 fn failure(name: &str) -> End {
-    let mut failure = Failure::new(match name {
+    let mut failure = TransportFailure::new(match name {
         "refused" => FailureKind::Refused,
         "timed-out" => FailureKind::TimedOut,
         "tls" => FailureKind::Tls,

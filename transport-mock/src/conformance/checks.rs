@@ -36,10 +36,10 @@ checks! {
     a_large_list_comes_whole
     what_is_asked_for_arrives_as_it_is
     every_status_is_an_answer
-    a_retry_after_in_seconds_is_told
+    a_retry_after_in_seconds_is_reported
     bytes_are_not_looked_at
     pieces_of_any_size_make_the_same_whole
-    an_event_is_told_when_it_comes
+    an_event_is_delivered_when_it_comes
     an_event_comes_before_the_watch_ends
     the_clean_end_of_a_watch_is_no_error
     what_nobody_reads_is_not_lost
@@ -89,7 +89,7 @@ async fn what_is_asked_for_arrives_as_it_is<T: Transport>(
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     // The token is from another server, so the request is rejected. Only the request as received matters.
     let asked = transport.send(Get::new(target).accept(accept)).await;
-    drop(asked.map_err(told)?);
+    drop(asked.map_err(text)?);
     let log = server.log();
     let record = log
         .iter()
@@ -127,7 +127,7 @@ async fn every_status_is_an_answer<T: Transport>(server: TestServer, mut transpo
     Ok(())
 }
 
-async fn a_retry_after_in_seconds_is_told<T: Transport>(
+async fn a_retry_after_in_seconds_is_reported<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -175,7 +175,7 @@ async fn pieces_of_any_size_make_the_same_whole<T: Transport>(
     Ok(())
 }
 
-async fn an_event_is_told_when_it_comes<T: Transport>(
+async fn an_event_is_delivered_when_it_comes<T: Transport>(
     server: TestServer,
     mut transport: T,
 ) -> Outcome {
@@ -203,7 +203,7 @@ async fn an_event_comes_before_the_watch_ends<T: Transport>(
     for name in ["a", "b"] {
         add(&server, "default", name, "")?;
     }
-    let all = rest(&mut watch).await.map_err(told)?;
+    let all = rest(&mut watch).await.map_err(text)?;
     equal(
         "the events",
         &all.iter().filter(|b| **b == b'\n').count(),
@@ -217,7 +217,7 @@ async fn the_clean_end_of_a_watch_is_no_error<T: Transport>(
 ) -> Outcome {
     server.with(|server| server.inject(Fault::nothing().cut_after_bytes(0).cleanly()));
     let mut watch = watch(&mut transport).await?;
-    let all = rest(&mut watch).await.map_err(told)?;
+    let all = rest(&mut watch).await.map_err(text)?;
     equal("the bytes", &all.len(), &0)
 }
 
@@ -233,7 +233,7 @@ async fn what_nobody_reads_is_not_lost<T: Transport>(
     }
     let (mut seen, mut lines) = (Vec::new(), 0);
     while lines < 500 {
-        let piece = watch.chunk().await.map_err(told)?;
+        let piece = watch.chunk().await.map_err(text)?;
         let piece = piece.ok_or("the watch ended")?;
         lines += piece.iter().filter(|byte| **byte == b'\n').count();
         seen.extend_from_slice(piece);
@@ -256,7 +256,7 @@ async fn no_byte_is_lost_where_reading_is_abandoned<T: Transport>(
     }
     let (_, expected) = get(&mut server.transport(), PODS).await?;
     server.with(|server| server.inject(Fault::nothing().split(&[7, 31])));
-    let (_, mut body) = transport.send(Get::new(PODS)).await.map_err(told)?;
+    let (_, mut body) = transport.send(Get::new(PODS)).await.map_err(text)?;
     let mut seen = Vec::new();
     loop {
         // Polled once and dropped, again and again, and then awaited so that data arrives.
@@ -265,7 +265,7 @@ async fn no_byte_is_lost_where_reading_is_abandoned<T: Transport>(
             poll_fn(|cx| {
                 Poll::Ready(match reading.as_mut().poll(cx) {
                     Poll::Ready(read) => {
-                        Some(read.map(|piece| piece.map(<[u8]>::to_vec)).map_err(told))
+                        Some(read.map(|piece| piece.map(<[u8]>::to_vec)).map_err(text))
                     }
                     Poll::Pending => None,
                 })
@@ -276,7 +276,7 @@ async fn no_byte_is_lost_where_reading_is_abandoned<T: Transport>(
             Some(read) => read?,
             None => {
                 tokio::task::yield_now().await;
-                body.chunk().await.map_err(told)?.map(<[u8]>::to_vec)
+                body.chunk().await.map_err(text)?.map(<[u8]>::to_vec)
             }
         };
         let Some(piece) = piece else { break };
@@ -430,8 +430,8 @@ fn add(server: &TestServer, namespace: &str, name: &str, filling: &str) -> Outco
 }
 
 async fn get<T: Transport>(transport: &mut T, target: &str) -> Result<(Head, Vec<u8>), String> {
-    let (head, mut body) = transport.send(Get::new(target)).await.map_err(told)?;
-    let body = rest(&mut body).await.map_err(told)?;
+    let (head, mut body) = transport.send(Get::new(target)).await.map_err(text)?;
+    let body = rest(&mut body).await.map_err(text)?;
     Ok((head, body))
 }
 
@@ -439,7 +439,7 @@ async fn watch<T: Transport>(transport: &mut T) -> Result<T::Body, String> {
     let (head, body) = transport
         .send(Get::new(WATCH).watch(true))
         .await
-        .map_err(told)?;
+        .map_err(text)?;
     equal("the status of the watch", &head.status, &200)?;
     Ok(body)
 }
@@ -456,7 +456,7 @@ async fn rest<B: Body>(body: &mut B) -> Result<Vec<u8>, B::Error> {
 async fn event<B: Body>(body: &mut B) -> Result<Value, String> {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
-        let piece = body.chunk().await.map_err(told)?;
+        let piece = body.chunk().await.map_err(text)?;
         line.extend_from_slice(piece.ok_or("the watch ended")?);
     }
     parse(&line)
@@ -476,7 +476,7 @@ fn parse(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("the data is not JSON: {error}"))
 }
 
-fn told(error: impl TransportError) -> String {
+fn text(error: impl TransportError) -> String {
     format!("the request failed: {error}")
 }
 

@@ -60,8 +60,8 @@ impl<'c, 'a, const S: usize> Value<'c, 'a, S> {
     fn into_members(
         self,
         fields: &'static [&'static str],
-    ) -> Result<Members<'c, 'a, S>, JsonCoreError> {
-        Ok(Members {
+    ) -> Result<Fields<'c, 'a, S>, JsonCoreError> {
+        Ok(Fields {
             value: self.inside(b'{')?,
             fields,
             field: None,
@@ -288,14 +288,14 @@ impl<'a, const S: usize> Deserializer<'a> for Value<'_, 'a, S> {
 }
 
 /// The members of an object, as serde's map.
-struct Members<'c, 'a, const S: usize> {
+struct Fields<'c, 'a, const S: usize> {
     value: Value<'c, 'a, S>,
     fields: &'static [&'static str],
     /// The field whose value is next, for error messages.
     field: Option<&'static str>,
 }
 
-impl<'a, const S: usize> MapAccess<'a> for &mut Members<'_, 'a, S> {
+impl<'a, const S: usize> MapAccess<'a> for &mut Fields<'_, 'a, S> {
     type Error = JsonCoreError;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(

@@ -270,7 +270,7 @@ fn survives_what_is_cut_off() {
 
 #[test]
 fn an_informer_without_an_allocator_keeps_what_it_reads() {
-    use crate::{Head, Informer, Inline, Instant, Output, ReflectorConfig, Resource};
+    use crate::{Head, Inline, Instant, Output, PolledInformer, ReflectorConfig, Resource};
 
     #[derive(Deserialize)]
     struct Service {
@@ -290,7 +290,7 @@ fn an_informer_without_an_allocator_keeps_what_it_reads() {
     }
 
     let services = Resource::new("", "v1", "services");
-    let mut informer: Informer<_, _, Inline<4, 32, 1024>> = Informer::new(
+    let mut informer: PolledInformer<_, _, Inline<4, 32, 1024>> = PolledInformer::new(
         services,
         JsonCore::<Service>::new(),
         ReflectorConfig::list(),

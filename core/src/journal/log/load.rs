@@ -7,14 +7,14 @@ use crate::journal::identity::Identity;
 use crate::journal::index::Index;
 use crate::journal::medium::{Area, Medium, Room};
 use crate::journal::{Loaded, Reached};
-use crate::report::{Loss, Lost};
+use crate::report::{Loss, LostRecords};
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     pub(super) fn try_load(
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, LogError<M::Error>> {
         let mut areas = [
             self.head(Area::First, lost)?,
@@ -34,7 +34,11 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 self.valid = Some(start.area);
                 self.index.clear();
                 let all = self.dropped(start)?;
-                lost(Lost::new(Loss::Refused(mismatch), all.records, all.bytes));
+                lost(LostRecords::new(
+                    Loss::Refused(mismatch),
+                    all.records,
+                    all.bytes,
+                ));
                 return Ok(Loaded::Refused(mismatch));
             }
             let mut rest = self.dropped(end)?;
@@ -57,7 +61,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     }
 
     /// Counts the records and bytes of an area from a position on, which are dropped.
-    fn dropped(&mut self, from: Cursor) -> Result<Lost, M::Error> {
+    fn dropped(&mut self, from: Cursor) -> Result<LostRecords, M::Error> {
         let end = self.medium.len(from.area)?;
         let used = self.medium.used(from.area)?;
         let mut cursor = from;
@@ -72,14 +76,14 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
             Loss::Damaged
         };
         let bytes = used.max(cursor.at).saturating_sub(from.at);
-        Ok(Lost::new(why, records, bytes))
+        Ok(LostRecords::new(why, records, bytes))
     }
 
     /// Reads the first record of an area.
     fn head(
         &mut self,
         area: Area,
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Option<(u64, Identity, Cursor)>, M::Error> {
         let end = self.medium.len(area)?;
         let mut head = [0; format::HEAD];
@@ -96,7 +100,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
                 Some(found) if found == format::format() => Loss::Damaged,
                 Some(found) => Loss::Format(found),
             };
-            lost(Lost::new(why, 0, used));
+            lost(LostRecords::new(why, 0, used));
         }
         Ok(head)
     }

@@ -131,5 +131,5 @@ fn what_was_not_finished_is_counted() {
     log.append(Record::Delete { key: "a" }).unwrap();
     let (_, found, lost) = load_and_lose::<Keys>(log.into_medium());
     assert_eq!(found.unwrap().1, "1");
-    assert_eq!(lost, [Lost::new(Loss::Unfinished, 2, 27)]);
+    assert_eq!(lost, [LostRecords::new(Loss::Unfinished, 2, 27)]);
 }

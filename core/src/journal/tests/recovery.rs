@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    Decoder, End, Head, Heap, Informer, Instant, Output, Raw, ReflectorConfig, RequestId,
-    reflector::Verb,
+    Decoder, End, Head, Heap, Instant, Output, PolledInformer, Raw, ReflectorConfig, RequestId,
+    reflector::Purpose,
 };
 
 /// A journal on a medium that is sometimes full.
@@ -21,7 +21,7 @@ impl Journal for Disk {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, Self::Error> {
         self.log
             .load(identity, take, lost)
@@ -50,7 +50,7 @@ impl Journal for Disk {
 
 /// An informer on a server with one Pod, which sends a bookmark each minute.
 struct World {
-    informer: Informer<Resource<'static>, Decoder<Raw>, Heap, Recorder<Disk>>,
+    informer: PolledInformer<Resource<'static>, Decoder<Raw>, Heap, Recorder<Disk>>,
     now: Instant,
     version: u64,
     watch: Option<RequestId>,
@@ -63,12 +63,11 @@ impl World {
         let log = Log::new(Memory::default(), Vec::new());
         let pods = Resource::new("", "v1", "pods");
         let mut world = Self {
-            informer: Informer::new(pods, Decoder::new(), ReflectorConfig::list(), 1).with_journal(
-                Disk {
+            informer: PolledInformer::new(pods, Decoder::new(), ReflectorConfig::list(), 1)
+                .with_journal(Disk {
                     log,
                     is_full: false,
-                },
-            ),
+                }),
             now: Instant::from_micros(0),
             version: 10,
             watch: None,
@@ -86,9 +85,9 @@ impl World {
         loop {
             match self.informer.poll_output(self.now) {
                 Output::Send(request) => {
-                    let (id, verb) = (request.id(), request.verb());
+                    let (id, verb) = (request.id(), request.purpose());
                     self.informer.handle_head(self.now, id, Head::new(200));
-                    if verb == Verb::List {
+                    if verb == Purpose::List {
                         self.lists += 1;
                         let list = alloc::format!(
                             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{}"}},"items":[{}]}}"#,

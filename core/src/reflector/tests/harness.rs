@@ -9,14 +9,14 @@ use core::time::Duration;
 
 use crate::cache::Record;
 use crate::decode::RawObject;
-use crate::informer::Informer;
+use crate::informer::PolledInformer;
 use crate::journal::{Identity, Journal, Loaded, Reached, Recorder};
 use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
-use crate::report::Lost;
+use crate::report::LostRecords;
 use crate::resource::Resource;
 use crate::storage::Heap;
 use crate::time::Instant;
-use crate::transport::{End, Failure, FailureKind, Head};
+use crate::transport::{End, FailureKind, Head, TransportFailure};
 use crate::{
     Notification,
     report::{Level, Phase},
@@ -46,7 +46,7 @@ pub(super) struct Reported {
 }
 
 pub(super) struct World {
-    pub(super) informer: Informer<Resource<'static>, Decoder, Heap, Recorder<Had>>,
+    pub(super) informer: PolledInformer<Resource<'static>, Decoder, Heap, Recorder<Had>>,
     pub(super) now: Instant,
     /// The request that the server has, and whether its head was answered.
     pub(super) open: Option<(RequestId, bool)>,
@@ -69,7 +69,7 @@ impl Journal for Had {
         &mut self,
         _identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        _lost: &mut dyn FnMut(Lost),
+        _lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, &'static str> {
         let object = pod("a", 5);
         take(Record::Put {
@@ -135,7 +135,8 @@ impl World {
 
     pub(super) fn of(resource: Resource<'static>, config: ReflectorConfig, seed: u64) -> Self {
         let mut world = Self {
-            informer: Informer::new(resource, decode as Decoder, config, seed).with_journal(Had),
+            informer: PolledInformer::new(resource, decode as Decoder, config, seed)
+                .with_journal(Had),
             now: Instant::from_micros(0),
             open: None,
             asked: VecDeque::new(),
@@ -151,7 +152,8 @@ impl World {
 
     /// Starts from a journal that has pod `a`@5 at version 10.
     pub(super) fn resuming(config: ReflectorConfig) -> Self {
-        let mut informer = Informer::new(pods(), decode as Decoder, config, 7).with_journal(Had);
+        let mut informer =
+            PolledInformer::new(pods(), decode as Decoder, config, 7).with_journal(Had);
         let restored = informer.restore("", &mut |report| {
             panic!("{report}");
         });
@@ -428,7 +430,7 @@ impl World {
     }
 
     pub(super) fn fail(&mut self, kind: FailureKind) {
-        self.end(End::Failed(Failure::new(kind)));
+        self.end(End::Failed(TransportFailure::new(kind)));
     }
 
     pub(super) fn take_reports(&mut self) -> Vec<Reported> {

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
-use crate::transport::{End, Failure, FailureKind, Head};
+use crate::transport::{End, FailureKind, Head, TransportFailure};
 use crate::{
     Frame, Heap, Instant, Output, Reflector, ResourceVersion,
-    reflector::Verb,
+    reflector::Purpose,
     report::{Level, Phase},
 };
 
@@ -552,7 +552,7 @@ impl World {
 /// If the server closed a reused connection, that says nothing about its health: the first retry is immediate.
 #[test]
 fn a_request_on_a_stale_connection_is_repeated_at_once() {
-    let stale = End::Failed(Failure {
+    let stale = End::Failed(TransportFailure {
         kind: FailureKind::Reset,
         connection_was_used: true,
     });
@@ -597,7 +597,7 @@ fn p04_a_list_that_is_cut_in_the_middle_fails_the_run() {
     for (end, class) in [
         (End::Clean, "truncated"),
         (
-            End::Failed(Failure::new(FailureKind::Reset)),
+            End::Failed(TransportFailure::new(FailureKind::Reset)),
             "connection-reset",
         ),
     ] {
@@ -723,7 +723,7 @@ fn a_page_without_metadata_is_the_last_one() {
     w.expect("WATCH resourceVersion=10");
 }
 
-/// Members in the order in which the server sends custom resources.
+/// Fields in the order in which the server sends custom resources.
 #[test]
 fn the_members_of_a_list_come_in_any_order() {
     let mut w = World::list();
@@ -847,8 +847,11 @@ fn answers_to_abandoned_requests_are_ignored() {
     w.informer.handle_head(w.now, old, Head::new(500));
     w.bytes_for(old, b"<garbage>");
     w.informer.handle_end(w.now, old, End::Clean);
-    w.informer
-        .handle_end(w.now, old, End::Failed(Failure::new(FailureKind::Refused)));
+    w.informer.handle_end(
+        w.now,
+        old,
+        End::Failed(TransportFailure::new(FailureKind::Refused)),
+    );
     w.pump();
     w.nothing_asked();
     w.no_reports();
@@ -993,5 +996,5 @@ fn a_list_without_a_version_is_complete() {
     let Output::Send(request) = reflector.poll_output(until) else {
         panic!("a list");
     };
-    assert_eq!(request.verb(), Verb::List);
+    assert_eq!(request.purpose(), Purpose::List);
 }

@@ -44,7 +44,7 @@ fn send(
 ) -> crate::RequestId {
     match reflector.poll_output(NOW) {
         Output::Send(request) => {
-            all.push(format!("{:?}", request.verb()));
+            all.push(format!("{:?}", request.purpose()));
             request.id()
         }
         other @ (Output::Cancel(_) | Output::Report(_) | Output::Wait(_)) => panic!("{other:?}"),

@@ -326,9 +326,12 @@ fn a_watch_that_is_asked_again_has_its_whole_time() {
 /// A blocked reader is not mistaken for a silent server.
 #[test]
 fn a_reader_without_room_excuses_the_silence() {
-    use crate::{Head, Informer, Inline, Instant, Output, RawObject};
+    use crate::{Head, Inline, Instant, Output, PolledInformer, RawObject};
     type Tiny = Inline<2, 16, 256>;
-    fn poll(informer: &mut Informer<crate::Resource<'static>, Len, Tiny>, now: Instant) -> bool {
+    fn poll(
+        informer: &mut PolledInformer<crate::Resource<'static>, Len, Tiny>,
+        now: Instant,
+    ) -> bool {
         loop {
             match informer.poll_output(now) {
                 Output::Cancel(_) | Output::Report(_) => return false,
@@ -340,7 +343,8 @@ fn a_reader_without_room_excuses_the_silence() {
     type Len = fn(&RawObject<'_>) -> Result<usize, core::convert::Infallible>;
     let len: Len = |raw| Ok(raw.json().len());
     let mut now = Instant::from_micros(0);
-    let mut informer: Informer<_, _, Tiny> = Informer::new(pods(), len, ReflectorConfig::list(), 1);
+    let mut informer: PolledInformer<_, _, Tiny> =
+        PolledInformer::new(pods(), len, ReflectorConfig::list(), 1);
     let Output::Send(request) = informer.poll_output(now) else {
         panic!()
     };

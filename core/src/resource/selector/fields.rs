@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (text, error) in [
             ("a", FieldSelectorError::NoOperator),
             ("a!b", FieldSelectorError::NoOperator),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use informer_core::{End, Failure, RequestId, reflector::Verb, transport::FailureKind};
+use informer_core::{End, RequestId, TransportFailure, reflector::Purpose, transport::FailureKind};
 use informer_mock::{Chunk, HeadPoll, Instant};
 
 use super::{Client, Seen};
@@ -24,7 +24,7 @@ pub struct Asked {
     /// The time of sending, by a monotonic clock.
     pub at: Instant,
     /// The verb.
-    pub verb: Verb,
+    pub verb: Purpose,
     /// Path and query.
     pub target: String,
     /// The versions that the source may have reached.
@@ -39,7 +39,7 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Its verb.
-    pub verb: Verb,
+    pub verb: Purpose,
     /// Path and query.
     pub target: String,
     /// The status of its answer.
@@ -82,7 +82,7 @@ impl Ended {
 #[derive(Debug)]
 pub(super) struct Conn {
     id: RequestId,
-    pub(super) verb: Verb,
+    pub(super) verb: Purpose,
     pub(super) target: String,
     pub(super) open: Open,
     began: Instant,
@@ -120,7 +120,7 @@ impl Conn {
         } else {
             kind
         };
-        self.ending = Some(End::Failed(Failure::new(kind)));
+        self.ending = Some(End::Failed(TransportFailure::new(kind)));
     }
 }
 
@@ -130,7 +130,7 @@ impl Client {
         &mut self,
         source: usize,
         id: RequestId,
-        verb: Verb,
+        verb: Purpose,
         target: String,
         accept: &'static str,
         cluster: &mut Cluster,
@@ -177,10 +177,10 @@ impl Client {
             hit,
             forced: core::mem::take(&mut self.forced[source]),
         });
-        if !target.contains("continue=") && verb != Verb::Watch {
+        if !target.contains("continue=") && verb != Purpose::Watch {
             let has_version =
                 target.contains("resourceVersion=") && !target.contains("resourceVersion=0");
-            self.exact[source] = verb == Verb::List && target.contains("limit=") && has_version;
+            self.exact[source] = verb == Purpose::List && target.contains("limit=") && has_version;
         }
         if let Some(fault) = hit {
             coverage.hit(self.phase(source), fault);
@@ -233,11 +233,11 @@ impl Client {
         self.note_refusal(source, conn, end);
         let has_version = conn.target.contains("resourceVersion=");
         let is_refused = match conn.verb {
-            Verb::Watch if self.client_go => Some(false),
-            Verb::Watch if self.exact[source] => Some(true),
-            Verb::Watch => self.next_is_exact,
-            Verb::Stream => Some(answer.initial && has_version),
-            Verb::List => Some(false),
+            Purpose::Watch if self.client_go => Some(false),
+            Purpose::Watch if self.exact[source] => Some(true),
+            Purpose::Watch => self.next_is_exact,
+            Purpose::Stream => Some(answer.initial && has_version),
+            Purpose::List => Some(false),
         };
         if is_gone && is_refused != Some(false) {
             // A refusal that the user interrupted may not have reached the reflector.
@@ -283,7 +283,7 @@ impl Client {
             match cluster.head(now, conn.open) {
                 HeadPoll::Pending { .. } => {}
                 HeadPoll::Failed(kind) => {
-                    let mut failure = Failure::new(kind);
+                    let mut failure = TransportFailure::new(kind);
                     failure.connection_was_used = conn.hit == Some(FaultKind::StaleConnection);
                     conn.ending = Some(End::Failed(failure));
                 }
@@ -342,14 +342,14 @@ impl Client {
     /// A refused version is not requested again before the next list.
     fn note_refusal(&mut self, source: usize, conn: &Conn, end: Option<End>) {
         let is_page = conn.target.contains("continue=");
-        let without = conn.verb == Verb::Stream && !conn.target.contains("resourceVersion=");
+        let without = conn.verb == Purpose::Stream && !conn.target.contains("resourceVersion=");
         let is_whole = conn.hit.is_none() && !conn.forced && matches!(end, Some(End::Clean));
         if is_page && conn.status == Some(410) && !is_whole {
             // A partial answer, or one abandoned because it took too long, shows that something expired, but not that
             // it was the page.
             self.wires[source].refuse(false);
         }
-        if conn.verb != Verb::Watch
+        if conn.verb != Purpose::Watch
             && !without
             && (conn.status == Some(410) && !is_page || conn.status == Some(504))
         {
@@ -381,7 +381,7 @@ impl Client {
     pub fn break_connections(&mut self) {
         for conn in self.conns.iter_mut().flatten() {
             conn.bytes.clear();
-            conn.ending = Some(End::Failed(Failure::new(FailureKind::Reset)));
+            conn.ending = Some(End::Failed(TransportFailure::new(FailureKind::Reset)));
         }
     }
 
@@ -398,7 +398,7 @@ impl Client {
                 continue;
             };
             conn.bytes.clear();
-            conn.ending = Some(End::Failed(Failure::new(kind)));
+            conn.ending = Some(End::Failed(TransportFailure::new(kind)));
         }
     }
 

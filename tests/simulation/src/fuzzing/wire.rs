@@ -5,8 +5,8 @@ use core::time::Duration;
 use informer_core::storage::Storage;
 use informer_core::wire::{FrameBuffer, Framer, FramerMode, ObjectHead, Piece, WatchEvent};
 use informer_core::{
-    End, Failure, Frame, Head, Heap, Inline, Instant, Output, Reflector, ReflectorConfig, Resource,
-    transport::FailureKind,
+    End, Frame, Head, Heap, Inline, Instant, Output, Reflector, ReflectorConfig, Resource,
+    TransportFailure, transport::FailureKind,
 };
 
 use super::{pieces, sizes};
@@ -147,7 +147,7 @@ fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
         let end = if first & 4 == 0 {
             End::Clean
         } else {
-            End::Failed(Failure::new(FailureKind::Reset))
+            End::Failed(TransportFailure::new(FailureKind::Reset))
         };
         reflector.handle_end(now, id, end);
         now = now + Duration::from_secs(40);

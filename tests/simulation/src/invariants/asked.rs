@@ -4,7 +4,7 @@
 //!
 //! Source: etcd's robustness tests, "Resumable"; client-go's `relistResourceVersion` and `rewatchResourceVersion`.
 
-use informer_core::reflector::Verb;
+use informer_core::reflector::Purpose;
 
 use super::super::client::Asked as Request;
 use super::super::plan::World;
@@ -32,17 +32,17 @@ impl Invariant for Asked {
                 .is_ok_and(|version: u64| asked.versions.contains(&version))
         };
         let right = match asked.verb {
-            Verb::Watch => version.is_some_and(known),
-            Verb::List if asked.target.contains("continue=") => version.is_none(),
-            Verb::Stream if !self.streams => false,
-            Verb::List | Verb::Stream if version.is_none() => {
+            Purpose::Watch => version.is_some_and(known),
+            Purpose::List if asked.target.contains("continue=") => version.is_none(),
+            Purpose::Stream if !self.streams => false,
+            Purpose::List | Purpose::Stream if version.is_none() => {
                 // The first streaming list requests the newest state by omitting the version.
                 asked.refused != Refused::No
-                    || asked.verb == Verb::Stream && asked.versions.is_empty()
+                    || asked.verb == Purpose::Stream && asked.versions.is_empty()
             }
-            Verb::List | Verb::Stream if asked.refused == Refused::Yes => false,
-            Verb::List if asked.versions.is_empty() => version == Some("0"),
-            Verb::List | Verb::Stream => version.is_some_and(known),
+            Purpose::List | Purpose::Stream if asked.refused == Refused::Yes => false,
+            Purpose::List if asked.versions.is_empty() => version == Some("0"),
+            Purpose::List | Purpose::Stream => version.is_some_and(known),
         };
         if right { Ok(()) } else { Err(wrong(asked)) }
     }

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use informer_core::reflector::Verb;
+use informer_core::reflector::Purpose;
 use informer_mock::Instant;
 
 use super::super::client::Asked;
@@ -38,7 +38,7 @@ impl Invariant for Endless {
         let Some((before, sent)) = asked.before.as_ref().zip(sent) else {
             return Ok(());
         };
-        if before.forced || asked.verb != Verb::Stream {
+        if before.forced || asked.verb != Purpose::Stream {
             *read = Duration::ZERO;
         } else if before.status == Some(200) && before.answer.initial && !before.answer.error {
             *read += before.at.saturating_duration_since(sent);

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use informer_core::reflector::Verb;
+use informer_core::reflector::Purpose;
 
 use super::super::client::{Asked, Ended};
 use super::super::plan::World;
@@ -30,7 +30,7 @@ impl Heartbeat {
 impl Invariant for Heartbeat {
     fn asked(&mut self, asked: &Asked, context: &Context<'_>) -> Verdict {
         let no_bookmark = context.client.wires[asked.source].bookmarks == 0;
-        if asked.verb == Verb::Watch
+        if asked.verb == Purpose::Watch
             && no_bookmark
             && asked.before.as_ref().is_some_and(is_given_up)
         {

@@ -4,7 +4,7 @@
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
 
-use informer_core::{reflector::Verb, transport::FailureKind};
+use informer_core::{reflector::Purpose, transport::FailureKind};
 
 use super::super::client::{Asked, Ended};
 use super::{Context, Invariant, Verdict};
@@ -16,7 +16,7 @@ impl Invariant for NoRelist {
         let Some(before) = &asked.before else {
             return Ok(());
         };
-        if asked.verb != Verb::Watch
+        if asked.verb != Purpose::Watch
             && could_resume(before)
             && !context.client.engine.cache().is_incomplete()
             && !context.client.engine.has_failed_journal()
@@ -35,9 +35,9 @@ fn is_doubtful(before: &Ended, context: &Context<'_>) -> bool {
 
 fn could_resume(before: &Ended) -> bool {
     let watched = match before.verb {
-        Verb::Watch => true,
-        Verb::Stream => before.status == Some(200) && !before.answer.initial,
-        Verb::List => false,
+        Purpose::Watch => true,
+        Purpose::Stream => before.status == Some(200) && !before.answer.initial,
+        Purpose::List => false,
     };
     if !watched || before.forced {
         return false;

@@ -3,7 +3,7 @@
 //! Source: `core/src/report/mod.rs`: "nothing is lost in silence". Retries below the reflector and the normal end of
 //! a watch are no failures.
 
-use informer_core::reflector::Verb;
+use informer_core::reflector::Purpose;
 
 use super::super::client::{Ended, Seen};
 use super::super::plan::World;
@@ -37,7 +37,7 @@ impl Invariant for Reported {
                     && before.target != asked.target;
                 // client-go treats a watch that could not be opened ten times like one that ended. A cache that has
                 // room again and a failed journal both start a list, whatever the result of the previous request.
-                let excused = context.world.client_go && before.verb == Verb::Watch
+                let excused = context.world.client_go && before.verb == Purpose::Watch
                     || context.client.engine.cache().is_incomplete()
                     || context.client.engine.has_failed_journal();
                 if silent && !excused {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use informer_core::journal::{Identity, Journal, Loaded, Lost, Record, Recorder};
+use informer_core::journal::{Identity, Journal, Loaded, LostRecords, Record, Recorder};
 use informer_core::{
-    Decoder, End, Failure, Heap, Informer, Instant, Notification, Object, Output, Raw,
-    ReflectorConfig, RequestId, Resource,
-    reflector::{Initial, Verb},
+    Decoder, End, Heap, Instant, Notification, Object, Output, PolledInformer, Raw,
+    ReflectorConfig, RequestId, Resource, TransportFailure,
+    reflector::{Initial, Purpose},
 };
 use informer_mock::{Backend, Chunk, FakeServer, HeadPoll, ResponseId, json};
 
@@ -38,7 +38,7 @@ pub struct Ran {
 
 /// One life of a process.
 struct Life<J: Journal> {
-    informer: Informer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
+    informer: PolledInformer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
     told: State,
     /// Writing the journal failed.
@@ -127,7 +127,7 @@ impl<J: Journal> Life<J> {
             ..ReflectorConfig::default()
         };
         let mut life = Self {
-            informer: Informer::new(pods, Decoder::new(), config, seed).with_journal(journal),
+            informer: PolledInformer::new(pods, Decoder::new(), config, seed).with_journal(journal),
             open: None,
             told: State::new(),
             failed: false,
@@ -188,7 +188,7 @@ impl<J: Journal> Life<J> {
                 // Writing into a `String` does not fail.
                 let _ = request.write_target(&mut target);
                 let (id, accept) = (request.id(), request.accept());
-                self.lists += usize::from(request.verb() != Verb::Watch);
+                self.lists += usize::from(request.purpose() != Purpose::Watch);
                 let response = world.server.handle_request(world.now, &target, accept);
                 self.open = Some((id, response, false));
                 false
@@ -218,7 +218,12 @@ impl<J: Journal> Life<J> {
                     return false;
                 }
                 HeadPoll::Failed(kind) => {
-                    self.end(world, id, response, End::Failed(Failure::new(kind)));
+                    self.end(
+                        world,
+                        id,
+                        response,
+                        End::Failed(TransportFailure::new(kind)),
+                    );
                     return false;
                 }
                 HeadPoll::Pending { .. } => return true,
@@ -248,7 +253,12 @@ impl<J: Journal> Life<J> {
                 false
             }
             Chunk::Abort(kind) => {
-                self.end(world, id, response, End::Failed(Failure::new(kind)));
+                self.end(
+                    world,
+                    id,
+                    response,
+                    End::Failed(TransportFailure::new(kind)),
+                );
                 false
             }
             Chunk::Pending { .. } => true,
@@ -322,7 +332,7 @@ impl<J: Journal> Journal for Noted<J> {
         &mut self,
         identity: &Identity,
         take: &mut dyn FnMut(Record<'_>),
-        lost: &mut dyn FnMut(Lost),
+        lost: &mut dyn FnMut(LostRecords),
     ) -> Result<Loaded, J::Error> {
         self.journal.load(identity, take, lost)
     }

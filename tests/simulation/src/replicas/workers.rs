@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use informer_core::{
     Instant,
-    queue::{Exponential, Turn, Waiter, Waiters, WorkQueue},
+    queue::{Exponential, PolledQueue, Turn, Waiter, Waiters},
 };
 
 use super::super::entropy::Entropy;
 use super::plan::{NEVER, World};
 
 pub(super) struct Workers {
-    queue: WorkQueue<usize, Exponential<usize>>,
+    queue: PolledQueue<usize, Exponential<usize>>,
     waiters: Waiters,
     /// The waiting workers, and until when they sleep.
     asleep: Vec<(Waiter, Option<Instant>)>,
@@ -25,7 +25,7 @@ pub(super) struct Workers {
 impl Workers {
     pub(super) fn new(world: &World, seed: u64, limit: Exponential<usize>) -> Self {
         Self {
-            queue: WorkQueue::with_limit(limit),
+            queue: PolledQueue::with_limit(limit),
             waiters: Waiters::new(),
             asleep: Vec::new(),
             away: Vec::new(),

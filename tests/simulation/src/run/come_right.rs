@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use informer_core::audit::{Audit, AuditConfig, AuditStep, Verdict};
+use informer_core::audit::{Audit, AuditConfig, AuditStep, AuditVerdict};
 
 use super::{Failed, PATIENCE, Run};
 use crate::audit::{Entries, list, version};
@@ -122,12 +122,12 @@ impl Run {
                     }
                 }
                 AuditStep::Compare => match audit.compare(self.now, &reached, entries.iter()) {
-                    Verdict::Clean => {
+                    AuditVerdict::Clean => {
                         self.note(|| "an audit finds nothing".to_owned());
                         return Ok(());
                     }
-                    Verdict::Doubt => {}
-                    Verdict::Drift { count, .. } => {
+                    AuditVerdict::Doubt => {}
+                    AuditVerdict::Drift { count, .. } => {
                         self.note(|| format!("an audit finds {count} objects of source {source}"));
                         self.client.relist(source, self.now);
                         return Ok(());
