@@ -25,11 +25,10 @@
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let cluster = informer::connect().await?;
-//!     let (pods, driver) = Informer::<Pod>::of(cluster)
+//!     let pods = Informer::<Pod>::builder(&cluster)
 //!         .namespace("prod")
 //!         .index("node", |pod| pod.spec.node_name.clone())
-//!         .build();
-//!     tokio::spawn(driver.run());
+//!         .spawn();
 //!
 //!     pods.synced().await?;
 //!     for pod in pods.lister().by_index("node", "n1")? {

@@ -76,7 +76,7 @@ fn drive(script: &Script, version: u64) {
         .build()
         .expect("a runtime needs nothing of the system");
     runtime.block_on(async {
-        let (pods, driver) = informer_tokio::Informer::<Raw>::builder(script.clone(), PODS)
+        let (pods, driver) = informer_tokio::Informer::<Raw>::builder_for(script, PODS)
             .seed(SEED)
             .decoders(0)
             .initial(Initial::List)

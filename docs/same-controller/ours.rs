@@ -21,10 +21,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let transport = boxed!(TowerTransport::with_empty(service, Body::empty));
 
     let labelled = Resource::parse("namespaces")?.labels("team");
-    let (namespaces, namespaces_run) =
-        Informer::<Raw>::builder(transport.clone(), labelled).build();
+    let (namespaces, namespaces_run) = Informer::<Raw>::builder_for(&transport, labelled).build();
     let own = Resource::parse("configmaps")?.labels("made-by=teams");
-    let (maps, maps_run) = Informer::<Raw>::builder(transport, own).build();
+    let (maps, maps_run) = Informer::<Raw>::builder_for(&transport, own).build();
     tokio::spawn(namespaces_run.run());
     tokio::spawn(maps_run.run());
 

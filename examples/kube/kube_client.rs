@@ -49,10 +49,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         async move { sender.send(request).await }
     });
     let transport = TowerTransport::with_empty(service, Body::empty);
-    let (maps, driver) = Informer::<Raw>::builder(transport, Resource::parse("configmaps")?)
+    let maps = Informer::<Raw>::builder_for(&transport, Resource::parse("configmaps")?)
         .namespace(&namespace)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     maps.synced_within(Duration::from_secs(30)).await?;
     let lister = maps.lister();
     for map in lister.list() {

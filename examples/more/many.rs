@@ -80,8 +80,7 @@ fn config_map(number: usize, value: usize) -> serde_json::Value {
 
 fn start(mock: &Server) -> Result<Informer<Raw>, Failure> {
     let resource = Resource::parse("configmaps")?;
-    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), resource).build();
-    tokio::spawn(driver.run());
+    let informer = Informer::<Raw>::builder_for(&mock.transport(), resource).spawn();
     Ok(informer)
 }
 

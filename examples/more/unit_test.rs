@@ -19,9 +19,7 @@ impl EventHandler<Raw> for Count {
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     mock.create("pods", json!({ "metadata": { "name": "web" } }))?;
-    let (pods, driver) =
-        Informer::<Raw>::builder(mock.transport(), Resource::parse("pods")?).build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), Resource::parse("pods")?).spawn();
     let (count, mut counted) = tokio::sync::watch::channel(0);
     pods.add_handler(Count(count)).synced().await?;
     assert_eq!(*counted.borrow_and_update(), 1);

@@ -53,7 +53,7 @@ where
     // Further reports are lost if standard output blocks; the summary counts all of them.
     let (report, mut reports) = mpsc::channel(256);
     let count = Arc::new(AtomicU64::new(0));
-    let mut builder = Informer::<F>::builder(cluster.transport, resource)
+    let mut builder = Informer::<F>::builder_for(&cluster.transport, resource)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
             First::List => Initial::List,

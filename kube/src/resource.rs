@@ -14,7 +14,7 @@ use kube_core::discovery::ApiResource;
 /// use k8s_openapi::api::core::v1::Pod;
 /// # fn build<T: Transport>(transport: T) {
 /// let pods = informer_kube::resource::<Pod>();
-/// let (pods, driver) = Informer::<Pod>::builder(transport, pods.as_ref())
+/// let (pods, driver) = Informer::<Pod>::builder_for(&transport, pods.as_ref())
 ///     .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
 ///     .build();
 /// # }

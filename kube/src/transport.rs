@@ -23,7 +23,7 @@ use kube_client::client::Body;
 /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = kube::Client::try_default().await?;
 /// let transport = informer_kube::transport(client.clone());
-/// let (maps, driver) = Informer::<Raw>::builder(transport, Resource::parse("configmaps")?).build();
+/// let (maps, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("configmaps")?).build();
 /// tokio::spawn(driver.run());
 /// # Ok(())
 /// # }

@@ -141,7 +141,7 @@ impl TransportError for Lost {
 /// # let over_the_bus = true;
 /// # let bus = || mock.transport();
 /// let transport: BoxTransport = if over_the_bus { boxed!(bus()) } else { boxed!(http()) };
-/// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods")?).build();
+/// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?).build();
 /// # Ok(())
 /// # }
 /// ```

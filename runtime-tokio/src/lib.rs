@@ -2,15 +2,14 @@
 //! changes.
 //!
 //! A [`Builder`](informer::Builder) creates an [`Informer`], which is a handle, and a [`Driver`](informer::Driver),
-//! which is the future that does the work. The user spawns the driver. It ends when the informer is stopped or the
-//! driver is dropped.
+//! which is the future that does the work. [`spawn`](informer::Builder::spawn) spawns the driver on tokio, and
+//! [`build`](informer::Builder::build) returns it. It ends when the informer is stopped or the driver is dropped.
 //!
 //! ```no_run
 //! use informer_tokio::{Informer, Raw, Resource};
-//! # async fn run(transport: informer_mock::MockTransport) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
 //! let pods = Resource::parse("pods")?.namespace("prod");
-//! let (pods, driver) = Informer::<Raw>::builder(transport, pods).build();
-//! tokio::spawn(driver.run());
+//! let pods = Informer::<Raw>::builder_for(&transport, pods).spawn();
 //!
 //! pods.synced().await?;
 //! for pod in pods.lister().list() {
@@ -34,11 +33,11 @@
 //!
 //! kind!(Pod, "v1", "pods");
 //!
-//! # fn build<T: informer_core::Transport>(transport: T) {
-//! let (pods, driver) = Informer::<Pod>::of(transport)
+//! # fn build(transport: informer_tokio::transport::BoxTransport) {
+//! let pods = Informer::<Pod>::builder(&transport)
 //!     .namespace("prod")
 //!     .index("node", |pod| pod.spec.node_name.clone())
-//!     .build();
+//!     .spawn();
 //! let on_n1 = pods.lister().by_index("node", "n1");
 //! # }
 //! ```

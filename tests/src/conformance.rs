@@ -95,7 +95,7 @@ pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
         Duration::from_secs_f64(scenario.script[member].as_f64().unwrap_or_default())
     };
     let pods = Resource::parse("pods").unwrap_or(Resource::new("", "v1", "pods"));
-    let builder = Informer::<Raw>::builder(mock.transport(), pods)
+    let builder = Informer::<Raw>::builder_for(&mock.transport(), pods)
         .seed(1)
         .resync(seconds("resync"))
         .initial(match mode {

@@ -35,6 +35,7 @@ struct PodMeta {
 
 /// A minimal server that uses almost no memory: a list of one Pod, and a watch with a large Pod and another one. The
 /// list and the watch both contain an object of `size` bytes, which is generated while it is read.
+#[derive(Clone, Copy)]
 struct Server {
     size: usize,
     chunk: usize,
@@ -126,8 +127,8 @@ where
 {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let before = MEMORY.reset_peak();
-    let (informer, driver) = Informer::<F>::builder(
-        Server { size, chunk },
+    let (informer, driver) = Informer::<F>::builder_for(
+        &Server { size, chunk },
         Resource::new("", "v1", "pods").kind("Pod"),
     )
     .initial(Initial::List)

@@ -32,7 +32,7 @@ where
     let pods = Resource::parse("pods").expect("a resource");
     let before = MEMORY.now();
     let transport = HyperTransport::builder(server).build().expect("a URL");
-    let (informer, driver) = Informer::<F>::builder(transport, pods)
+    let (informer, driver) = Informer::<F>::builder_for(&transport, pods)
         .initial(Initial::List)
         .build();
     let driver = tokio::spawn(driver.run());

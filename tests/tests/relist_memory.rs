@@ -52,7 +52,7 @@ where
     backoff.initial = Duration::from_millis(1);
 
     let empty = MEMORY.now();
-    let (informer, driver) = Informer::<F>::builder(transport, pods)
+    let (informer, driver) = Informer::<F>::builder_for(&transport, pods)
         .backoff(backoff)
         .on_version(move |version| {
             heard.send_replace(version.to_owned());

@@ -52,9 +52,9 @@ pub(crate) struct Sample {
 
 /// Creates it, and the future that runs its informers.
 pub(crate) fn new(client: &Client) -> (Sample, impl Future<Output = ()> + Send + use<>) {
-    let (webs, webs_run) = Informer::<Web>::of(transport(client)).build();
+    let (webs, webs_run) = Informer::<Web>::builder(&transport(client)).build();
     let (deployments, deployments_run) =
-        Informer::<Raw>::builder(transport(client), DEPLOYMENTS).build();
+        Informer::<Raw>::builder_for(&transport(client), DEPLOYMENTS).build();
     let sample = Sample {
         controller: Controller::new(&webs).owns(&deployments),
         client: client.clone(),

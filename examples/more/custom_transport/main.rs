@@ -47,7 +47,8 @@ async fn run() -> Result<(), Box<dyn core::error::Error>> {
     )?;
     let path = path();
     let _other_end = open(&path, move || mock.transport())?;
-    let (pods, driver) = Informer::<Raw>::builder(Tunnel(path), Resource::parse("pods")?).build();
+    let (pods, driver) =
+        Informer::<Raw>::builder_for(&Tunnel(path), Resource::parse("pods")?).build();
     tokio::spawn(driver.run());
     pods.synced_within(Duration::from_secs(10)).await?;
     let found = pods.lister().get("prod", "web").is_some();

@@ -60,9 +60,9 @@ where
     T: Transport + Clone + Send + 'static,
     T::Body: Send,
 {
-    let (policies, policies_run) = Informer::<Policy>::of(transport.clone()).build();
-    let (pods, pods_run) = Informer::<Pod>::of(transport.clone()).build();
-    let (namespaces, namespaces_run) = Informer::<Namespace>::of(transport).build();
+    let (policies, policies_run) = Informer::<Policy>::builder(&transport).build();
+    let (pods, pods_run) = Informer::<Pod>::builder(&transport).build();
+    let (namespaces, namespaces_run) = Informer::<Namespace>::builder(&transport).build();
     let queue = WorkQueue::new();
     policies.add_handler(changes(&queue));
     pods.add_handler(changes(&queue));

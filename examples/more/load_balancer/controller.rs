@@ -38,7 +38,7 @@ kind!(Service, "v1", "services");
 
 /// Creates the controller, which runs its informer.
 pub(crate) fn new(transport: impl SendTransport, resync: Duration) -> Controller<Service> {
-    Controller::new(Informer::<Service>::of(transport))
+    Controller::new(Informer::<Service>::builder(&transport))
         .name("load-balancer")
         .resync(resync)
 }

@@ -50,7 +50,7 @@ async fn a_type_of_k8s_openapi_is_watched() {
     mock.create("pods", pod("a", "n1")).unwrap();
     let pods = informer_kube::resource::<Pod>();
     let (pods, driver) =
-        Informer::<Pod>::builder(informer_kube::transport(client(&mock)), pods.as_ref())
+        Informer::<Pod>::builder_for(&informer_kube::transport(client(&mock)), pods.as_ref())
             .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
             .build();
     tokio::spawn(driver.run());
@@ -68,12 +68,11 @@ async fn a_custom_resource_is_watched_typed_and_dynamic() {
     let mock = with_widget();
     let transport = informer_kube::transport(client(&mock));
     let resource = informer_kube::resource::<Widget>();
-    let (typed, run_typed) =
-        Informer::<Widget>::builder(transport.clone(), resource.as_ref()).build();
+    let (typed, run_typed) = Informer::<Widget>::builder_for(&transport, resource.as_ref()).build();
     let found = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
     let resource = informer_kube::resource_of(&found);
     let (dynamic, run_dynamic) =
-        Informer::<DynamicObject>::builder(transport, resource.as_ref()).build();
+        Informer::<DynamicObject>::builder_for(&transport, resource.as_ref()).build();
     tokio::spawn(run_typed.run());
     tokio::spawn(run_dynamic.run());
     typed.synced().await.unwrap();
@@ -108,7 +107,7 @@ async fn failures_keep_their_class_and_their_cause() {
         mock.with(|server| server.inject(fault.always()));
         let transport = informer_kube::transport(client(&mock));
         let pods = Resource::parse("pods").unwrap();
-        let (pods, driver) = Informer::<DynamicObject>::builder(transport, pods).build();
+        let (pods, driver) = Informer::<DynamicObject>::builder_for(&transport, pods).build();
         tokio::spawn(driver.run());
         let error = pods
             .synced_within(Duration::from_secs(60))
@@ -126,7 +125,8 @@ async fn an_overloaded_server_is_asked_again_after_the_time_it_names() {
     mock.with(|server| server.inject(Fault::overloaded(Some(7)).on(Verb::Stream)));
     let transport = informer_kube::transport(client(&mock));
     let (pods, driver) =
-        Informer::<DynamicObject>::builder(transport, Resource::parse("pods").unwrap()).build();
+        Informer::<DynamicObject>::builder_for(&transport, Resource::parse("pods").unwrap())
+            .build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let log = mock.log();

@@ -72,6 +72,8 @@ pub struct Controller<F: Form> {
     pub(super) write_deadline: Duration,
     pub(super) drain: Duration,
     pub(super) on_failure: Option<OnFailure>,
+    #[cfg(feature = "signal")]
+    pub(super) on_signal: bool,
     pub(super) stop: Arc<watch::Sender<Stop>>,
     pub(super) rechecks: Arc<watch::Sender<u64>>,
     pub(super) counts: Arc<Counts>,
@@ -107,6 +109,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             write_deadline: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             on_failure: None,
+            #[cfg(feature = "signal")]
+            on_signal: false,
             stop: Arc::new(watch::Sender::new(Stop::No)),
             rechecks: Arc::new(watch::Sender::new(0)),
             counts: Arc::default(),
@@ -253,6 +257,29 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// Sets how long a stop waits for running reconciliations before they are cut. The default is 30 seconds.
     pub const fn drain(mut self, limit: Duration) -> Self {
         self.drain = limit;
+        self
+    }
+
+    /// Stops the controller at SIGINT (Ctrl-C) or SIGTERM, which a Pod gets first. Running reconciliations may finish
+    /// within the time of [`drain`](Self::drain). A second signal cuts them.
+    ///
+    /// From then on, these signals no longer end the process by themselves. If the system refuses to register for them,
+    /// that is logged.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw};
+    /// # use informer_tokio::controller::Controller;
+    /// # async fn example(pods: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
+    /// let stopped = Controller::new(&pods)
+    ///     .shutdown_on_signal()
+    ///     .run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "signal")]
+    pub const fn shutdown_on_signal(mut self) -> Self {
+        self.on_signal = true;
         self
     }
 

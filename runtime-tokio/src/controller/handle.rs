@@ -34,6 +34,8 @@ pub(super) enum Stop {
     Drain,
     /// After the running reconciliations.
     Now,
+    /// At once.
+    Cut,
 }
 
 /// Metrics of a controller that several tasks access.
@@ -162,7 +164,7 @@ impl ControllerHandle {
         self.health.iter().map(|health| health()).collect()
     }
 
-    fn raise(&self, stop: Stop) {
+    pub(super) fn raise(&self, stop: Stop) {
         self.stop.send_if_modified(|before| {
             let is_news = *before < stop;
             *before = stop.max(*before);

@@ -61,7 +61,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
     /// # use informer_tokio::controller::{Controller, Provided};
     /// # use informer_tokio::transport::BoxTransport;
     /// # fn example(transport: BoxTransport) {
-    /// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::new("", "v1", "pods")).build();
+    /// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::new("", "v1", "pods")).build();
     /// let lister = pods.lister();
     /// let controller = Controller::new(Provided::new(pods).with_driver(driver.run()));
     /// # }

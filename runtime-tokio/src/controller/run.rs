@@ -19,6 +19,8 @@ use super::builder::{Controller, Driven, Intake, OnFailure, Registered};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
+#[cfg(feature = "signal")]
+use super::signal::StopSignal;
 use super::task::{Failure, Next, Task, Write, Writes};
 use super::writes::WriteLog;
 use crate::cache::entry::Key;
@@ -60,7 +62,9 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
         let registered = self.register(&figures);
-        let mut drivers = Drivers::spawn(self.drivers);
+        let mut drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
+        #[cfg(feature = "signal")]
+        let _signals = self.stop_on_signal();
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
         tokio::select! {
@@ -118,7 +122,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             loop {
                 tokio::select! {
                     biased;
-                    _ = stop.wait_for(|stop| *stop == Stop::Now) => break,
+                    _ = stop.wait_for(|stop| *stop >= Stop::Now) => break,
                     () = tokio::time::sleep_until(until) => break,
                     delayed = &mut drained => {
                         stopped.delayed = delayed;
@@ -131,8 +135,10 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         stopped.delayed += engine.queue.metrics().delayed;
         engine.queue.shut_down();
         stopped.waiting = engine.queue.waiting();
-        engine.finish(until, &mut stopped).await;
-        drivers.stop().await;
+        engine.finish(until, &mut stop, &mut stopped).await;
+        if *stop.borrow() != Stop::Cut {
+            drivers.stop().await;
+        }
         if stopped != Stopped::default() {
             tracing::info!(
                 controller = engine.name,
@@ -141,6 +147,30 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             );
         }
         Ok(stopped)
+    }
+
+    /// Stops the controller at the first signal, and cuts its runs at the second.
+    #[cfg(feature = "signal")]
+    fn stop_on_signal(&self) -> JoinSet<()> {
+        let mut listening = JoinSet::new();
+        if !self.on_signal {
+            return listening;
+        }
+        match StopSignal::new() {
+            Ok(mut signal) => {
+                let handle = self.handle();
+                listening.spawn(async move {
+                    signal.recv().await;
+                    handle.raise(Stop::Now);
+                    signal.recv().await;
+                    handle.raise(Stop::Cut);
+                });
+            }
+            Err(error) => {
+                tracing::error!(controller = self.name, %error, "cannot listen for signals");
+            }
+        }
+        listening
     }
 
     fn register(&mut self, figures: &Arc<Figures>) -> AllRegistered {
@@ -392,11 +422,19 @@ where
         log_failure(&self.name, self.on_failure.as_ref(), key, failure);
     }
 
-    /// Waits for the running tasks, and cuts them when the time is over.
-    async fn finish(&mut self, until: Instant, stopped: &mut Stopped) {
+    /// Waits for the running tasks, and cuts them when the time is over or a second signal demands it.
+    async fn finish(
+        &mut self,
+        until: Instant,
+        stop: &mut watch::Receiver<Stop>,
+        stopped: &mut Stopped,
+    ) {
         while !self.running.is_empty() {
-            if timeout_at(until, self.step(false)).await.is_err() {
-                break;
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop == Stop::Cut) => break,
+                () = tokio::time::sleep_until(until) => break,
+                () = self.step(false) => {}
             }
         }
         self.running.abort_all();

@@ -43,7 +43,7 @@ const RETRY_LIMIT: Duration = Duration::from_secs(300);
 /// use informer_tokio::journal::Journal;
 /// # async fn example(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
 /// let journal = Journal::file("/var/lib/gateway/pods").cluster("edge-7");
-/// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods")?)
+/// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?)
 ///     .journal(journal)
 ///     .build();
 /// tokio::spawn(driver.run());

@@ -50,7 +50,7 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
 /// # async fn example(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
-/// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods")?).build();
+/// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?).build();
 /// let task = tokio::spawn(driver.run());
 /// pods.stop();
 /// task.await?;

@@ -6,8 +6,8 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Form, Meta, OwnedResource, ReflectorConfig, Report, Resource, Transport,
-    audit::AuditConfig, cache::CacheConfig, resource::Shard, transport::SendTransport,
+    Decode, Form, OwnedResource, ReflectorConfig, Report, Transport, audit::AuditConfig,
+    cache::CacheConfig, resource::Shard, transport::SendTransport,
 };
 use tokio::sync::mpsc;
 
@@ -21,13 +21,13 @@ use crate::informer::Kind;
 
 /// The builder of an informer.
 ///
-/// See [`Informer::of`] and [`Informer::builder`].
+/// See [`Informer::builder`].
 ///
 /// ```
 /// use core::time::Duration;
 /// use informer_tokio::{Informer, Raw, Resource};
 /// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::resource::ResourceError> {
-/// let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods")?)
+/// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?)
 ///     .namespace("prod")
 ///     .labels("app=web")
 ///     .resync(Duration::from_secs(600))
@@ -145,12 +145,44 @@ macro_rules! selector_methods {
 pub(crate) use selector_methods;
 
 impl<F: Form> Informer<F> {
-    /// Returns the builder of an informer for any resource.
-    pub fn builder<T>(transport: T, resource: Resource<'_>) -> Builder<T, F, F::Decoder>
+    /// Returns the builder of an informer for the resource that a type represents. The transport is cloned.
+    ///
+    /// ```
+    /// use informer_tokio::Informer;
+    /// #[derive(serde::Deserialize)]
+    /// struct Pod {}
+    /// informer_tokio::kind!(Pod, "v1", "pods");
+    /// # fn build(client: &informer_tokio::transport::BoxTransport) {
+    /// let pods = Informer::<Pod>::builder(client).spawn();
+    /// # }
+    /// ```
+    pub fn builder<T: Clone>(transport: &T) -> Builder<T, F, F::Decoder>
+    where
+        F: Kind,
+        F::Decoder: Decode<Value = F::Stored> + Default,
+    {
+        Self::builder_for(transport, F::resource())
+    }
+
+    /// Returns the builder of an informer for any resource. The transport is cloned.
+    ///
+    /// ```
+    /// use informer_tokio::{Informer, Meta, Raw, Resource};
+    /// # fn build(client: &informer_tokio::transport::BoxTransport) -> Result<(), informer_core::resource::ResourceError> {
+    /// let widgets = Informer::<Raw>::builder_for(client, Resource::parse("widgets.v1.example.com")?);
+    /// // The server sends only metadata too (`PartialObjectMetadata`).
+    /// let pods = Informer::<Meta>::builder_for(client, Resource::parse("pods")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder_for<T: Clone>(
+        transport: &T,
+        resource: impl Into<OwnedResource>,
+    ) -> Builder<T, F, F::Decoder>
     where
         F::Decoder: Decode<Value = F::Stored> + Default,
     {
-        Self::builder_with(transport, resource, F::Decoder::default())
+        Self::builder_with(transport.clone(), resource, F::Decoder::default())
     }
 
     /// Returns the builder of an informer for any resource. The decoder determines what is stored of each object.
@@ -167,7 +199,7 @@ impl<F: Form> Informer<F> {
     /// ```
     pub fn builder_with<T, D: Decode<Value = F::Stored>>(
         transport: T,
-        resource: Resource<'_>,
+        resource: impl Into<OwnedResource>,
         decode: D,
     ) -> Builder<T, F, D> {
         Builder {
@@ -187,34 +219,6 @@ impl<F: Form> Informer<F> {
             decoders: None,
             journal: None,
         }
-    }
-
-    /// Returns the builder of an informer for a typed resource.
-    ///
-    /// ```
-    /// use informer_tokio::Informer;
-    /// #[derive(serde::Deserialize)]
-    /// struct Pod {}
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// # fn build<T: informer_core::Transport>(transport: T) {
-    /// let (pods, driver) = Informer::<Pod>::of(transport).build();
-    /// # }
-    /// ```
-    pub fn of<T>(transport: T) -> Builder<T, F, F::Decoder>
-    where
-        F: Kind,
-        F::Decoder: Decode<Value = F::Stored> + Default,
-    {
-        Self::builder(transport, F::resource().as_ref())
-    }
-
-    /// Returns the builder of an informer that stores only metadata, for a typed resource. The server sends only
-    /// metadata too (`PartialObjectMetadata`).
-    pub fn metadata_of<T>(transport: T) -> Builder<T, Meta>
-    where
-        F: Kind,
-    {
-        Informer::builder(transport, F::resource().as_ref())
     }
 }
 
@@ -426,7 +430,36 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         }
     }
 
-    /// Builds the handle and the driver. Nothing happens until the driver runs.
+    /// Builds the informer, and spawns its driver on the current tokio runtime. It runs until it is
+    /// [stopped](Informer::stop), or until the runtime ends.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    ///
+    /// ```
+    /// use informer_tokio::{Informer, Raw, Resource};
+    /// # use informer_mock::{FakeServer, Mock, TokioClock};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = Mock::with_clock(FakeServer::new(1), TokioClock::new()).transport();
+    /// let pods = Informer::<Raw>::builder_for(&client, Resource::parse("pods")?).spawn();
+    /// pods.synced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn(self) -> Informer<F>
+    where
+        T: SendTransport,
+        D: Send + Sync + 'static,
+        F::Stored: Send + Sync + 'static,
+    {
+        let (informer, driver) = self.boxed().build();
+        // The handle waits for its end, and a panic in it is reported.
+        drop(tokio::spawn(driver.run()));
+        informer
+    }
+
+    /// Builds the handle and the driver, for a program that runs the driver itself. Nothing happens until it runs.
     #[must_use = "nothing happens before the driver runs"]
     pub fn build(self) -> (Informer<F>, Driver<T, D>)
     where

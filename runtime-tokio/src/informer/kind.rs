@@ -52,8 +52,8 @@ pub trait Kind {
 ///
 /// assert_eq!(Widget::resource().as_ref().group, "example.com");
 /// assert_eq!(Widget::resource().as_ref().kind, Some("Widget"));
-/// # fn build<T: informer_core::Transport>(transport: T) {
-/// let (pods, driver) = Informer::<Placed>::of(transport).build();
+/// # fn build(client: &informer_tokio::transport::BoxTransport) {
+/// let pods = Informer::<Placed>::builder(client).spawn();
 /// # }
 /// ```
 #[macro_export]

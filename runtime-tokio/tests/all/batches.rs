@@ -8,6 +8,7 @@ use informer_tokio::transport::{Body, Get, Head, Transport};
 use informer_tokio::{Event, Informer, Raw, Resource};
 
 /// Responds to the first request with a body in one piece, which ends or stays open.
+#[derive(Clone)]
 pub(crate) struct OnePiece {
     pub(crate) text: Option<String>,
     pub(crate) ends: bool,
@@ -82,7 +83,7 @@ async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_told() {
         text: Some(text),
         ends: false,
     };
-    let (pods, driver) = Informer::<Raw>::builder(transport, pods)
+    let (pods, driver) = Informer::<Raw>::builder_for(&transport, pods)
         .initial(Initial::Stream)
         .build();
     let mut events = pods.subscribe();

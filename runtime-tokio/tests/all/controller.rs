@@ -34,7 +34,7 @@ where
     F: Form<Stored: Send + Sync>,
     F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
-    let (informer, driver) = Informer::<F>::builder(mock.transport(), resource)
+    let (informer, driver) = Informer::<F>::builder_for(&mock.transport(), resource)
         .initial(Initial::List)
         .seed(1)
         .build();
@@ -613,4 +613,37 @@ async fn stops_are_clean() {
     sets.stop();
     let stopped = timeout(secs(100), controller.ended).await.unwrap().unwrap();
     assert_eq!(stopped.waiting, 4);
+}
+
+/// The first signal stops the controller, and the second one cuts a run that does not end. Signals are real, and so is
+/// the time.
+#[cfg(all(unix, feature = "signal"))]
+#[tokio::test]
+async fn signals_stop_a_controller() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let sets = informer(&mock, SETS);
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let controller = Controller::new(&sets).shutdown_on_signal().drain(secs(600));
+    let controller = run(controller, {
+        let begun = Arc::clone(&begun);
+        move |_| {
+            begun.notify_one();
+            core::future::pending::<Result<(), String>>()
+        }
+    });
+    begun.notified().await;
+    let signal = |name: &str| {
+        let process = std::process::id().to_string();
+        let mut kill = tokio::process::Command::new("kill");
+        kill.args(["-s", name, &process]).status()
+    };
+    assert!(signal("TERM").await.unwrap().success());
+    while !format!("{:?}", controller.handle).contains("stop: Now") {
+        tokio::task::yield_now().await;
+    }
+    assert!(!controller.ended.is_finished(), "the run may finish");
+    assert!(signal("INT").await.unwrap().success());
+    let stopped = timeout(secs(100), controller.ended).await.unwrap().unwrap();
+    assert_eq!((stopped.waiting, stopped.cut), (0, 1));
 }

@@ -34,7 +34,7 @@ async fn whoever_is_notified_of_synced_sees_the_version() {
     let reader: Arc<OnceLock<Reader>> = Arc::default();
     let seen: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
     let (hook_reader, hook_seen) = (Arc::clone(&reader), Arc::clone(&seen));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .on_version(move |_| {
             let (pods, events) = hook_reader.get().unwrap();
@@ -122,7 +122,7 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
     for number in 0..20 {
         mock.create("pods", pod(&format!("web-{number}"))).unwrap();
     }
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .build();
     tokio::spawn(driver.run());
@@ -165,7 +165,7 @@ async fn a_handler_that_never_returns_delays_the_end_by_the_drain_at_most() {
     let mock = mock();
     mock.create("pods", pod("web")).unwrap();
     let classes = Classes::default();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .drain(Duration::from_secs(5))
         .on_report(recorder(&classes))
         .build();

@@ -26,7 +26,7 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
 }
 
 fn start(mock: &Mock<FakeServer, TokioClock>) -> (Informer<Raw>, JoinHandle<()>) {
-    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (informer, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .index_with("node", node)
         .build();
@@ -204,7 +204,7 @@ kind!(Pod, "v1", "pods");
 async fn typed_and_metadata_forms_have_the_same_api() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
-    let (pods, driver) = Informer::<Pod>::of(mock.transport())
+    let (pods, driver) = Informer::<Pod>::builder(&mock.transport())
         .index("node", |p| [p.spec.node_name.clone()])
         .build();
     tokio::spawn(driver.run());
@@ -213,7 +213,7 @@ async fn typed_and_metadata_forms_have_the_same_api() {
     assert_eq!(found[0].get().spec.node_name, "n1");
     assert_eq!(found[0].label("tier").as_deref(), Some("front"));
 
-    let (pods, driver) = Informer::<Meta>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Meta>::builder_for(&mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let a = pods.lister().get("prod", "a").unwrap();
@@ -235,7 +235,7 @@ async fn c03_a_panic_in_a_handler_is_reported_and_stays_in_it() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     let reports = Arc::new(Mutex::new(Vec::new()));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .on_report({
             let reports = Arc::clone(&reports);
             move |report| {
@@ -271,7 +271,7 @@ async fn x16_an_index_function_that_panics_costs_only_its_value() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
     mock.create("pods", pod("b", "n1")).unwrap();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .index_with("odd", |pod, value| {
             assert!(
                 !pod.bytes().windows(3).any(|w| w == b"\"a\""),
@@ -363,7 +363,7 @@ async fn the_driver_can_be_spawned_on_many_threads() {
         future
     }
     let mock = mock();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     drop(is_send(driver.run()));
     assert!(
         pods.synced().await.is_err(),

@@ -132,7 +132,7 @@ async fn watch_long_work() {
         text: Some(text),
         ends: false,
     };
-    let (pods, driver) = Informer::<Raw>::builder(transport, PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&transport, PODS)
         .initial(Initial::Stream)
         .decoders(0)
         .build();

@@ -212,7 +212,7 @@ impl One {
             is_cut: Arc::default(),
             renewals: Arc::default(),
         };
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
         let (replica, work) =
             Replica::new(api.clone(), api.clone(), name, Default::default()).unwrap();
         let own = replica.clone();

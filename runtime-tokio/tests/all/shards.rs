@@ -62,7 +62,7 @@ async fn parts_make_one_cache() {
         (false, Initial::Stream, ShardBy::Uid),
     ] {
         let mock = server(knows);
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
             .shards(parts(by, 4))
             .build();
@@ -98,7 +98,7 @@ async fn each_part_is_for_itself() {
     let mock = server(true);
     let shards: Vec<_> = parts(ShardBy::Uid, 3).collect();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .initial(Initial::List)
         .namespaces(["ns-0", "ns-1", "ns-2"])
         .shards(shards.iter().copied().chain(shards.iter().copied()))

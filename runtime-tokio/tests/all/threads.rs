@@ -37,9 +37,9 @@ async fn workers_on_several_threads_miss_no_key() {
                     done[key].store(state, Ordering::SeqCst);
                     busy[key].store(false, Ordering::SeqCst);
                     if state % 5 == 0 {
-                        work.retry()
+                        work.retry();
                     } else {
-                        work.finish()
+                        work.finish();
                     }
                 }
             });
@@ -90,7 +90,7 @@ async fn drivers_on_several_threads_notify_every_handler_of_every_change() {
         let mut informers = Vec::new();
         for decoders in [0, 1, 3] {
             let (pods, driver) =
-                Informer::<Raw>::builder(mock.transport(), Resource::parse("pods").unwrap())
+                Informer::<Raw>::builder_for(&mock.transport(), Resource::parse("pods").unwrap())
                     .decoders(decoders)
                     .namespaces(["ns0", "ns1", "ns2"])
                     .build();

@@ -39,22 +39,21 @@ impl Subject {
         set: impl FnOnce(Watcher<T>) -> Watcher<T>,
     ) -> Self
     where
-        T: Transport<Body: Send> + Send + 'static,
+        T: Transport<Body: Send> + Clone + Send + 'static,
         Recorded<T>: Transport,
         informer_tokio::informer::Driver<Recorded<T>, Decoder<Raw>>: Run,
     {
         let log = transport.log();
         let reports: Arc<Mutex<Vec<(&'static str, String)>>> = Arc::default();
         let heard = Arc::clone(&reports);
-        let builder = Informer::<Raw>::builder(transport, table.resource().as_ref()).on_report(
-            move |report| {
+        let builder = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
+            .on_report(move |report| {
                 let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 // Enough for every test, and bounded in case of a loop.
                 if heard.len() < 10_000 {
                     heard.push((report.class(), report.to_string()));
                 }
-            },
-        );
+            });
         let (informer, driver) = set(builder).build();
         let history = History::default();
         // The handler joins before any event.

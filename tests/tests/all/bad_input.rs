@@ -86,12 +86,12 @@ struct World<F: Form> {
 }
 
 impl<F: Tried> World<F> {
-    fn build<T: Transport>(transport: T, what: &str) -> (Self, Driver<T, F::Decoder>) {
+    fn build<T: Transport + Clone>(transport: T, what: &str) -> (Self, Driver<T, F::Decoder>) {
         let reports = Reports::default();
         let mut backoff = BackoffConfig::default();
         // In real time, waiting would show nothing.
         backoff.initial = Duration::from_millis(1);
-        let (informer, driver) = Informer::<F>::builder(transport, PODS)
+        let (informer, driver) = Informer::<F>::builder_for(&transport, PODS)
             .initial(Initial::List)
             .seed(1)
             .backoff(backoff)

@@ -36,7 +36,7 @@ fn pod(name: &str, round: u64) -> Value {
 }
 
 fn start(mock: &Server) -> Informer<Raw> {
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .build();
     tokio::spawn(driver.run());
@@ -98,7 +98,7 @@ fn held<F: Form>(pods: &Informer<F>) -> BTreeMap<String, String> {
 async fn c01_a_hammering_under_resync_ends_with_the_truth() {
     for seed in 0..8 {
         let mock = server(&[]);
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .seed(seed)
             .resync(secs(1))
             .build();
@@ -368,7 +368,7 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
 async fn c08_what_was_missed_is_told_once() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a", "b"]);
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -454,7 +454,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
         .unwrap();
     let nodes = Resource::new("", "v1", "nodes").kind("Node");
     for (resource, namespace, name) in [(PODS, "prod", "a"), (nodes, "", "n1")] {
-        let (objects, driver) = Informer::<Raw>::builder(mock.transport(), resource).build();
+        let (objects, driver) = Informer::<Raw>::builder_for(&mock.transport(), resource).build();
         tokio::spawn(driver.run());
         let mut events = objects.subscribe();
         assert_eq!(shown_next(&mut events, 2).await.len(), 2);
@@ -503,7 +503,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
 #[tokio::test(start_paused = true)]
 async fn x08_a_stop_discards_nothing() {
     let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     let driver = tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let count = Arc::new(AtomicUsize::new(0));
@@ -554,7 +554,7 @@ async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
         json!({ "lists": [{ "body": list }], "watches": [{ "frames": frames, "end": "hold" }] });
     let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
     let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
@@ -616,7 +616,7 @@ async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
         json!({ "lists": [{ "body": list }], "watches": [{ "frames": [], "end": "hold" }] });
     let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
     let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     // There are no notifications before the first list is complete, so there is one add.
@@ -633,7 +633,7 @@ async fn x19_a_stop_does_not_wait_for_a_delay() {
     for fault in [Fault::overloaded(None).always(), Fault::stall().always()] {
         let mock = server(&[]);
         mock.with(|server| server.inject(fault));
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(Initial::Stream)
             .build();
         let driver = tokio::spawn(driver.run());
@@ -652,7 +652,7 @@ async fn r05_r10_r02_a_stop_ends_what_is_open() {
         for wait in [0, 1, 10, 5_000] {
             let mock = server(&["a"]);
             mock.with(|server| server.config_mut().latency = Duration::from_millis(5));
-            let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+            let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
                 .initial(initial)
                 .build();
             let driver = tokio::spawn(driver.run());

@@ -26,7 +26,7 @@ fn case(name: &'static str, error: impl Error + 'static) -> Case {
 async fn an_error_that_ends_a_main_is_one_line_for_a_person() {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let pods = Resource::parse("pods").unwrap();
-    let (pods, driver) = Informer::<Raw>::builder(boxed!(mock.transport()), pods).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&boxed!(mock.transport()), pods).build();
     let late = pods.synced_within(Duration::from_secs(1)).await;
     let all = wait_for_sync(Duration::from_secs(1), [&pods as _]).await;
     drop(driver);

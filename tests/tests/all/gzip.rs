@@ -49,7 +49,7 @@ async fn compressed_bodies_bring_what_plain_ones_do() {
         let mut backoff = informer_core::time::BackoffConfig::default();
         // In real time, waiting would show nothing.
         backoff.initial = Duration::from_millis(1);
-        let (pods, driver) = Informer::<Raw>::builder(transport, PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&transport, PODS)
             .initial(initial)
             .backoff(backoff)
             .build();

@@ -33,7 +33,7 @@ type RawDriver = Driver<informer_mock::MockTransport<FakeServer, TokioClock>, De
 
 fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
     let pods = Resource::new("", "v1", "pods").kind("Pod");
-    Informer::<Raw>::builder(mock.transport(), pods)
+    Informer::<Raw>::builder_for(&mock.transport(), pods)
         .seed(1)
         .build()
 }
@@ -251,7 +251,7 @@ async fn what_a_stop_cuts_is_reported() {
     let pods = Resource::new("", "v1", "pods");
     let reports = Heard::default();
     let note = Arc::clone(&reports);
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), pods)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), pods)
         .drain(secs(15))
         .on_report(move |report| note.lock().unwrap().push(report.to_string()))
         .build();

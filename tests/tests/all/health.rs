@@ -35,7 +35,7 @@ fn pod(name: &str) -> serde_json::Value {
 }
 
 fn start<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<Raw> {
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .build();
@@ -54,7 +54,7 @@ async fn the_state_and_since_when() {
         server.inject(Fault::delay(secs(5)).on(Verb::List));
         server.inject(Fault::delay(secs(5)).on(Verb::Watch));
     });
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .build();
@@ -162,7 +162,7 @@ struct Spec {
 #[tokio::test(start_paused = true)]
 async fn stale_objects_and_handlers_are_named() {
     let mock = server();
-    let (pods, driver) = Informer::<Strict>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Strict>::builder_for(&mock.transport(), PODS).build();
     tokio::spawn(driver.run());
     let options = HandlerOptions::default().name("balancer");
     let handle = pods.add_handler_with(&options, Handlers::new().on_add(|_, _| ()));
@@ -226,7 +226,7 @@ fn without(verb: &str) -> Mock<ScriptedServer, TokioClock> {
 async fn a_missing_list_verb_is_named_before_the_deadline() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = without("list");
-        let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -274,7 +274,7 @@ async fn a_missing_watch_verb_is_named_by_health() {
 async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
     let mock = server();
     let widgets = Resource::new("example.com", "v1", "widgets");
-    let (widgets, driver) = Informer::<Raw>::builder(mock.transport(), widgets).build();
+    let (widgets, driver) = Informer::<Raw>::builder_for(&mock.transport(), widgets).build();
     tokio::spawn(driver.run());
     let error = widgets
         .synced_within(secs(10))
@@ -436,7 +436,7 @@ async fn audits_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
     let mock = server();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .namespaces(["prod", "test"])
@@ -547,7 +547,7 @@ async fn controllers_show() {
 #[tokio::test]
 async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
     let mock = server();
-    let controller = Controller::new(Informer::<Raw>::builder(mock.transport(), PODS));
+    let controller = Controller::new(Informer::<Raw>::builder_for(&mock.transport(), PODS));
     let handle = controller.handle();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -589,11 +589,11 @@ async fn page() -> (core::net::SocketAddr, Vec<Informer<Raw>>) {
         &HandlerOptions::default().name("load \"balancer\""),
         Handlers::new().on_add(|_, _| ()),
     );
-    let (nodes, driver) = Informer::<Raw>::builder(without("list").transport(), PODS)
+    let (nodes, driver) = Informer::<Raw>::builder_for(&without("list").transport(), PODS)
         .name("<b>no</b> rights")
         .build();
     tokio::spawn(driver.run());
-    let (idle, _never) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (idle, _never) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .name("idle")
         .build();
     core::mem::forget(_never);

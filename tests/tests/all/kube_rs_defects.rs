@@ -113,7 +113,7 @@ async fn k1_http_410_on_a_watch_leads_to_a_list() {
     config.gone = Gone::Http;
     let mock = Mock::with_clock(FakeServer::with_config(1, config), TokioClock::new());
     mock.create("pods", pod("a")).unwrap();
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@2", "synced"]);
     sleep(Duration::from_secs(5)).await;
@@ -149,7 +149,8 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
         let mock = script(&json!({ "lists": [list(10, &[])], "watches": [{ "frames": frames }] }));
         let reports = Reports::default();
         let pods = start(
-            reports.hear(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List)),
+            reports
+                .hear(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List)),
         );
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(1)).await;
@@ -175,7 +176,8 @@ async fn k3_the_delays_between_lists_that_fail_grow() {
         let mock = server();
         mock.create("pods", pod("a")).unwrap();
         mock.with(|server| server.inject(fault));
-        let _pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+        let _pods =
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         sleep(Duration::from_secs(300)).await;
         let gaps = gaps(&mock.log());
         let least = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0];
@@ -194,7 +196,8 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
         let broken = json!({ "frames": [a, ghost, 2], "end": end });
         let whole = json!({ "frames": [a, end_of_stream(10)], "end": "hold" });
         let mock = script(&json!({ "streams": [broken, whole] }));
-        let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::Stream));
+        let pods =
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::Stream));
         let mut events = pods.subscribe();
         assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
         assert_eq!(pods.lister().len(), 1);
@@ -211,7 +214,8 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
     let held = json!({ "frames": [], "end": "hold" });
     let lists = [list(10, &[at("a", 5)])];
     let mock = script(&json!({ "streams": [broken], "lists": lists, "watches": [held] }));
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::Stream));
+    let pods =
+        start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::Stream));
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
     assert_eq!(pods.lister().len(), 1);
@@ -223,7 +227,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
 async fn k5_all_who_wait_for_the_first_list_are_woken() {
     let mock = server();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5))));
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     let waiting: Vec<_> = (0..10)
         .map(|_| {
             let pods = pods.clone();
@@ -250,7 +254,8 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
         (1, &["+prod/y@4"][..]),
     ] {
         let mock = server();
-        let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+        let pods =
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         let mut events = pods.subscribe_with(&HandlerOptions::default().backlog(backlog));
         assert_eq!(shown_next(&mut events, 1).await, ["synced"]);
         mock.create("pods", pod("x")).unwrap();
@@ -296,7 +301,7 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
     let reports = Reports::default();
     let (pods, driver) = reports
         .hear(
-            Informer::<Pod>::of(mock.transport())
+            Informer::<Pod>::builder(&mock.transport())
                 .seed(1)
                 .initial(Initial::List),
         )
@@ -346,7 +351,7 @@ async fn k8_the_first_list_is_answered_from_the_servers_memory() {
     let shown_version = mock.with(|server| server.version());
     mock.with(|server| server.lag_at(shown_version));
     mock.create("pods", pod("late")).unwrap();
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().len(), 600);
     assert_eq!(pods.resource_version(), shown_version.to_string());
@@ -371,7 +376,7 @@ async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
     for node in 0..5 {
         mock.update("pods", on(node)).unwrap();
     }
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     let version = |pods: &Informer<Raw>| {
         let a = pods.lister().get("prod", "a").expect("it is there");
         a.resource_version().to_string().parse::<u64>().unwrap()
@@ -409,7 +414,7 @@ async fn k9_an_event_that_comes_twice_is_told_once() {
     let frames = json!([listed, twice, twice, event("ADDED", &at("b", 12))]);
     let watch = json!({ "frames": frames, "end": "hold" });
     let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": [watch] }));
-    let pods = start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     let mut events = pods.subscribe();
     assert_eq!(
         shown_next(&mut events, 4).await,

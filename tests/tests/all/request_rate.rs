@@ -45,7 +45,7 @@ async fn hour(client_go: bool, initial: Initial, fault: Fault) -> Vec<(Verb, Dur
         server.inject(fault.on(Verb::Stream).always());
     });
     let pods = Resource::parse("pods").expect("a resource");
-    let builder = Informer::<Raw>::builder(mock.transport(), pods)
+    let builder = Informer::<Raw>::builder_for(&mock.transport(), pods)
         .seed(1)
         .initial(initial);
     let builder = if client_go {

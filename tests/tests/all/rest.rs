@@ -90,7 +90,7 @@ async fn t01_each_type_of_event_arrives() {
         let script = ScriptedServer::from_json(&script.to_string()).unwrap();
         let mock = Mock::with_clock(script, TokioClock::new());
         let (pods, reports) =
-            start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         let mut told = pods.subscribe();
         for expected in [
             "++prod/a@5",
@@ -118,7 +118,7 @@ async fn t01_a_source_that_closes_is_opened_again() {
     for cut in ["", "{\"type\":\"ADDED\",\"obj"] {
         let mock = server();
         let (pods, reports) =
-            start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(5)).await;
         let mark = mock.log().mark();
@@ -170,7 +170,7 @@ async fn t02_a_refused_watch_is_reported_as_what_it_is() {
         let mock = server();
         mock.with(|server| server.inject(fault.on(Verb::Watch)));
         let (pods, reports) =
-            start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         sleep(Duration::from_secs(30)).await;
         let reports = reports.take();
         assert_eq!(reports.len(), 1, "{reports:?}");
@@ -197,7 +197,7 @@ async fn t02_a_watch_that_is_cut_before_its_answer_is_asked_again() {
         let mock = server();
         mock.with(|server| server.inject(Fault::reset().on(Verb::Watch).times(times)));
         let (pods, reports) =
-            start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(30)).await;
         mock.log().assert_count_since(0, Verb::Watch, watches);
@@ -216,7 +216,7 @@ async fn t02_a_watch_with_retry_after_each_time_is_given_up() {
         .on(Verb::Watch);
     mock.with(|server| server.inject(fault.times(11)));
     let (pods, reports) =
-        start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+        start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     pods.synced().await.unwrap();
     sleep(Duration::from_millis(19_900)).await;
     mock.log().assert_count_since(0, Verb::Watch, 10);
@@ -298,7 +298,7 @@ async fn t03_what_is_asked_again_and_when() {
             let mock = server();
             mock.with(|server| server.inject(fault.clone().on(verb)));
             let (pods, reports) =
-                start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+                start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
             sleep(Duration::from_secs(20)).await;
             assert!(pods.is_synced(), "{name}");
             let log = mock.log();
@@ -327,7 +327,7 @@ async fn t03_a_good_answer_is_not_asked_for_again() {
     let mock = server();
     mock.with(|server| server.inject(Fault::nothing().header("Retry-After", "7").times(2)));
     let (pods, reports) =
-        start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+        start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     sleep(Duration::from_secs(20)).await;
     assert!(pods.is_synced());
     mock.log()
@@ -348,7 +348,7 @@ async fn t04_retries_are_counted_and_the_last_error_is_reported() {
         server.inject(last);
     });
     let (pods, reports) =
-        start(Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List));
+        start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
     sleep(Duration::from_millis(10_500)).await;
     mock.log().assert_count_since(0, Verb::List, 11);
     let mut classes = reports.classes();

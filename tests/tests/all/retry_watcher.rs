@@ -52,7 +52,7 @@ fn start<B: informer_mock::Backend + Send + 'static>(
     initial: Initial,
 ) -> (Informer<Raw>, Classes) {
     let classes = Classes::default();
-    let (informer, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (informer, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(initial)
         .on_report({
@@ -270,7 +270,7 @@ async fn w05_a_stop_with_unread_events_ends() {
     for name in ["a", "b", "c"] {
         mock.create("pods", pod(name)).unwrap();
     }
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS).build();
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
     let driver = tokio::spawn(driver.run());
     let mut told = pods.subscribe();
     let unread = pods.subscribe();

@@ -22,7 +22,7 @@ fn pod(name: &str) -> serde_json::Value {
 
 fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<Raw> {
     let (pods, driver): (_, Driver<_, _>) =
-        Informer::<Raw>::builder(mock.transport(), PODS.shard(shard))
+        Informer::<Raw>::builder_for(&mock.transport(), PODS.shard(shard))
             .initial(initial)
             .build();
     tokio::spawn(driver.run());

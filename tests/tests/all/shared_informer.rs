@@ -36,7 +36,7 @@ fn pod(name: &str, round: u32) -> Value {
 }
 
 fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
-    Informer::<Raw>::builder(mock.transport(), PODS)
+    Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .build()
 }
@@ -106,7 +106,7 @@ async fn soon<F: Future>(future: F) -> F::Output {
 #[tokio::test(start_paused = true)]
 async fn s01_an_index_has_what_is_there_and_what_comes() {
     let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .index_with("node", node)
         .build();
     tokio::spawn(driver.run());
@@ -161,7 +161,7 @@ async fn s03_each_handler_is_resynced_in_its_own_period_after_a_late_start() {
 
 async fn resync_periods(late: Duration) {
     let mock = server(&["a"]);
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .resync(secs(1))
         .build();
     let handlers = [Some(0), Some(2), Some(3), None].map(|period| {
@@ -202,7 +202,7 @@ async fn resync_periods(late: Duration) {
 #[tokio::test(start_paused = true)]
 async fn s04_a_period_does_not_depend_on_the_informers_own() {
     let mock = server(&["a"]);
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .resync(secs(12 * 3600))
         .build();
     let add = |period: u64| {
@@ -297,7 +297,7 @@ async fn s07_a_list_that_fails_is_reported_within_a_second() {
     mock.with(|server| server.inject(denied));
     let (sender, report) = tokio::sync::oneshot::channel();
     let sender = Mutex::new(Some(sender));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .on_report(move |report| {
             let sender = sender.lock().expect("no test panics with it").take();
             if let Some(sender) = sender {
@@ -668,7 +668,7 @@ async fn s19_nothing_is_left_after_the_end() {
 async fn s20_panics_stay_in_their_handlers() {
     let mock = server(&["a", "b", "c", "d", "e"]);
     let panics = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .on_report({
             let panics = Arc::clone(&panics);
             move |report| {
@@ -837,7 +837,7 @@ async fn s23_waiting_for_several_tells_of_each() {
 async fn s24_reports_have_the_name_of_the_handler() {
     let mock = server(&["a", "b"]);
     let texts = Recorder::default();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .on_report({
             let texts = texts.clone();
             move |report| texts.note(report.to_string())
@@ -897,7 +897,7 @@ async fn s26_callbacks_may_be_left_out() {
 async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     for client_go in [false, true] {
         let mock = server(&["a"]);
-        let builder = Informer::<Raw>::builder(mock.transport(), PODS).initial(Initial::List);
+        let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List);
         let (pods, driver) = if client_go {
             builder.client_go()
         } else {
@@ -933,7 +933,7 @@ async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
 async fn x07_what_waits_for_a_removed_handler_is_dropped_and_reported() {
     let mock = server(&["a", "b", "c"]);
     let texts = Recorder::default();
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .on_report({
             let texts = texts.clone();
             move |report| texts.note(report.to_string())
@@ -964,7 +964,7 @@ async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
     let mock = server(&["a", "b", "c"]);
     let stuck = Fault::nothing().cut_after_events(2).silently();
     mock.with(|server| server.inject(stuck.on(Verb::List)));
-    let (pods, driver) = Informer::<Raw>::builder(mock.transport(), PODS)
+    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .initial(Initial::List)
         .build();
     tokio::spawn(driver.run());

@@ -77,7 +77,7 @@ fn each_sort_of_type_knows_its_resource() {
 #[tokio::test(start_paused = true)]
 async fn a_type_of_k8s_openapi_works_without_glue() {
     let mock = server();
-    let (pods, driver) = Informer::<Pod>::of(mock.transport())
+    let (pods, driver) = Informer::<Pod>::builder(&mock.transport())
         .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
         .build();
     tokio::spawn(driver.run());
@@ -95,7 +95,7 @@ async fn a_custom_resource_of_kube_works_without_glue() {
     mock.with(|server| server.add_resource("example.com", "v1", "widgets", "Widget", true));
     let widget = json!({ "metadata": { "name": "w", "namespace": "prod" }, "spec": { "size": 7 } });
     mock.create("widgets.example.com", widget).unwrap();
-    let (widgets, driver) = Informer::<Widget>::of(mock.transport()).build();
+    let (widgets, driver) = Informer::<Widget>::builder(&mock.transport()).build();
     tokio::spawn(driver.run());
     widgets.synced().await.unwrap();
     let w = widgets.lister().get("prod", "w").unwrap();
@@ -105,7 +105,7 @@ async fn a_custom_resource_of_kube_works_without_glue() {
 #[tokio::test(start_paused = true)]
 async fn a_struct_of_ones_own_keeps_what_it_names() {
     let mock = server();
-    let (pods, driver) = Informer::<Images>::of(mock.transport()).build();
+    let (pods, driver) = Informer::<Images>::builder(&mock.transport()).build();
     tokio::spawn(driver.run());
     pods.synced().await.unwrap();
     let a = pods.lister().get("prod", "a").unwrap();
@@ -120,7 +120,7 @@ async fn metadata_is_asked_for_by_two_media_types() {
     let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     for initial in [Initial::List, Initial::Stream] {
         let mock = server();
-        let (pods, driver) = Informer::<Pod>::metadata_of(mock.transport())
+        let (pods, driver) = Informer::<Meta>::builder_for(&mock.transport(), Pod::resource())
             .initial(initial)
             .build();
         tokio::spawn(driver.run());
@@ -159,7 +159,7 @@ async fn whole_objects_are_cut_down_to_metadata() {
         {"metadata":{"name":"old","namespace":"prod","uid":"u","resourceVersion":"2"},"spec":{"nodeName":"n1"}}]}"#;
     mock.with(|server| server.inject(Fault::status(200, whole)));
     let (pods, driver) =
-        Informer::<Meta>::builder(mock.transport(), Resource::parse("pods").unwrap())
+        Informer::<Meta>::builder_for(&mock.transport(), Resource::parse("pods").unwrap())
             .initial(Initial::List)
             .build();
     tokio::spawn(driver.run());
@@ -175,7 +175,9 @@ async fn whole_objects_are_cut_down_to_metadata() {
 async fn a_field_selector_is_the_servers_work() {
     let mock = server();
     let on_n1 = FieldSelector::new().is("spec.nodeName", "n1");
-    let (pods, driver) = Informer::<Pod>::of(mock.transport()).fields(on_n1).build();
+    let (pods, driver) = Informer::<Pod>::builder(&mock.transport())
+        .fields(on_n1)
+        .build();
     tokio::spawn(driver.run());
     let mut events = pods.subscribe();
     pods.synced().await.unwrap();
@@ -217,9 +219,10 @@ async fn a_transport_may_be_chosen_at_run_time() {
         } else {
             boxed!(mock.transport())
         };
-        let (pods, driver) = Informer::<Raw>::builder(transport, Resource::parse("pods").unwrap())
-            .namespaces(["prod", "other"])
-            .build();
+        let (pods, driver) =
+            Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap())
+                .namespaces(["prod", "other"])
+                .build();
         tokio::spawn(driver.run());
         pods.synced().await.unwrap();
         assert_eq!(pods.lister().len(), 2);
@@ -236,7 +239,7 @@ async fn a_boxed_transport_keeps_the_classes_of_errors() {
     mock.with(|server| server.inject(Fault::refuse().always()));
     let transport = boxed!(mock.transport());
     let (pods, driver) =
-        Informer::<Raw>::builder(transport, Resource::parse("pods").unwrap()).build();
+        Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap()).build();
     tokio::spawn(driver.run());
     let error = pods
         .synced_within(Duration::from_secs(20))

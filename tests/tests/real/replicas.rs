@@ -182,7 +182,7 @@ impl One {
             .cluster
             .transport(context.protocol, &Identity::Admin, None)?;
         let (informer, driver) =
-            Informer::<Raw>::builder(transport, keys.resource().as_ref()).build();
+            Informer::<Raw>::builder_for(&transport, keys.resource().as_ref()).build();
         let lease = Leases {
             table: leases.clone(),
             name: name.to_owned(),

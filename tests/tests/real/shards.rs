@@ -55,7 +55,7 @@ fn start(
 ) -> Outcome<Informer<Raw>> {
     let transport = cluster.transport(protocol, &informer_tests::real::Identity::Admin, None)?;
     let resource = table.resource().as_ref().shard(shard);
-    let (informer, driver) = Informer::<Raw>::builder(transport, resource)
+    let (informer, driver) = Informer::<Raw>::builder_for(&transport, resource)
         .initial(initial)
         .build();
     tokio::spawn(driver.run());
@@ -170,7 +170,7 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
         &informer_tests::real::Identity::Admin,
         None,
     )?;
-    let (whole, driver) = Informer::<Raw>::builder(transport, table.resource().as_ref())
+    let (whole, driver) = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
         .shards(parts(ShardBy::Uid, 4))
         .build();
     tokio::spawn(driver.run());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_tokio::decode::Decoder;
 use informer_tokio::informer::Initial;
 use informer_tokio::{Informer, Raw, Resource};
 use tokio::task::{LocalSet, spawn_local};
@@ -33,10 +34,11 @@ async fn run(seed: u64) {
     noise.set(10);
 
     let pods = Resource::parse("pods").unwrap();
-    let (informer, driver) = Informer::<Raw>::builder(bench.device, pods)
-        .initial(Initial::List)
-        .page_size(7)
-        .build();
+    let (informer, driver) =
+        Informer::<Raw>::builder_with(bench.device, pods, Decoder::<Raw>::new())
+            .initial(Initial::List)
+            .page_size(7)
+            .build();
     let driver = spawn_local(driver.run());
     for value in 1..60 {
         noise.set([0, 5, 20, 5000][random.below(4) as usize]);

@@ -242,7 +242,7 @@ async fn a_controller_runs_its_informers() {
     mock.create("replicasets.apps", set("a", 7)).unwrap();
     mock.create("pods", pod("p", &[("ReplicaSet", "b", true)]))
         .unwrap();
-    let builder = |resource| Informer::<Raw>::builder(mock.transport(), resource);
+    let builder = |resource| Informer::<Raw>::builder_for(&mock.transport(), resource);
     let rounds: Arc<Mutex<BTreeMap<String, Option<String>>>> = Arc::default();
     let controller = Controller::new(builder(SETS)).owns(builder(PODS));
     let controller = run(controller, {
