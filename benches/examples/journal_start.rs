@@ -17,7 +17,7 @@ use clap::{Parser, ValueEnum};
 use informer_benches::pods::{State, write};
 use informer_core::{
     Decode, Decoder, Form, Head, Raw, RawObject, Resource, Transport,
-    journal::{FileJournal, Identity, Journal as _, Reached, Record},
+    journal::{FileJournal, Identity, Reached, Record, RecordLog as _},
     json::Prune,
     transport::{FailureKind, Get, TransportError},
 };

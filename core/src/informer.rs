@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, CacheConfig, ObjectNotification, Recording, SourceId, Step, take_frame};
 use crate::decode::Decode;
-use crate::journal::{Identity, Journal, Recorder};
+use crate::journal::{Identity, RecordLog, Recorder};
 use crate::object::Object;
 use crate::reflector::{Output, Reflector, ReflectorConfig, RequestId, Restored, Target};
 use crate::report::Report;
@@ -67,7 +67,7 @@ where
 
     /// Records the cache in a journal, from which [`PolledInformer::restore`] fills it at the next start.
     #[must_use]
-    pub fn with_journal<J: Journal>(self, journal: J) -> PolledInformer<R, D, S, Recorder<J>> {
+    pub fn with_journal<J: RecordLog>(self, journal: J) -> PolledInformer<R, D, S, Recorder<J>> {
         PolledInformer {
             reflector: self.reflector,
             decode: self.decode,
@@ -77,7 +77,7 @@ where
     }
 }
 
-impl<R: Target, D: Decode, S: Storage, J: Journal> PolledInformer<R, D, S, Recorder<J>>
+impl<R: Target, D: Decode, S: Storage, J: RecordLog> PolledInformer<R, D, S, Recorder<J>>
 where
     S::Text: PartialEq,
 {

@@ -135,7 +135,7 @@ pub use listeners::Listeners;
 #[doc(inline)]
 pub use object::{Object, ResourceVersion, Uid};
 #[doc(inline)]
-pub use reflector::{Frame, Output, Reflector, ReflectorConfig, Request, RequestId};
+pub use reflector::{ApiRequest, Frame, Output, Reflector, ReflectorConfig, RequestId};
 #[doc(inline)]
 pub use report::Report;
 #[cfg(feature = "alloc")]

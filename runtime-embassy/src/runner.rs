@@ -5,7 +5,7 @@ use core::future::Future;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use informer_core::journal::{Identity, Journal, Recorder, Recording};
+use informer_core::journal::{Identity, RecordLog, Recorder, Recording};
 use informer_core::{
     Decode, Frame, Instant, Reflector, ReflectorConfig, Report, ResourceVersion, Sink, Step,
     Storage, Timer, Transport,
@@ -84,12 +84,12 @@ where
     ///
     /// ```
     /// use informer_embassy::{
-    ///     Decode, EmbassyTimer, Handler, Inline, Runner, Storage, Target, Transport, journal::Journal,
+    ///     Decode, EmbassyTimer, Handler, Inline, Runner, Storage, Target, Transport, journal::RecordLog,
     /// };
     ///
     /// type Memory = Inline<32, 80, 2048>;
     ///
-    /// async fn task<R: Target, D: Decode, J: Journal>(
+    /// async fn task<R: Target, D: Decode, J: RecordLog>(
     ///     runner: Runner<'_, R, D, Memory>,
     ///     transport: impl Transport,
     ///     handler: impl Handler<D::Value, <Memory as Storage>::Text>,
@@ -110,7 +110,7 @@ where
         C: Timer,
         T: Transport,
         H: Handler<D::Value, S::Text>,
-        J: Journal,
+        J: RecordLog,
     {
         let resource = self.reflector.resource();
         let identity = Identity::new(cluster, &resource, self.decode.fingerprint());

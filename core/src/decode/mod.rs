@@ -73,7 +73,7 @@ pub trait Decode {
         0
     }
 
-    /// Calls `keep` with the bytes that a [`Journal`](crate::journal::Journal) stores for an object: JSON that includes
+    /// Calls `keep` with the bytes that a [`RecordLog`](crate::journal::RecordLog) stores for an object: JSON that includes
     /// the object's identity, and from which [`Decode::decode`] produces the same value.
     ///
     /// The default passes the original JSON. A decoder that stores few fields should pass only those, and a decoder

@@ -27,7 +27,7 @@ const PEEK_TIME: Duration = Duration::from_micros(20);
 /// A journal in two files, `PATH.0` and `PATH.1`. One has the state, and the other is empty except during a compaction.
 ///
 /// A record is in the file once a version is added after it, and survives a power loss after
-/// [`sync`](super::Journal::sync). The journal stores the keys of its objects in memory: about 100 bytes each.
+/// [`sync`](super::RecordLog::sync). The journal stores the keys of its objects in memory: about 100 bytes each.
 ///
 /// The files contain the JSON of the objects, including Secrets, and are not encrypted. Only their owner can read them.
 ///
@@ -419,7 +419,7 @@ impl Medium for FileMedium {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Identity, Journal as _, Loaded, Reached, Record};
+    use super::super::{Identity, Loaded, Reached, Record, RecordLog as _};
     use super::*;
     use crate::resource::Resource;
 

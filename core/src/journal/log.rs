@@ -8,7 +8,7 @@ use super::format::{self, Cursor, Found, INCOMPLETE, Kind, size};
 use super::identity::Identity;
 use super::index::Index;
 use super::medium::{Area, Medium, Room};
-use super::{Journal, Loaded, LostRecords, Record};
+use super::{Loaded, LostRecords, Record, RecordLog};
 use crate::object::{KeyBuf, MAX_KEY};
 
 /// The number of superseded bytes that never triggers a compaction.
@@ -120,7 +120,7 @@ impl<E> From<E> for LogError<E> {
 }
 
 impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
-    /// Creates a log over a medium. Nothing is read before [`Journal::load`].
+    /// Creates a log over a medium. Nothing is read before [`RecordLog::load`].
     pub fn new(medium: M, room: B) -> Self {
         Self {
             medium,
@@ -343,7 +343,7 @@ impl<M: Medium, I: Index, B: Room> Log<M, I, B> {
     }
 }
 
-impl<M: Medium, I: Index, B: Room> Journal for Log<M, I, B> {
+impl<M: Medium, I: Index, B: Room> RecordLog for Log<M, I, B> {
     type Error = LogError<M::Error>;
 
     fn load(

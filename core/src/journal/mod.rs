@@ -1,6 +1,6 @@
 //! The journal: a cache that outlives the process.
 //!
-//! A [`Journal`] is a log of records: objects, deletions, and the versions that were reached with them. Records after
+//! A [`RecordLog`] is a log of records: objects, deletions, and the versions that were reached with them. Records after
 //! the last version are not loaded. A restored cache therefore shows a state that the server really had, no matter when
 //! the power failed. A [`Log`] is a journal over a [`Medium`]: `FileMedium` with the feature `std`, `FlashMedium` with
 //! the feature `embedded-storage`, or a custom one. A [`Recorder`] writes the changes of a reflector and restores them.
@@ -43,7 +43,7 @@ use core::fmt;
 /// A persisted cache: a log of the objects of one source, and of the versions that were reached with them.
 ///
 /// ```
-/// use informer_core::{Resource, journal::{FileJournal, Identity, Journal, Loaded, Reached, Record}};
+/// use informer_core::{Resource, journal::{FileJournal, Identity, RecordLog, Loaded, Reached, Record}};
 ///
 /// # let dir = std::env::temp_dir().join(format!("informer-journal-{}", std::process::id()));
 /// let pods = Resource::new("", "v1", "pods");
@@ -72,7 +72,7 @@ use core::fmt;
 /// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", dir.display()))?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Journal {
+pub trait RecordLog {
     /// The reason why the journal cannot be read or written.
     type Error: fmt::Display + fmt::Debug;
 
@@ -95,7 +95,7 @@ pub trait Journal {
     /// Adds a record. Records after the last [`Record::Version`] take effect only with the next version.
     ///
     /// # Errors
-    /// Fails if the record cannot be written; then every call fails until [`Journal::restart`]. The journal keeps its
+    /// Fails if the record cannot be written; then every call fails until [`RecordLog::restart`]. The journal keeps its
     /// state of the last version.
     fn append(&mut self, record: Record<'_>) -> Result<(), Self::Error>;
 
@@ -111,7 +111,7 @@ pub trait Journal {
     /// Fails if it cannot be written; the journal keeps its state of the last version.
     fn compact(&mut self) -> Result<(), Self::Error>;
 
-    /// Returns whether the journal has failed since [`Journal::restart`] without an error from [`Journal::append`],
+    /// Returns whether the journal has failed since [`RecordLog::restart`] without an error from [`RecordLog::append`],
     /// such as one that writes on another thread. The next list then restarts it.
     fn has_failed(&self) -> bool {
         false

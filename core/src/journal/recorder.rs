@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 use core::time::Duration;
 
-use super::{Identity, Journal, Loss, LostRecords, Reached, Record, Recording, Restored, Retry};
+use super::{Identity, Loss, LostRecords, Reached, Record, RecordLog, Recording, Restored, Retry};
 use crate::cache::{Cache, End, ObjectNotification, SourceId, Step, object_of};
 use crate::decode::{Decode, RawObject};
 use crate::object::{KeyBuf, Object, ResourceVersion};
@@ -15,7 +15,7 @@ use crate::time::Instant;
 /// The longest delay between lists for a journal that keeps failing. Each attempt may erase a flash.
 const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Derives the records of a [`Journal`] from the steps that one source applies to a cache.
+/// Derives the records of a [`RecordLog`] from the steps that one source applies to a cache.
 ///
 /// Call [`restore`](Self::restore) first, then pass the recorder to [`Cache::apply`] with each step. Objects are
 /// written before the version that includes them. No version is written during a list, so that a partial list is never
@@ -25,7 +25,7 @@ const RETRY_LIMIT: Duration = Duration::from_secs(3600);
 /// state. [`wants_list`](Recording::wants_list) requests that list, and the recovery is reported as well. The delays
 /// before it grow from a second to an hour, so a medium that fails permanently costs one list per hour.
 #[derive(Debug)]
-pub struct Recorder<J: Journal> {
+pub struct Recorder<J: RecordLog> {
     journal: J,
     /// The time in milliseconds since 1970, if there is a clock.
     time: Option<u64>,
@@ -58,7 +58,7 @@ impl<X: Text> Restored<X> {
     }
 }
 
-impl<J: Journal> Recorder<J> {
+impl<J: RecordLog> Recorder<J> {
     /// Creates a recorder for a journal.
     pub const fn new(journal: J) -> Self {
         Self {
@@ -186,7 +186,7 @@ impl<J: Journal> Recorder<J> {
     }
 }
 
-impl<J: Journal> Recording for Recorder<J> {
+impl<J: RecordLog> Recording for Recorder<J> {
     fn records(&self) -> bool {
         !self.broken
     }

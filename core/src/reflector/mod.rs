@@ -12,7 +12,7 @@ mod tests;
 
 pub use config::{Initial, ReflectorConfig};
 pub use frame::{Change, Frame, ObjectFrame};
-pub use request::{Purpose, Request, RequestId, Target};
+pub use request::{ApiRequest, Purpose, RequestId, Target};
 pub use restored::Restored;
 
 use core::time::Duration;
@@ -116,7 +116,7 @@ pub struct Reflector<R, S: Storage> {
 #[non_exhaustive]
 pub enum Output<'a> {
     /// Send this request.
-    Send(Request<'a>),
+    Send(ApiRequest<'a>),
     /// Cancel this request.
     Cancel(RequestId),
     /// Give this report to the user.
@@ -662,13 +662,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         });
     }
 
-    fn request(&self, call: &Call) -> Request<'_> {
+    fn request(&self, call: &Call) -> ApiRequest<'_> {
         let list_version: Option<&dyn core::fmt::Display> = match self.run.from {
             From::Any => Some(&0),
             From::Last => Some(&self.version),
             From::Newest => None,
         };
-        Request {
+        ApiRequest {
             id: call.id,
             verb: call.verb,
             resource: self.target.resource(),

@@ -50,7 +50,7 @@ impl Target for crate::resource::OwnedResource {
 
 /// A request to send.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct ApiRequest<'a> {
     pub(super) id: RequestId,
     pub(super) verb: Purpose,
     pub(super) resource: Resource<'a>,
@@ -62,7 +62,7 @@ pub struct Request<'a> {
     pub(super) accept: Accept,
 }
 
-impl Request<'_> {
+impl ApiRequest<'_> {
     /// Returns the id to pass back with the answer.
     #[must_use]
     pub const fn id(&self) -> RequestId {
@@ -126,7 +126,7 @@ impl Request<'_> {
     }
 }
 
-impl fmt::Debug for Request<'_> {
+impl fmt::Debug for ApiRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} ", self.verb)?;
         self.write_target(f)

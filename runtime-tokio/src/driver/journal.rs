@@ -280,7 +280,7 @@ impl Outbox {
 }
 
 /// The other end does the work: it loads the journal, syncs it and reports failures.
-impl informer_core::journal::Journal for Outbox {
+impl informer_core::journal::RecordLog for Outbox {
     type Error = core::convert::Infallible;
 
     fn load(
@@ -485,7 +485,7 @@ impl SourceJournal {
     /// Starts an area and syncs it. This leaves the state of the other area intact, and shows whether the files can be
     /// written again.
     fn probe(&self, log: &mut Option<FileJournal>) -> Result<(), LogError<FileError>> {
-        use informer_core::journal::Journal as _;
+        use informer_core::journal::RecordLog as _;
         let log = match log {
             Some(log) => log,
             None => {
@@ -501,12 +501,12 @@ impl SourceJournal {
 }
 
 fn sync(log: &mut FileJournal) -> Result<(), LogError<FileError>> {
-    use informer_core::journal::Journal as _;
+    use informer_core::journal::RecordLog as _;
     log.sync()
 }
 
 fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogError<FileError>> {
-    use informer_core::journal::Journal as _;
+    use informer_core::journal::RecordLog as _;
     let key = |(start, end): Range| step.keys.get(start..end).unwrap_or_default();
     let mut done = Done::Nothing;
     for op in &step.ops {
@@ -574,7 +574,7 @@ mod tests {
 
     /// Runs a writer on files in a separate folder. The list collects its reports.
     fn start(folder: &std::path::Path) -> (Outbox, Arc<Mutex<Vec<String>>>) {
-        use informer_core::journal::Journal as _;
+        use informer_core::journal::RecordLog as _;
         let pods = Resource::new("", "v1", "pods");
         let source = Journal::file(folder.join("pods")).of_source(&pods, 0, false);
         let mut log = source.open().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use informer_core::cache::SourceId;
 use informer_core::journal::{
-    FileError, FileJournal, Identity, Journal, LogError, Loss, LostRecords, Record, Recorder,
+    FileError, FileJournal, Identity, LogError, Loss, LostRecords, Record, RecordLog, Recorder,
     Recording,
 };
 use informer_core::{

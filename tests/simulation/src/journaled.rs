@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use informer_core::journal::{
-    Area, Identity, Journal, Keys, Loaded, Log, LostRecords, Medium, Record, Recorder, Recording,
+    Area, Identity, Keys, Loaded, Log, LostRecords, Medium, Record, RecordLog, Recorder, Recording,
 };
 use informer_core::{End, Head, Heap, Instant, RawObject, RequestId};
 
@@ -158,8 +158,8 @@ impl Medium for Lent {
     }
 }
 
-impl Journal for Told {
-    type Error = <Log<Lent, Keys, Vec<u8>> as Journal>::Error;
+impl RecordLog for Told {
+    type Error = <Log<Lent, Keys, Vec<u8>> as RecordLog>::Error;
 
     fn load(
         &mut self,

@@ -14,7 +14,7 @@ struct Disk {
     is_full: bool,
 }
 
-impl Journal for Disk {
+impl RecordLog for Disk {
     type Error = &'static str;
 
     fn load(

@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::cache::Record;
 use crate::decode::RawObject;
 use crate::informer::PolledInformer;
-use crate::journal::{Identity, Journal, Loaded, Reached, Recorder};
+use crate::journal::{Identity, Loaded, Reached, RecordLog, Recorder};
 use crate::reflector::{Initial, Output, ReflectorConfig, RequestId};
 use crate::report::LostRecords;
 use crate::resource::Resource;
@@ -62,7 +62,7 @@ pub(super) struct World {
 /// A journal that has one object, and discards new records.
 pub(super) struct Had;
 
-impl Journal for Had {
+impl RecordLog for Had {
     type Error = &'static str;
 
     fn load(

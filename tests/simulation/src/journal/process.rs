@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informer_core::journal::{Identity, Journal, Loaded, LostRecords, Record, Recorder};
+use informer_core::journal::{Identity, Loaded, LostRecords, Record, RecordLog, Recorder};
 use informer_core::{
     Decoder, End, Heap, Instant, Notification, Object, Output, PolledInformer, Raw,
     ReflectorConfig, RequestId, Resource, TransportFailure,
@@ -37,7 +37,7 @@ pub struct Ran {
 }
 
 /// One life of a process.
-struct Life<J: Journal> {
+struct Life<J: RecordLog> {
     informer: PolledInformer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
     told: State,
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-impl<J: Journal> Life<J> {
+impl<J: RecordLog> Life<J> {
     /// Starts with the state in the journal, which must be one that the server had.
     fn begin(journal: J, world: &World, seed: u64) -> Result<(Self, Option<u64>), String> {
         let pods = Resource::new("", "v1", "pods").kind("Pod");
@@ -325,7 +325,7 @@ struct Noted<J> {
     last: Option<u64>,
 }
 
-impl<J: Journal> Journal for Noted<J> {
+impl<J: RecordLog> RecordLog for Noted<J> {
     type Error = J::Error;
 
     fn load(
@@ -363,7 +363,7 @@ impl<J: Journal> Journal for Noted<J> {
 ///
 /// # Errors
 /// A description of what was wrong.
-pub fn run<M, J: Journal>(
+pub fn run<M, J: RecordLog>(
     seed: u64,
     crashes: usize,
     power: &Power,
@@ -421,7 +421,7 @@ pub fn run<M, J: Journal>(
 }
 
 /// Checks that in the end the process has the server's state and has notified it.
-fn settle<J: Journal>(
+fn settle<J: RecordLog>(
     process: &mut Life<J>,
     world: &mut World,
     chance: &mut Chance,
