@@ -1,89 +1,46 @@
 //! Each Namespace that has a label `team` has a ConfigMap `team` with its value.
+#![expect(clippy::print_stderr, reason = "it is an example")]
 
-use informer_hyper::TowerTransport;
-use informer_tokio::controller::{Controller, Failure};
-use informer_tokio::controller::{StopSignal, Task};
-use informer_tokio::{Informer, Key, Lister};
-use informer_tokio::{Raw, Resource, boxed};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, client::Body};
-use serde_json::json;
+use informer_kube::Informers;
+use informer_tokio::controller::{Controller, Task};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Client, Resource, ResourceExt};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let client = Client::try_default().await?;
-    let sender = client.clone();
-    let service = tower::service_fn(move |request| {
-        let sender = sender.clone();
-        async move { sender.send(request).await }
-    });
-    let transport = boxed!(TowerTransport::with_empty(service, Body::empty));
-
-    let labelled = Resource::parse("namespaces")?.labels("team");
-    let (namespaces, namespaces_run) = Informer::<Raw>::builder_for(&transport, labelled).build();
-    let own = Resource::parse("configmaps")?.labels("made-by=teams");
-    let (maps, maps_run) = Informer::<Raw>::builder_for(&transport, own).build();
-    tokio::spawn(namespaces_run.run());
-    tokio::spawn(maps_run.run());
-
-    let controller = Controller::new(&namespaces)
-        .owns(&maps)
+    let informers = Informers::new(Client::try_default().await?);
+    let client = informers.client();
+    Controller::new(informers.all::<Namespace>().labels("team"))
+        .owns(informers.all::<ConfigMap>().labels("made-by=teams"))
         .workers(4)
-        .on_failure(report);
-    let handle = controller.handle();
-    let mut signal = StopSignal::new()?;
-    tokio::spawn(async move {
-        signal.recv().await;
-        handle.stop();
-    });
-    let lister = namespaces.lister();
-    controller
-        .run(move |task| reconcile(task, client.clone(), lister.clone(), maps.clone()))
+        .on_failure(|key, failure| eprintln!("{key}: {failure}"))
+        .shutdown_on_signal()
+        .run(move |task| reconcile(task, client.clone()))
         .await?;
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "it is an example")]
-fn report(key: &Key, failure: &Failure<'_>) {
-    eprintln!("{key}: {failure}");
-}
-
-async fn reconcile(
-    task: Task<Raw>,
-    client: Client,
-    namespaces: Lister<Raw>,
-    maps: Informer<Raw>,
-) -> Result<(), kube::Error> {
-    let Some(namespace) = namespaces.get_by_key(task.as_str()) else {
+async fn reconcile(task: Task<Namespace>, client: Client) -> Result<(), kube::Error> {
+    let Some(namespace) = task.object() else {
         return Ok(());
     };
-    let wanted = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": "team",
-            "labels": { "made-by": "teams" },
-            "ownerReferences": [{
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "name": namespace.name(),
-                "uid": namespace.uid().to_string(),
-                "controller": true,
-            }],
+    let wanted = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("team".to_owned()),
+            labels: Some([("made-by".to_owned(), "teams".to_owned())].into()),
+            owner_references: namespace.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..Default::default()
         },
-        "data": { "team": namespace.label("team") },
-    });
+        data: namespace
+            .labels()
+            .get("team")
+            .map(|team| [("team".to_owned(), team.clone())].into()),
+        ..Default::default()
+    };
     let api = Api::<ConfigMap>::namespaced(client, task.name());
     let parameters = PatchParams::apply("teams").force();
-    let written = api
-        .patch("team", &parameters, &Patch::Apply(wanted))
+    api.patch("team", &parameters, &Patch::Apply(wanted))
         .await?;
-    let key = Key::new(&format!("{}/team", task.name()));
-    task.wrote(
-        &maps,
-        &key,
-        &written.metadata.resource_version.unwrap_or_default(),
-    );
     Ok(())
 }
