@@ -313,12 +313,6 @@ impl<T, S: Storage> DeltaFifo<T, S> {
         self.queue.closed = true;
     }
 
-    /// Returns whether the queue was closed.
-    #[must_use]
-    pub const fn is_closed(&self) -> bool {
-        self.queue.closed
-    }
-
     fn enqueue(&mut self, kind: DeltaKind, object: T) -> Result<(), KeyError> {
         let key = KeyBuf::of(self.key_fn, &object)?;
         let id = self.table.find_or_insert(key.as_str())?;

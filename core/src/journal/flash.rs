@@ -99,8 +99,7 @@ crate::readable_errors!(FlashError);
 
 impl<F: NorFlash> FlashMedium<F> {
     /// Uses `len` bytes of a flash from `start` on. Returns `None` under the conditions of [`FlashJournal::in_flash`].
-    #[must_use]
-    pub fn new(flash: F, start: u32, len: u32) -> Option<Self> {
+    pub(crate) fn new(flash: F, start: u32, len: u32) -> Option<Self> {
         let page = u32::try_from(F::ERASE_SIZE).ok()?;
         let end = start.checked_add(len)?;
         let is_in_flash = usize::try_from(end).ok()? <= flash.capacity();

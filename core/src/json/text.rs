@@ -18,7 +18,7 @@ impl<'a> JsonStr<'a> {
     }
 
     /// Returns the bytes between the quotes, unmodified.
-    pub const fn raw(&self) -> &'a [u8] {
+    pub(crate) const fn raw(&self) -> &'a [u8] {
         self.raw
     }
 

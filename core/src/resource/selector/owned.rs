@@ -227,18 +227,7 @@ impl Requirement {
     }
 
     /// Returns whether the requirement holds for a value of its label, or for the absence of the label.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::{Operator, Requirement};
-    ///
-    /// let other = Requirement::new("app", Operator::NotEquals, ["web"])?;
-    /// assert!(other.accepts(None) && other.accepts(Some("db")) && !other.accepts(Some("web")));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
-    #[must_use]
-    pub fn accepts(&self, value: Option<&str>) -> bool {
+    fn accepts(&self, value: Option<&str>) -> bool {
         let has = |value: &str| {
             self.values
                 .binary_search_by(|own| own.as_str().cmp(value))

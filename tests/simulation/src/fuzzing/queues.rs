@@ -30,7 +30,7 @@ fn run(number: u32, entropy: &mut Entropy<'_>, steps: u32) {
         0 => agrees_with_the_model::<Heap>(DeltaFifo::new(Obj::write_key), false, entropy, steps),
         1 => agrees_with_the_model::<Heap>(DeltaFifo::merged(Obj::write_key), true, entropy, steps),
         2 => {
-            agrees_with_the_model::<Small>(DeltaFifo::merged(Obj::write_key), true, entropy, steps)
+            agrees_with_the_model::<Small>(DeltaFifo::merged(Obj::write_key), true, entropy, steps);
         }
         _ => heap_and_inline_agree(entropy, steps),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use informer_core::cache::ObjectNotification;
 use informer_core::journal::{Identity, Loaded, LostRecords, Record, RecordLog, Recorder};
 use informer_core::{
     Decoder, End, Heap, Instant, Notification, Object, Output, PolledInformer, Raw,
@@ -287,7 +288,7 @@ fn state(pod: &Pod) -> (String, u64) {
 }
 
 /// Applies a notification, which must be a change.
-fn tell(known: &mut State, told: &Notification<(&Box<str>, &Pod)>) -> Result<(), String> {
+fn tell(known: &mut State, told: &ObjectNotification<'_, Raw, Box<str>>) -> Result<(), String> {
     let (is_right, what) = match told {
         Notification::Added {
             entry: (key, object),
