@@ -4,26 +4,22 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
+use futures_util::stream::{BoxStream, Stream};
 use informer_core::{Form, queue::RateLimit};
 use tokio::sync::watch;
 
 use super::handle::{ControllerHandle, Counts, Stop};
-use super::metrics::Figures;
 use super::only::Only;
 use super::owned::OwnerKind;
 use super::provided::{IntoInformer, IntoOwned, Provided};
+use super::sources::{Intake, Registered, Watched};
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
 use crate::driver::Job;
-use crate::handler::HandlerHandle;
 use crate::handler::HandlerOptions;
-use crate::handler::Handlers;
 use crate::health::Health;
-use crate::health::error::Ended;
-use crate::informer::HasSynced;
-use crate::informer::Informer;
 use crate::informer::Lister;
 
 /// Calls a reconcile function with the keys of changed objects.
@@ -66,6 +62,8 @@ pub struct Controller<F: Form> {
     pub(super) health: Vec<HealthOf>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
+    pub(super) streams: Vec<BoxStream<'static, Key>>,
+    pub(super) debounce: Duration,
     pub(super) workers: usize,
     pub(super) resync: Option<Duration>,
     pub(super) sync_within: Option<Duration>,
@@ -103,6 +101,8 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             health: Vec::new(),
             queue: WorkQueue::new(),
             keep: Only::new(|_| true),
+            streams: Vec::new(),
+            debounce: Duration::ZERO,
             workers: 1,
             resync: None,
             sync_within: None,
@@ -154,6 +154,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             informer,
             driver,
             writes,
+            when,
         } = informer.into_informer();
         if let Some(driver) = driver {
             let (driven, shown) = (informer.clone(), informer.clone());
@@ -164,9 +165,31 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             self.writes.push(log);
         }
         self.sources.push(Box::new(move |intake, options| {
-            let handle = informer.add_handler_with(options, intake.handler(map));
+            let handle = informer.add_handler_with(options, intake.handler(map, when));
             Box::new(Watched { informer, handle })
         }));
+        self
+    }
+
+    /// Reconciles the keys of a stream as well, such as events from outside of the cluster. The controller continues when
+    /// the stream ends.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Key, Raw};
+    /// # use informer_tokio::controller::Controller;
+    /// # fn example(sets: Informer<Raw>, webhooks: impl futures_util::Stream<Item = Key> + Send + 'static) {
+    /// let controller = Controller::new(&sets).reconcile_on(webhooks);
+    /// # }
+    /// ```
+    pub fn reconcile_on(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
+        self.streams.push(Box::pin(keys));
+        self
+    }
+
+    /// Sets how long a key waits after a change, so that further changes in this time cause no further run. The time
+    /// begins with the first change, so constant changes do not delay a key for longer. The default is zero.
+    pub const fn debounce(mut self, time: Duration) -> Self {
+        self.debounce = time;
         self
     }
 
@@ -325,69 +348,4 @@ impl<F: Form> fmt::Debug for Controller<F> {
 fn keys<F: Form>(lister: &Lister<F>) -> Vec<Key> {
     let entries = lister.list();
     entries.iter().map(|entry| entry.key().clone()).collect()
-}
-
-/// The destination of keys.
-pub(super) struct Intake {
-    pub(super) queue: WorkQueue<Key>,
-    pub(super) keep: Only,
-    pub(super) figures: Arc<Figures>,
-}
-
-impl Intake {
-    fn handler<F: Form<Stored: Send + Sync + 'static>, I: IntoIterator<Item = Key>>(
-        &self,
-        map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
-    ) -> Handlers<F> {
-        let (queue, keep, map) = (self.queue.clone(), self.keep.clone(), Arc::new(map));
-        let figures = Arc::clone(&self.figures);
-        let put = Arc::new(move |entry: &Entry<F>| {
-            for key in map(entry) {
-                if keep.lets_in(&key) {
-                    queue.add(key);
-                }
-            }
-            figures.queue(|| queue.metrics());
-        });
-        let (add, delete) = (Arc::clone(&put), Arc::clone(&put));
-        Handlers::new()
-            .on_add(move |entry, _| add(entry))
-            .on_update(move |old, new| {
-                // The owner may have changed. A replay has the same state twice.
-                if !old.is_same_state(new) {
-                    put(old);
-                }
-                put(new);
-            })
-            .on_delete(move |entry, _| delete(entry))
-    }
-}
-
-/// A registration with an informer of any type.
-pub(super) trait Registered: Send + Sync {
-    fn synced(&self) -> &dyn HasSynced;
-    fn ended(&self) -> core::pin::Pin<Box<dyn Future<Output = Ended> + Send + '_>>;
-    fn remove(&self);
-}
-
-struct Watched<F: Form> {
-    informer: Informer<F>,
-    handle: HandlerHandle<F>,
-}
-
-impl<F: Form<Stored: Send + Sync + 'static>> Registered for Watched<F> {
-    fn synced(&self) -> &dyn HasSynced {
-        &self.handle
-    }
-
-    fn ended(&self) -> core::pin::Pin<Box<dyn Future<Output = Ended> + Send + '_>> {
-        Box::pin(async {
-            self.informer.ended().await;
-            Ended
-        })
-    }
-
-    fn remove(&self) {
-        self.handle.remove();
-    }
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::builder::HealthOf;
 use super::only::Only;
+use super::sources::LOW;
 use crate::cache::entry::Key;
 use crate::controller::queue::WorkQueue;
 use crate::health::Health;
@@ -135,11 +136,13 @@ impl ControllerHandle {
         }
     }
 
-    /// Adds the keys of all existing objects, for example after the result of
+    /// Adds the keys of all existing objects, after those that have changed, for example after the result of
     /// [`Controller::only`](super::Controller::only) has changed.
     pub fn enqueue_all(&self) {
         for key in (self.keys)() {
-            self.enqueue(key);
+            if self.keep.lets_in(&key) {
+                self.queue.add_with_priority(key, LOW);
+            }
         }
     }
 

@@ -5,11 +5,13 @@ mod handle;
 mod metrics;
 mod only;
 mod owned;
+mod predicate;
 mod provided;
 pub(crate) mod queue;
 mod run;
 #[cfg(feature = "signal")]
 mod signal;
+mod sources;
 mod task;
 mod writes;
 
@@ -19,7 +21,8 @@ pub use {
     builder::Controller,
     handle::{ControllerHandle, ControllerMetrics, Stopped},
     owned::{Owned, OwnedObject, Owner},
+    predicate::{Predicate, When},
     provided::{IntoInformer, IntoOwned, Provided},
-    task::{Failure, Next, Task},
+    task::{Failure, Next, Retry, Task},
     writes::WriteLog,
 };

@@ -5,6 +5,7 @@ use core::fmt;
 use informer_core::{Decode, Form, transport::SendTransport};
 
 use super::owned::{Owned, Owner};
+use super::predicate::{Predicate, When};
 use super::writes::WriteLog;
 use crate::cache::entry::Entry;
 use crate::driver::Job;
@@ -23,6 +24,17 @@ pub trait IntoInformer {
 
     /// Returns the informer, and everything that the controller needs to run it.
     fn into_informer(self) -> Provided<Self::Form>;
+
+    /// Restricts the controller to changes for which a predicate holds.
+    fn when(self, predicate: Predicate<Self::Form>) -> When<Self>
+    where
+        Self: Sized,
+    {
+        When {
+            informer: self,
+            predicate,
+        }
+    }
 }
 
 /// Something that provides an informer of objects with owners, for [`Controller::owns`](super::Controller::owns).
@@ -40,6 +52,7 @@ pub struct Provided<F: Form> {
     pub(super) informer: Informer<F>,
     pub(super) driver: Option<Job>,
     pub(super) writes: Option<WriteLog>,
+    pub(super) when: Option<Predicate<F>>,
 }
 
 impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
@@ -50,6 +63,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
             informer,
             driver: None,
             writes: None,
+            when: None,
         }
     }
 

@@ -14,14 +14,16 @@ use informer_core::{Form, report::OneLine};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
 
-use super::builder::{Controller, Driven, Intake, OnFailure, Registered};
+use super::builder::{Controller, Driven, OnFailure};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
-use super::task::{Failure, Next, Task, Write, Writes};
+use super::sources::{Intake, Registered};
+use super::task::{Failure, Next, Retry, Task, Write, Writes};
 use super::writes::WriteLog;
 use crate::cache::entry::Key;
 use crate::controller::queue::{Work, WorkQueue};
@@ -52,19 +54,58 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// }));
     /// # }
     /// ```
-    pub async fn run<C, R, A, E>(mut self, reconcile: C) -> Result<Stopped, NotSynced>
+    pub async fn run<C, R, A, E>(self, reconcile: C) -> Result<Stopped, NotSynced>
     where
         C: Fn(Task<F>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<A, E>> + Send + 'static,
         A: Into<Next>,
         E: fmt::Display,
     {
+        self.run_with(reconcile, |_| Retry::Limited).await
+    }
+
+    /// Reconciles like [`run`](Self::run). After an error, `retry` decides when the key is reconciled again.
+    ///
+    /// # Errors
+    /// Fails if an informer ends before it is synced, or is not synced [in time](Self::sync_within).
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw};
+    /// # use informer_tokio::controller::{Controller, Retry, Task};
+    /// # use core::time::Duration;
+    /// # async fn reconcile(task: Task<Raw>) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(certificates: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
+    /// use std::io::ErrorKind;
+    /// let retry = |error: &std::io::Error| match error.kind() {
+    ///     ErrorKind::InvalidData => Retry::Never, // It stays invalid until somebody changes it.
+    ///     ErrorKind::TimedOut => Retry::After(Duration::from_secs(30)),
+    ///     _ => Retry::Limited,
+    /// };
+    /// Controller::new(&certificates).run_with(reconcile, retry).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_with<C, R, A, E, B>(
+        mut self,
+        reconcile: C,
+        retry: B,
+    ) -> Result<Stopped, NotSynced>
+    where
+        C: Fn(Task<F>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<A, E>> + Send + 'static,
+        A: Into<Next>,
+        E: fmt::Display,
+        B: Fn(&E) -> Retry + Send + Sync + 'static,
+    {
         let figures = Arc::new(Figures::new(&self.name));
         figures.begin();
         let registered = self.register(&figures);
         let mut drivers = Drivers::spawn(core::mem::take(&mut self.drivers));
+        // Dropping it ends them.
+        let mut helpers = JoinSet::new();
+        self.follow_streams(&mut helpers);
         #[cfg(feature = "signal")]
-        let _signals = self.stop_on_signal();
+        self.stop_on_signal(&mut helpers);
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
         tokio::select! {
@@ -72,12 +113,13 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             _ = stop.wait_for(|stop| *stop != Stop::No) => {}
             synced = wait_until(self.sync_within, &all) => synced?,
         }
+        let retry = Arc::new(retry);
         let reconcile = Arc::new(move |task| {
-            let running = reconcile(task);
+            let (running, retry) = (reconcile(task), Arc::clone(&retry));
             async move {
                 match running.await {
                     Ok(next) => Ok(next.into()),
-                    Err(error) => Err(error.to_string()),
+                    Err(error) => Err((error.to_string(), retry(&error))),
                 }
             }
         });
@@ -151,15 +193,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
 
     /// Stops the controller at the first signal, and cuts its runs at the second.
     #[cfg(feature = "signal")]
-    fn stop_on_signal(&self) -> JoinSet<()> {
-        let mut listening = JoinSet::new();
+    fn stop_on_signal(&self, helpers: &mut JoinSet<()>) {
         if !self.on_signal {
-            return listening;
+            return;
         }
         match StopSignal::new() {
             Ok(mut signal) => {
                 let handle = self.handle();
-                listening.spawn(async move {
+                helpers.spawn(async move {
                     signal.recv().await;
                     handle.raise(Stop::Now);
                     signal.recv().await;
@@ -170,7 +211,20 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
                 tracing::error!(controller = self.name, %error, "cannot listen for signals");
             }
         }
-        listening
+    }
+
+    /// Adds the keys of streams.
+    fn follow_streams(&mut self, helpers: &mut JoinSet<()>) {
+        for mut keys in self.streams.drain(..) {
+            let (queue, keep) = (self.queue.clone(), self.keep.clone());
+            helpers.spawn(async move {
+                while let Some(key) = keys.next().await {
+                    if keep.lets_in(&key) {
+                        queue.add(key);
+                    }
+                }
+            });
+        }
     }
 
     fn register(&mut self, figures: &Arc<Figures>) -> AllRegistered {
@@ -178,6 +232,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             queue: self.queue.clone(),
             keep: self.keep.clone(),
             figures: Arc::clone(figures),
+            debounce: self.debounce,
         };
         let mut options = HandlerOptions::default().name(format!("controller {}", self.name));
         if let Some(period) = self.resync {
@@ -245,6 +300,9 @@ impl Drop for Drivers {
     }
 }
 
+/// The result of a run: what comes next, or the text of the error and the time of the next attempt.
+type Ran = Result<Next, (String, Retry)>;
+
 /// One run of the reconcile function.
 struct Run {
     work: Work<Key>,
@@ -264,7 +322,7 @@ struct Engine<F: Form, C> {
     reconcile: Arc<C>,
     workers: usize,
     rechecks: watch::Receiver<u64>,
-    running: JoinSet<Result<Next, String>>,
+    running: JoinSet<Ran>,
     /// The key of each running task. It is processed until it is dropped here, however the task ends.
     of: HashMap<Id, Run>,
     /// Keys that wait until the cache shows their writes. They still count as being processed, but occupy no worker.
@@ -279,7 +337,7 @@ impl<F, C, R> Engine<F, C>
 where
     F: Form<Stored: Send + Sync + 'static>,
     C: Fn(Task<F>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Next, String>> + Send + 'static,
+    R: Future<Output = Ran> + Send + 'static,
 {
     /// Waits for one event and handles it. Dropping the future loses nothing.
     async fn step(&mut self, begin: bool) {
@@ -316,11 +374,19 @@ where
         let began = self.writes.iter().map(WriteLog::position).collect();
         let (key, recorded) = (work.key().clone(), Arc::clone(&writes));
         let (reconcile, lister) = (Arc::clone(&self.reconcile), self.lister.clone());
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = self.name,
+            resource = lister.name(),
+            key = %OneLine(&key),
+            attempt
+        );
         // The function itself is also called in the task, so that its panic is a panic of the task.
-        let task = self.running.spawn(async move {
+        let running = async move {
             let object = lister.get_by_key(key.as_str());
             reconcile(Task::new(key, object, attempt, recorded)).await
-        });
+        };
+        let task = self.running.spawn(running.instrument(span));
         let run = Run {
             work,
             writes,
@@ -342,7 +408,7 @@ where
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, Result<Next, String>), JoinError>) {
+    fn ended(&mut self, ended: Result<(Id, Ran), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
@@ -365,10 +431,14 @@ where
                     self.queue.add_after(key.clone(), after);
                 }
             }
-            Ok(Err(error)) => {
+            Ok(Err((error, retry))) => {
                 self.counts.failed.fetch_add(1, ORDER);
                 self.failed(key, &Failure::Failed(&error));
-                self.queue.add_rate_limited(key.clone());
+                match retry {
+                    Retry::Limited => self.queue.add_rate_limited(key.clone()),
+                    Retry::After(delay) => self.queue.add_after(key.clone(), delay),
+                    Retry::Never => self.queue.forget(key),
+                }
             }
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => self.panicked(key, crate::cache::panics::message(&*panic)),

@@ -179,11 +179,24 @@ impl From<()> for Next {
     }
 }
 
+/// When a key is reconciled again after an error; see [`Controller::run_with`](super::Controller::run_with).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Retry {
+    /// After the delay of the [rate limit](super::Controller::limit), which grows with each failure.
+    #[default]
+    Limited,
+    /// After this time.
+    After(Duration),
+    /// After the next change of the object.
+    Never,
+}
+
 /// The reason why a reconciliation failed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Failure<'a> {
-    /// The reconcile function returned this error. The key is retried.
+    /// The reconcile function returned this error. The key is retried, unless [`Retry`] says otherwise.
     Failed(&'a str),
     /// The reconcile function or the predicate of [`only`](super::Controller::only) panicked with this message. The key
     /// is retried.

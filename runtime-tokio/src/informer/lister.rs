@@ -27,6 +27,11 @@ impl<F: Form> Lister<F> {
         Self(inner, in_use)
     }
 
+    /// Returns the name of the informer.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Returns an object by namespace and name. The namespace is empty for a cluster-scoped object.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<Entry<F>> {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod failures;
+mod order;
 mod writes;
 
 use core::sync::atomic::{AtomicUsize, Ordering};

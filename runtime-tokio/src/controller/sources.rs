@@ -1,0 +1,95 @@
+//! The sources of a controller's keys: changes of objects, and streams.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use informer_core::Form;
+
+use super::metrics::Figures;
+use super::only::Only;
+use super::predicate::Predicate;
+use crate::cache::entry::{Entry, Key};
+use crate::controller::queue::WorkQueue;
+use crate::handler::{HandlerHandle, Handlers};
+use crate::health::error::Ended;
+use crate::informer::{HasSynced, Informer};
+
+/// The priority of keys that no change added: the initial list and resyncs. It is that of controller-runtime.
+pub(super) const LOW: i32 = -100;
+
+/// The destination of keys.
+pub(super) struct Intake {
+    pub(super) queue: WorkQueue<Key>,
+    pub(super) keep: Only,
+    pub(super) figures: Arc<Figures>,
+    pub(super) debounce: Duration,
+}
+
+impl Intake {
+    /// Returns a handler that adds the keys of changed objects. Fresh changes precede the initial list and resyncs.
+    pub(super) fn handler<F: Form<Stored: Send + Sync + 'static>, I: IntoIterator<Item = Key>>(
+        &self,
+        map: impl Fn(&Entry<F>) -> I + Send + Sync + 'static,
+        when: Option<Predicate<F>>,
+    ) -> Handlers<F> {
+        let (queue, keep, debounce) = (self.queue.clone(), self.keep.clone(), self.debounce);
+        let figures = Arc::clone(&self.figures);
+        let put = Arc::new(move |entry: &Entry<F>, is_fresh: bool| {
+            for key in map(entry) {
+                if !keep.lets_in(&key) {
+                    continue;
+                }
+                if is_fresh {
+                    queue.add_after(key, debounce);
+                } else {
+                    queue.add_with_priority(key, LOW);
+                }
+            }
+            figures.queue(|| queue.metrics());
+        });
+        let (add, delete) = (Arc::clone(&put), Arc::clone(&put));
+        Handlers::new()
+            .on_add(move |entry, is_initial| add(entry, !is_initial))
+            .on_update(move |old, new| {
+                // A replay has the same state twice.
+                if old.is_same_state(new) {
+                    put(new, false);
+                } else if when.as_ref().is_none_or(|when| when.holds(old, new)) {
+                    // The owner may have changed.
+                    put(old, true);
+                    put(new, true);
+                }
+            })
+            .on_delete(move |entry, _| delete(entry, true))
+    }
+}
+
+/// A registration with an informer of any type.
+pub(super) trait Registered: Send + Sync {
+    fn synced(&self) -> &dyn HasSynced;
+    fn ended(&self) -> BoxFuture<'_, Ended>;
+    fn remove(&self);
+}
+
+pub(super) struct Watched<F: Form> {
+    pub(super) informer: Informer<F>,
+    pub(super) handle: HandlerHandle<F>,
+}
+
+impl<F: Form<Stored: Send + Sync + 'static>> Registered for Watched<F> {
+    fn synced(&self) -> &dyn HasSynced {
+        &self.handle
+    }
+
+    fn ended(&self) -> BoxFuture<'_, Ended> {
+        Box::pin(async {
+            self.informer.ended().await;
+            Ended
+        })
+    }
+
+    fn remove(&self) {
+        self.handle.remove();
+    }
+}

@@ -1,0 +1,236 @@
+//! When keys are reconciled: priorities, debouncing, streams, predicates, and retries by the kind of error.
+
+use informer_tokio::controller::{IntoInformer, Predicate, Retry};
+
+use super::*;
+
+/// A reconcile function that records the key and the second, and takes a second.
+fn slowly(
+    log: &Log,
+) -> impl Fn(Task<Raw>) -> futures_util::future::BoxFuture<'static, Result<(), String>> + use<> {
+    let note = noting(log);
+    move |task| {
+        let noted = note(task);
+        Box::pin(async move {
+            sleep(secs(1)).await;
+            noted.await
+        })
+    }
+}
+
+/// Keys that change precede those of the initial list, which still have their turn under a flood of changes.
+#[tokio::test(start_paused = true)]
+async fn fresh_changes_come_first_and_starve_nothing() {
+    let mock = server();
+    for number in 0..5 {
+        mock.create("replicasets.apps", set(&format!("old{number}"), 0))
+            .unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    sets.synced().await.unwrap();
+    let log = Log::default();
+    let controller = run(Controller::new(&sets), slowly(&log));
+    sleep(Duration::from_millis(500)).await;
+    // A worker is always busy, and fresh keys are always waiting.
+    for round in 0..200 {
+        for name in ["fresh0", "fresh1", "fresh2"] {
+            mock.apply("replicasets.apps", set(name, round)).unwrap();
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    let runs = log.lock().unwrap().clone();
+    let first = |of: &str| runs.iter().find(|(key, _)| key.contains(of)).unwrap().1;
+    assert_eq!(
+        first("fresh0"),
+        1,
+        "it precedes the rest of the initial list: {runs:?}"
+    );
+    let mut old: Vec<u64> = runs
+        .iter()
+        .filter(|(key, _)| key.contains("old"))
+        .map(|(_, second)| *second)
+        .collect();
+    assert_eq!(old.len(), 5, "each once: {runs:?}");
+    old.dedup();
+    for (before, second) in old.iter().enumerate() {
+        let limit = 17 * (before as u64 + 1);
+        assert!(
+            *second <= limit,
+            "the key behind {before} others waited {second} s: {runs:?}"
+        );
+    }
+    controller.stop().await;
+}
+
+/// Further changes within the time cause no further run, and constant changes delay no key for longer.
+#[tokio::test(start_paused = true)]
+async fn changes_within_the_debounce_time_are_one() {
+    let mock = server();
+    let sets = informer(&mock, SETS);
+    sets.synced().await.unwrap();
+    let log = Log::default();
+    let controller = run(Controller::new(&sets).debounce(secs(10)), noting(&log));
+    settle().await;
+    for round in 0..30 {
+        mock.apply("replicasets.apps", set("a", round)).unwrap();
+        sleep(secs(1)).await;
+    }
+    sleep(secs(60)).await;
+    let at: Vec<u64> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, second)| *second)
+        .collect();
+    assert_eq!(at, [10, 20, 30]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_a_stream_are_reconciled() {
+    let mock = server();
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let (send, keys) = tokio::sync::mpsc::unbounded_channel();
+    let keys = futures_util::stream::unfold(
+        keys,
+        |mut keys: tokio::sync::mpsc::UnboundedReceiver<Key>| async move {
+            Some((keys.recv().await?, keys))
+        },
+    );
+    let controller = Controller::new(&sets)
+        .reconcile_on(keys)
+        .only(|key| key.name() != "no");
+    let controller = run(controller, noting(&log));
+    for key in ["prod/a", "prod/no", "prod/b"] {
+        send.send(Key::new(key)).unwrap();
+    }
+    settle().await;
+    assert_eq!(names(&log), ["prod/a", "prod/b"]);
+    drop(send);
+    settle().await;
+    controller.handle.enqueue(Key::new("prod/c"));
+    settle().await;
+    assert_eq!(names(&log), ["prod/c"], "it continues without the stream");
+    controller.stop().await;
+}
+
+/// An error decides when its key is retried.
+#[tokio::test(start_paused = true)]
+async fn the_kind_of_an_error_decides_about_the_retry() {
+    let mock = server();
+    for name in ["limited", "later", "never"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let sets = informer(&mock, SETS);
+    let log = Log::default();
+    let note = noting(&log);
+    let controller = Controller::new(&sets).limit(Exponential::new(secs(1), secs(60)));
+    let handle = controller.handle();
+    let ended = tokio::spawn(controller.run_with(
+        move |task: Task<Raw>| {
+            let name = task.name().to_owned();
+            let noted = note(task);
+            async move {
+                let _ = noted.await;
+                Err::<(), String>(name)
+            }
+        },
+        |error: &String| match error.as_str() {
+            "later" => Retry::After(secs(40)),
+            "never" => Retry::Never,
+            _ => Retry::Limited,
+        },
+    ));
+    sleep(secs(50)).await;
+    let of = |name: &str| -> Vec<u64> {
+        let log = log.lock().unwrap();
+        let of = log.iter().filter(|(key, _)| key.ends_with(name));
+        of.map(|(_, second)| *second).collect()
+    };
+    assert_eq!(of("limited"), [0, 1, 3, 7, 15, 31]);
+    assert_eq!(of("later"), [0, 40]);
+    assert_eq!(of("never"), [0]);
+    mock.update("replicasets.apps", set("never", 1)).unwrap();
+    settle().await;
+    assert_eq!(of("never"), [0, 50], "a change reconciles it");
+    handle.stop();
+    ended.await.unwrap().unwrap();
+}
+
+/// Only changes for which the predicate holds are used, for the controller's own objects and for owned ones.
+async fn changes_are_selected<F>()
+where
+    F: Form<Stored: Owned + Send + Sync>,
+    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+{
+    let mock = server();
+    let with = |generation: u64, label: &str, finalizer: &str| {
+        let mut pod = pod("p", &[("ReplicaSet", "owner", true)]);
+        pod["metadata"]["generation"] = generation.into();
+        pod["metadata"]["labels"] = json!({ "app": label });
+        pod["metadata"]["annotations"] = json!({ "note": label });
+        pod["metadata"]["finalizers"] = json!([finalizer]);
+        pod
+    };
+    mock.create("pods", with(1, "a", "f")).unwrap();
+    let (sets, pods) = (informer(&mock, SETS), informer_of::<F>(&mock, PODS));
+    let log = Log::default();
+    let predicates: [(Predicate<F>, [bool; 4]); 8] = [
+        (Predicate::generation(), [true, false, false, false]),
+        (Predicate::labels(), [false, true, false, false]),
+        (Predicate::annotations(), [false, true, false, false]),
+        (Predicate::finalizers(), [false, false, true, false]),
+        (Predicate::resource_version(), [true; 4]),
+        (
+            Predicate::generation().or(Predicate::labels()),
+            [true, true, false, false],
+        ),
+        (
+            Predicate::labels().and(Predicate::annotations()),
+            [false, true, false, false],
+        ),
+        (
+            Predicate::generation().or(Predicate::finalizers()).negate(),
+            [false, true, false, true],
+        ),
+    ];
+    for (number, (predicate, wanted)) in predicates.into_iter().enumerate() {
+        mock.apply("pods", with(1, "a", "f")).unwrap();
+        settle().await;
+        let controller = run(
+            Controller::new(&sets).owns((&pods).when(predicate)),
+            noting(&log),
+        );
+        settle().await;
+        assert_eq!(
+            names(&log),
+            ["prod/owner"],
+            "the initial state always counts"
+        );
+        let mut unrelated = with(2, "b", "g");
+        unrelated["spec"] = json!({ "round": number });
+        let changes = [
+            with(2, "a", "f"),
+            with(2, "b", "f"),
+            with(2, "b", "g"),
+            unrelated,
+        ];
+        let mut seen = [false; 4];
+        for (change, seen) in changes.into_iter().zip(&mut seen) {
+            mock.apply("pods", change).unwrap();
+            settle().await;
+            *seen = !names(&log).is_empty();
+        }
+        assert_eq!(seen, wanted, "predicate {number}");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_selected_by_a_predicate() {
+    changes_are_selected::<Raw>().await;
+    changes_are_selected::<Meta>().await;
+    #[cfg(feature = "zstd")]
+    changes_are_selected::<informer_tokio::Packed<Raw>>().await;
+}
