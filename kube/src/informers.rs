@@ -72,7 +72,7 @@ impl Informers {
         let (factory, driver) = settings(builder).build();
         // It ends after the last informer.
         tokio::spawn(driver.run());
-        let writes = WriteLog::new();
+        let writes = WriteLog::default();
         Self {
             factory,
             client: crate::writes::recording(client, writes.clone()),
@@ -232,7 +232,7 @@ where
 
     fn into_informer(self) -> Provided<F> {
         let writes = self.informers.writes.clone();
-        Provided::new(self.get()).with_writes(&writes)
+        Provided::from(self.get()).with_writes(&writes)
     }
 }
 

@@ -108,7 +108,7 @@ impl Lost {
     }
 
     /// Copies the class and text of another transport's error.
-    pub fn of(error: &impl TransportError) -> Self {
+    pub(crate) fn of(error: &impl TransportError) -> Self {
         Self {
             kind: error.kind(),
             connection_was_used: error.connection_was_used(),

@@ -149,7 +149,7 @@ impl ControllerHandle {
     /// Evaluates [`Controller::only`](super::Controller::only) again for all keys. Runs of keys that no longer belong
     /// to the controller are cut, with a [`Failure::Cut`](super::Failure::Cut). The keys of all objects that belong to
     /// it are added.
-    pub fn recheck(&self) {
+    pub(crate) fn recheck(&self) {
         self.rechecks
             .send_modify(|count| *count = count.wrapping_add(1));
         self.enqueue_all();

@@ -2,6 +2,7 @@
 
 use core::any::Any;
 use core::fmt;
+use core::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
 use informer_core::{Form, Meta, json};
@@ -13,7 +14,7 @@ use crate::cache::entry::Entry;
 /// A condition on a change, which compares the old and the new state of an object.
 ///
 /// [`IntoInformer::when`] restricts a controller to changes for which it holds. Additions, deletions and resyncs are not
-/// restricted. Handlers can call [`holds`](Self::holds).
+/// restricted. Predicates are combined by `&`, `|` and `!`. Handlers can call [`holds`](Self::holds).
 ///
 /// The state is read from the stored metadata. If the form does not store it, as a struct that lacks the field, every
 /// change counts.
@@ -22,8 +23,8 @@ use crate::cache::entry::Entry;
 /// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::{Controller, IntoInformer, Predicate};
 /// # fn example(sets: Informer<Raw>, pods: Informer<Raw>) {
-/// let spec = Predicate::generation().or(Predicate::annotations());
-/// let phase = Predicate::new(|old, new| old.at(&["status", "phase"]) != new.at(&["status", "phase"]));
+/// let spec = Predicate::generation() | Predicate::annotations();
+/// let phase = Predicate::<Raw>::new(|old, new| old.at(&["status", "phase"]) != new.at(&["status", "phase"]));
 /// let controller = Controller::new(sets.when(spec)).owns(pods.when(phase));
 /// # }
 /// ```
@@ -68,24 +69,6 @@ impl<F: Form<Stored: 'static>> Predicate<F> {
         Self::new(|old, new| old.resource_version() != new.resource_version())
     }
 
-    /// Returns a predicate that holds if both do.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self::new(move |old, new| self.holds(old, new) && other.holds(old, new))
-    }
-
-    /// Returns a predicate that holds if one of them does.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self::new(move |old, new| self.holds(old, new) || other.holds(old, new))
-    }
-
-    /// Returns a predicate that holds if this one does not.
-    #[must_use]
-    pub fn negate(self) -> Self {
-        Self::new(move |old, new| !self.holds(old, new))
-    }
-
     /// Returns whether it holds for a change from `old` to `new`.
     #[must_use]
     pub fn holds(&self, old: &Entry<F>, new: &Entry<F>) -> bool {
@@ -118,6 +101,33 @@ fn part<F: Form<Stored: 'static>>(entry: &Entry<F>, field: &str) -> Option<Vec<u
     found
 }
 
+/// Holds if both do.
+impl<F: Form<Stored: 'static>> BitAnd for Predicate<F> {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self::new(move |old, new| self.holds(old, new) && other.holds(old, new))
+    }
+}
+
+/// Holds if one of them does.
+impl<F: Form<Stored: 'static>> BitOr for Predicate<F> {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self::new(move |old, new| self.holds(old, new) || other.holds(old, new))
+    }
+}
+
+/// Holds if this one does not.
+impl<F: Form<Stored: 'static>> Not for Predicate<F> {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self::new(move |old, new| !self.holds(old, new))
+    }
+}
+
 impl<F: Form> Clone for Predicate<F> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -143,7 +153,7 @@ impl<I: IntoInformer> IntoInformer for When<I> {
     fn into_informer(self) -> Provided<I::Form> {
         let mut provided = self.informer.into_informer();
         provided.when = Some(match provided.when {
-            Some(other) => other.and(self.predicate),
+            Some(other) => other & self.predicate,
             None => self.predicate,
         });
         provided

@@ -56,17 +56,6 @@ pub struct Provided<F: Form> {
 }
 
 impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
-    /// Provides an informer whose driver runs elsewhere.
-    #[must_use]
-    pub const fn new(informer: Informer<F>) -> Self {
-        Self {
-            informer,
-            driver: None,
-            writes: None,
-            when: None,
-        }
-    }
-
     /// Lets the controller run the informer's driver. When the controller ends, it stops the informer and waits for the
     /// driver.
     ///
@@ -77,7 +66,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
     /// # fn example(transport: BoxTransport) {
     /// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::new("", "v1", "pods")).build();
     /// let lister = pods.lister();
-    /// let controller = Controller::new(Provided::new(pods).with_driver(driver.run()));
+    /// let controller = Controller::new(Provided::from(pods).with_driver(driver.run()));
     /// # }
     /// ```
     #[must_use]
@@ -92,6 +81,18 @@ impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
         log.attach(&self.informer);
         self.writes = Some(log.clone());
         self
+    }
+}
+
+/// Provides an informer whose driver runs elsewhere.
+impl<F: Form> From<Informer<F>> for Provided<F> {
+    fn from(informer: Informer<F>) -> Self {
+        Self {
+            informer,
+            driver: None,
+            writes: None,
+            when: None,
+        }
     }
 }
 
@@ -115,7 +116,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> IntoInformer for Informer<F> {
     type Form = F;
 
     fn into_informer(self) -> Provided<F> {
-        Provided::new(self)
+        Provided::from(self)
     }
 }
 
@@ -123,7 +124,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> IntoInformer for &Informer<F> {
     type Form = F;
 
     fn into_informer(self) -> Provided<F> {
-        Provided::new(self.clone())
+        Provided::from(self.clone())
     }
 }
 
@@ -138,7 +139,7 @@ where
 
     fn into_informer(self) -> Provided<F> {
         let (informer, driver) = self.boxed().build();
-        Provided::new(informer).with_driver(driver.run())
+        Provided::from(informer).with_driver(driver.run())
     }
 }
 
@@ -151,7 +152,7 @@ where
     type Form = F;
 
     fn into_informer(self) -> Provided<F> {
-        Provided::new(self.get())
+        Provided::from(self.get())
     }
 }
 

@@ -30,7 +30,7 @@ const KEEP: Duration = Duration::from_secs(300);
 /// use informer_tokio::{Informer, Raw, Resource};
 /// use informer_tokio::controller::WriteLog;
 /// # async fn example(pods: Informer<Raw>) {
-/// let log = WriteLog::new();
+/// let log = WriteLog::default();
 /// log.attach(&pods);
 /// let answer = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"4711"}}"#;
 /// log.record(&Resource::new("", "v1", "pods"), "prod/web", "4711", Some(answer));
@@ -61,12 +61,6 @@ struct Pending {
 }
 
 impl WriteLog {
-    /// Creates an empty log.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Attaches an informer, whose cache is expected to show the writes. It does not count as a user of a shared
     /// informer.
     pub fn attach<F: Form<Stored: Send + Sync + 'static>>(&self, informer: &Informer<F>) {

@@ -26,7 +26,7 @@ use crate::informer::Kind;
 /// ```
 /// use core::time::Duration;
 /// use informer_tokio::{Informer, Raw, Resource};
-/// # fn build<T: informer_core::Transport>(transport: T) -> Result<(), informer_core::resource::ResourceError> {
+/// # fn build<T: informer_core::Transport + Clone>(transport: T) -> Result<(), informer_core::resource::ResourceError> {
 /// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?)
 ///     .namespace("prod")
 ///     .labels("app=web")

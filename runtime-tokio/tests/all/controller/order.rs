@@ -183,15 +183,15 @@ where
         (Predicate::finalizers(), [false, false, true, false]),
         (Predicate::resource_version(), [true; 4]),
         (
-            Predicate::generation().or(Predicate::labels()),
+            Predicate::generation() | Predicate::labels(),
             [true, true, false, false],
         ),
         (
-            Predicate::labels().and(Predicate::annotations()),
+            Predicate::labels() & Predicate::annotations(),
             [false, true, false, false],
         ),
         (
-            Predicate::generation().or(Predicate::finalizers()).negate(),
+            !(Predicate::generation() | Predicate::finalizers()),
             [false, true, false, true],
         ),
     ];

@@ -83,7 +83,7 @@ async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
         for name in ["a", "b", "c"] {
             mock.create("replicasets.apps", set(name, 0)).unwrap();
         }
-        let log = WriteLog::new();
+        let log = WriteLog::default();
         let sets = slow(&mock, &log, SETS);
         let pods = slow(&mock, &log, PODS);
         let client = Client {
@@ -92,8 +92,8 @@ async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
         };
         // The Pods that exist, as the runs know from their writes.
         let exist: Arc<Mutex<BTreeMap<String, bool>>> = Arc::default();
-        let controller = Controller::new(Provided::new(sets.clone()).with_writes(&log))
-            .owns(Provided::new(pods.clone()).with_writes(&log))
+        let controller = Controller::new(Provided::from(sets.clone()).with_writes(&log))
+            .owns(Provided::from(pods.clone()).with_writes(&log))
             .workers(2);
         let controller = run(controller, {
             let (lister, exist) = (pods.lister(), Arc::clone(&exist));
@@ -133,7 +133,7 @@ async fn no_run_sees_a_state_from_before_the_writes_of_its_key() {
 #[tokio::test(start_paused = true)]
 async fn a_write_is_awaited_only_where_it_will_be_seen() {
     let mock = server();
-    let log = WriteLog::new();
+    let log = WriteLog::default();
     let client = Client {
         mock: mock.clone(),
         log: log.clone(),
@@ -176,7 +176,7 @@ async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
     for answer in DELETES {
         let mock = server();
         mock.with(|server| server.config_mut().deletes = answer);
-        let log = WriteLog::new();
+        let log = WriteLog::default();
         let client = Client {
             mock: mock.clone(),
             log: log.clone(),
@@ -211,7 +211,7 @@ async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_log_forgets_what_is_shown() {
     let mock = server();
-    let log = WriteLog::new();
+    let log = WriteLog::default();
     let client = Client {
         mock: mock.clone(),
         log: log.clone(),
