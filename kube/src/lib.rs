@@ -18,6 +18,8 @@
 #[cfg(feature = "controller")]
 mod controller;
 #[cfg(feature = "client")]
+mod discovery;
+#[cfg(feature = "client")]
 pub mod informers;
 #[cfg(feature = "client")]
 mod lease;
@@ -39,7 +41,7 @@ pub use resource::{resource, resource_of};
 #[cfg(feature = "runtime")]
 pub use watcher::{metadata_watcher, watcher};
 #[cfg(feature = "client")]
-pub use {informers::Informers, lease::KubeLease, transport::transport};
+pub use {discovery::discover, informers::Informers, lease::KubeLease, transport::transport};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

@@ -2,6 +2,7 @@
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod discovery;
 mod informers;
 mod lease;
 #[cfg(feature = "controller")]
