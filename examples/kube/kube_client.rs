@@ -6,15 +6,15 @@
 
 use core::time::Duration;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Parser;
-use informer::{Informer, Raw, Resource};
 use informer_examples::terminal::say;
-use informer_hyper::TowerTransport;
+use informer_kube::Informers;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, client::Body};
+use kube::{Api, Client, Config};
 
 /// Reads and writes the ConfigMaps of a namespace through one `kube::Client`.
 #[derive(Parser)]
@@ -43,22 +43,15 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     };
 
     // The client finds the server and authenticates, for writes as well as for the informer.
-    let sender = client.clone();
-    let service = tower::service_fn(move |request| {
-        let sender = sender.clone();
-        async move { sender.send(request).await }
-    });
-    let transport = TowerTransport::with_empty(service, Body::empty);
-    let maps = Informer::<Raw>::builder_for(&transport, Resource::parse("configmaps")?)
-        .namespace(&namespace)
-        .spawn();
+    let informers = Informers::new(client);
+    let maps = informers.namespaced::<ConfigMap>(&namespace).raw().get();
     maps.synced_within(Duration::from_secs(30)).await?;
     let lister = maps.lister();
     for map in lister.list() {
         say(map.key().as_str());
     }
 
-    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let api: Api<ConfigMap> = Api::namespaced(informers.client(), &namespace);
     let map = ConfigMap {
         metadata: ObjectMeta {
             generate_name: Some("informer-example-".into()),
@@ -68,17 +61,19 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     };
     let created = api.create(&PostParams::default(), &map).await?;
     let name = created.metadata.name.unwrap_or_default();
-    let mut waits = 0;
-    while lister.get(&namespace, &name).is_none() && waits < 100 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        waits += 1;
+    let began = Instant::now();
+    informers.sees_own_writes().await;
+    if lister.get(&namespace, &name).is_some() {
+        let waited = began.elapsed();
+        say(&format!(
+            "{namespace}/{name} is in the cache after {waited:?}"
+        ));
     }
-    say(&format!(
-        "{namespace}/{name} is in the cache after about {} ms",
-        waits * 100
-    ));
     api.delete(&name, &DeleteParams::default()).await?;
-    say(&format!("{namespace}/{name} is deleted"));
-    maps.stop();
+    informers.sees_own_writes().await;
+    if lister.get(&namespace, &name).is_none() {
+        say(&format!("{namespace}/{name} is deleted"));
+    }
+    informers.factory().shutdown().await;
     Ok(())
 }
