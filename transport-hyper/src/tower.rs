@@ -24,8 +24,7 @@ use crate::transport::head;
 /// Connections, deadlines and the classification of failures are up to the service.
 ///
 /// # Examples
-/// `kube::Client` implements `Service`; the example `kube_client` shares one between an informer and writes. A function
-/// can be used as well:
+/// A function can be used; for a `kube::Client`, the crate `informer-kube` has a transport.
 /// ```
 /// use std::convert::Infallible;
 ///
