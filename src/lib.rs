@@ -40,8 +40,6 @@
 //!
 //! # Features
 //! - `kubeconfig` (default): [`connect()`] reads the kubeconfig files that `kubectl` reads.
-//! - `k8s-openapi`: all types of k8s-openapi implement [`Kind`]. The program selects the version of Kubernetes with a
-//!   feature of k8s-openapi, for example `latest`.
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `page::Page`, the health of informers as an HTTP page and as Prometheus metrics.
 //! - `zstd`: `Packed`, which stores objects compressed. It needs a C compiler.

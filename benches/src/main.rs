@@ -130,7 +130,7 @@ fn compare(options: Compare) -> io::Result<String> {
         Some(ours) => ours,
         None => std::env::current_exe()?
             .with_file_name("examples")
-            .join("throughput"),
+            .join("throughput_typed"),
     };
     let theirs = Some(options.kube_rs).filter(|path| path.exists());
     if theirs.is_none() {

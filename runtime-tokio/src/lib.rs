@@ -44,8 +44,6 @@
 //!
 //! # Features
 //! None is on by default. Features are additive.
-//! - `k8s-openapi`: all types of k8s-openapi implement [`Kind`].
-//! - `kube`: all types derived with `kube::CustomResource` and all types of k8s-openapi implement [`Kind`].
 //! - `metrics`: metrics for the `metrics` facade.
 //! - `page`: `Page`, an HTTP page with the health of informers, for people and for Prometheus.
 //! - `signal`: `StopSignal`, which waits for SIGINT and SIGTERM.

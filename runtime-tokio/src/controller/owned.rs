@@ -40,12 +40,12 @@ pub trait Owned {
     fn controller(&self) -> Option<Owner>;
 }
 
-/// An object type whose owner can be read. With the feature `k8s-openapi` or `kube`, their types implement it.
+/// An object type whose owner can be read.
 #[diagnostic::on_unimplemented(
     message = "the owner of `{Self}` cannot be read",
     label = "stores no `metadata.ownerReferences` that a controller can read",
     note = "cache the owned resource as `Raw`, `Meta` or `Packed`, which read the owner from the object's metadata",
-    note = "or implement `OwnedObject` for `{Self}`; types of k8s-openapi implement it with the feature `k8s-openapi`"
+    note = "or implement `OwnedObject` for `{Self}`; for a type of k8s-openapi or kube, use a request of `informer-kube`"
 )]
 pub trait OwnedObject {
     /// Returns the owner that manages the object; `None` if there is none.
@@ -74,44 +74,6 @@ impl Owned for crate::packed::Packed<Raw> {
 impl Owned for Meta {
     fn controller(&self) -> Option<Owner> {
         of_references(self.at(&["ownerReferences"])?)
-    }
-}
-
-#[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
-impl<K> OwnedObject for K
-where
-    K: k8s_openapi::Metadata<Ty = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>,
-{
-    fn controller(&self) -> Option<Owner> {
-        let references = self.metadata().owner_references.as_ref()?;
-        let owner = references
-            .iter()
-            .find(|owner| owner.controller == Some(true))?;
-        Some(Owner {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        })
-    }
-}
-
-#[cfg(feature = "kube")]
-impl<K> OwnedObject for K
-where
-    K: kube_core::Resource<DynamicType = ()>,
-{
-    fn controller(&self) -> Option<Owner> {
-        let references = self.meta().owner_references.as_ref()?;
-        let owner = references
-            .iter()
-            .find(|owner| owner.controller == Some(true))?;
-        Some(Owner {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        })
     }
 }
 

@@ -4,9 +4,8 @@ use informer_core::OwnedResource;
 
 /// A type that represents a Kubernetes resource.
 ///
-/// With the feature `kube`, all types of k8s-openapi and all types derived with `kube::CustomResource` implement it.
-/// With the feature `k8s-openapi`, all types of k8s-openapi that can be listed do. For a custom struct,
-/// [`kind!`](crate::kind!) implements it in one line. By hand:
+/// For a custom struct, [`kind!`](crate::kind!) implements it in one line. The types of k8s-openapi and of kube are used
+/// through the crate `informer-kube`. By hand:
 ///
 /// ```
 /// use informer_tokio::{Kind, Resource};
@@ -23,7 +22,7 @@ use informer_core::OwnedResource;
     message = "`{Self}` is not known to be a Kubernetes resource",
     label = "has no group, version and plural",
     note = "for a struct, write `kind!({Self}, \"v1\", \"pods\");` with its apiVersion and plural",
-    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`"
+    note = "for a type of k8s-openapi or kube, pass its resource: `informer_kube::resource::<{Self}>()`"
 )]
 pub trait Kind {
     /// Returns the resource: group, version, plural, and the kind, which is used to detect objects of another kind.
@@ -72,33 +71,4 @@ macro_rules! kind {
             }
         }
     };
-}
-
-/// Every type of k8s-openapi that has the metadata of an object.
-#[cfg(all(feature = "k8s-openapi", not(feature = "kube")))]
-impl<K> Kind for K
-where
-    K: k8s_openapi::Resource
-        + k8s_openapi::Metadata<Ty = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>,
-{
-    fn resource() -> OwnedResource {
-        informer_core::Resource::new(K::GROUP, K::VERSION, K::URL_PATH_SEGMENT)
-            .kind(K::KIND)
-            .into()
-    }
-}
-
-/// Every type derived with `kube::CustomResource`, and every type of k8s-openapi, through kube.
-#[cfg(feature = "kube")]
-impl<K> Kind for K
-where
-    K: kube_core::Resource<DynamicType = ()>,
-{
-    fn resource() -> OwnedResource {
-        let (group, version) = (K::group(&()), K::version(&()));
-        let (plural, kind) = (K::plural(&()), K::kind(&()));
-        informer_core::Resource::new(&group, &version, &plural)
-            .kind(&kind)
-            .into()
-    }
 }

@@ -9,11 +9,19 @@ use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
 use informer_tokio::factory::{Factory, FactoryDriver};
 use informer_tokio::health::State;
 use informer_tokio::informer::Ended;
-use informer_tokio::{Handlers, Informer, Raw, Resource, boxed};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use informer_tokio::{Handlers, Informer, Raw, Resource, boxed, kind};
+use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 type Server = Mock<FakeServer, TokioClock>;
+
+#[derive(Deserialize)]
+struct Pod {}
+kind!(Pod, "v1", "pods");
+
+#[derive(Deserialize)]
+struct Node {}
+kind!(Node, "v1", "nodes");
 
 fn server() -> Server {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
