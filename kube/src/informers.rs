@@ -6,6 +6,7 @@ use core::marker::PhantomData;
 use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
 use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided, WriteLog};
 use informer_tokio::factory::{Factory, FactoryBuilder};
+use informer_tokio::informer::Ended;
 use informer_tokio::{Entry, Informer};
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, NamespaceResourceScope};
@@ -123,8 +124,11 @@ impl Informers {
     /// Waits until the informers show everything that has been written through [`client`](Self::client) so far.
     ///
     /// A [`Controller`](informer_tokio::controller::Controller) does so between runs.
-    pub async fn sees_own_writes(&self) {
-        self.writes.seen().await;
+    ///
+    /// # Errors
+    /// Fails if an informer ends before its cache shows a write.
+    pub async fn sees_own_writes(&self) -> Result<(), Ended> {
+        self.writes.seen().await
     }
 
     /// Returns the factory, which waits for all informers, returns their health and stops them.

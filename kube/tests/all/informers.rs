@@ -147,13 +147,13 @@ async fn the_caches_show_the_writes_of_the_client() {
             None,
             "the event cannot have arrived, so the next line waits"
         );
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version(&name), generated.resource_version());
 
         let apply = PatchParams::apply("test").force();
         let patch = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": map("a").metadata, "data": { "n": "1" } });
         let applied = api.patch("a", &apply, &Patch::Apply(&patch)).await.unwrap();
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version("a"), applied.resource_version());
 
         let merge = Patch::Merge(json!({ "data": { "n": "2" } }));
@@ -169,14 +169,14 @@ async fn the_caches_show_the_writes_of_the_client() {
             .replace("a", &PostParams::default(), &changed)
             .await
             .unwrap();
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version("a"), replaced.resource_version());
         let status = Patch::Merge(json!({ "status": { "n": 1 } }));
         let patched = api
             .patch_status("a", &PatchParams::default(), &status)
             .await
             .unwrap();
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version("a"), patched.resource_version());
 
         // The object ceases to match, so the cache shows its absence.
@@ -185,19 +185,19 @@ async fn the_caches_show_the_writes_of_the_client() {
             .await
             .unwrap();
         assert!(version("a").is_some());
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version("a"), None);
 
         api.delete(&name, &DeleteParams::default()).await.unwrap();
         assert!(version(&name).is_some());
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version(&name), None, "{deletes:?}");
         // A new object of the same name is not taken for the deleted one.
         api.create(&PostParams::default(), &map(&name))
             .await
             .unwrap();
         api.delete(&name, &DeleteParams::default()).await.unwrap();
-        informers.sees_own_writes().await;
+        informers.sees_own_writes().await.unwrap();
         assert_eq!(version(&name), None, "{deletes:?}");
     }
 }
@@ -222,7 +222,7 @@ async fn deleted_collections_are_seen_and_dry_runs_are_not_awaited() {
         .await
         .unwrap();
     assert_eq!(maps.lister().len(), 3);
-    informers.sees_own_writes().await;
+    informers.sees_own_writes().await.unwrap();
     assert!(maps.lister().len() <= 1);
 
     settle().await;
@@ -253,7 +253,8 @@ async fn deleted_collections_are_seen_and_dry_runs_are_not_awaited() {
         .unwrap();
     timeout(Duration::from_millis(1), informers.sees_own_writes())
         .await
-        .expect("nothing was written");
+        .expect("nothing was written")
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::task::Write;
 use crate::cache::entry::Key;
 use crate::cache::shown::{Awaits, Expected, Leaves, Shows, Written};
+use crate::health::error::Ended;
 use crate::informer::Informer;
 
 /// How long a write stays in a log whose caches do not show it.
@@ -29,13 +30,14 @@ const KEEP: Duration = Duration::from_secs(300);
 /// ```
 /// use informer_tokio::{Informer, Raw, Resource};
 /// use informer_tokio::controller::WriteLog;
-/// # async fn example(pods: Informer<Raw>) {
+/// # async fn example(pods: Informer<Raw>) -> Result<(), informer_tokio::informer::Ended> {
 /// let log = WriteLog::default();
 /// log.attach(&pods);
 /// let answer = br#"{"metadata":{"name":"web","namespace":"prod","resourceVersion":"4711"}}"#;
 /// log.record(&Resource::new("", "v1", "pods"), "prod/web", "4711", Some(answer));
-/// log.seen().await;
+/// log.seen().await?;
 /// assert!(pods.lister().get("prod", "web").is_some());
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Default)]
@@ -124,11 +126,16 @@ impl WriteLog {
         self.sweep();
     }
 
-    /// Waits until the attached caches show every write that has been recorded so far. Informers that end are skipped.
-    pub async fn seen(&self) {
+    /// Waits until the attached caches show every write that has been recorded so far. Writes are not awaited in the
+    /// cache of an informer that had ended when they were recorded.
+    ///
+    /// # Errors
+    /// Fails if an informer ends before its cache shows a write.
+    pub async fn seen(&self) -> Result<(), Ended> {
         for write in self.since(0) {
-            let _ = write.seen.await;
+            write.seen.await?;
         }
+        Ok(())
     }
 
     /// Returns the number of the next write.

@@ -63,7 +63,7 @@ fn slow(mock: &Server, log: &WriteLog, resource: Resource<'_>) -> Informer<Raw> 
 /// Returns how long the log waits, in seconds.
 async fn waits(log: &WriteLog) -> u64 {
     let start = Instant::now();
-    timeout(secs(60), log.seen()).await.unwrap();
+    timeout(secs(60), log.seen()).await.unwrap().unwrap();
     start.elapsed().as_secs()
 }
 
@@ -160,7 +160,7 @@ async fn a_write_is_awaited_only_where_it_will_be_seen() {
     client.send("PUT", &PODS, "p", &pod("p", &[]));
     assert_eq!(waits(&log).await, 0, "the fields do not match");
     client.send("POST", &PODS, "q", &pod("q", &[]));
-    log.seen().await;
+    log.seen().await.unwrap();
     assert!(named.lister().get("prod", "q").is_some());
 
     // An informer that has ended, and one that is dropped, are not awaited.
@@ -198,7 +198,7 @@ async fn an_object_that_is_no_longer_selected_is_awaited_until_it_is_gone() {
         assert!(web.lister().is_empty());
 
         client.send("PUT", &PODS, "p", &labelled("web"));
-        log.seen().await;
+        log.seen().await.unwrap();
         assert_eq!(web.lister().len(), 1);
         client.send("PUT", &PODS, "p", &labelled("db"));
         client.send("DELETE", &PODS, "p", &Value::Null);
@@ -224,7 +224,7 @@ async fn a_log_forgets_what_is_shown() {
     for round in 1..2000 {
         client.send("PUT", &SETS, "a", &set("a", round));
         if round % 50 == 0 {
-            log.seen().await;
+            log.seen().await.unwrap();
         }
     }
     let text = format!("{log:?}");

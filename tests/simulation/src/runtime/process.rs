@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use informer_core::object::ExpectedState;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, Verb, json};
+use informer_tokio::controller::WriteLog;
+use informer_tokio::health::State;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -22,8 +24,8 @@ use super::listener::Listener;
 use super::user::{Mark, User};
 use super::work::Workers;
 use super::{
-    Figures, PATIENCE, Server, Verdict, Wrong, converges, ends, holds, objects, reaches, shown,
-    trouble,
+    Figures, PATIENCE, PODS, Server, Verdict, Wrong, converges, ends, holds, objects, reaches,
+    shown, trouble,
 };
 use deaths::Damage;
 
@@ -204,12 +206,27 @@ impl World {
             return;
         }
         let informer = self.life.informer.clone();
+        let expected = match uid {
+            Some(uid) if is_deletion => ExpectedState::gone(&uid, &version.to_string()),
+            _ => ExpectedState::at_version(&version.to_string()),
+        };
+        // A log of writes must have the same result as the wait itself. It skips an informer that is ending.
+        let is_running = informer.health().state < State::Stopping;
+        let log = (is_running && self.dice.one_in(2)).then(WriteLog::default);
+        if let Some(log) = &log {
+            let object = self
+                .mock
+                .with(|server| server.get("pods", namespace, name))
+                .map(|object| object.to_string());
+            let object = object.as_deref().map(str::as_bytes);
+            log.attach(&informer);
+            log.record(&PODS, &key, expected.clone(), object);
+        }
         self.waits.push(tokio::spawn(async move {
-            let expected = match uid {
-                Some(uid) if is_deletion => ExpectedState::gone(&uid, &version.to_string()),
-                _ => ExpectedState::at_version(&version.to_string()),
-            };
-            informer.wait_for_write(&key, expected).await.ok()?;
+            match log {
+                Some(log) => log.seen().await.ok()?,
+                None => informer.wait_for_write(&key, expected).await.ok()?,
+            }
             let shown = informer.lister().get_by_key(&key);
             let shown = shown.and_then(|entry| entry.resource_version().to_string().parse().ok());
             Some((key, version, shown))
