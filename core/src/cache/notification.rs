@@ -46,6 +46,7 @@ pub type ObjectNotification<'a, V, X> = Notification<(&'a X, &'a Object<V, X>)>;
 
 impl<E> Notification<E> {
     /// Converts the objects.
+    #[inline]
     pub fn map<F>(self, mut f: impl FnMut(E) -> F) -> Notification<F> {
         match self {
             Self::Added {

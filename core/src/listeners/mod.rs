@@ -71,7 +71,7 @@ impl Default for ListenerConfig {
 /// ```
 #[derive(Debug)]
 pub struct Listeners<K, T> {
-    log: VecDeque<Entry<K, T>>,
+    log: VecDeque<Notification<(K, T)>>,
     /// The number of the first entry in the log.
     first: u64,
     listeners: BTreeMap<ListenerId, Listener<K, T>>,
@@ -82,22 +82,6 @@ pub struct Listeners<K, T> {
     unchanged: usize,
     seed: u64,
     discarded: Discarded<T>,
-}
-
-#[derive(Debug)]
-struct Entry<K, T> {
-    event: Notification<(K, T)>,
-    to: To,
-}
-
-/// The listeners that an entry is for.
-#[derive(Clone, Copy, Debug)]
-enum To {
-    All,
-    /// Listeners that want unchanged objects.
-    Unchanged,
-    /// Listeners that were due at this resync pass.
-    Pass(u32),
 }
 
 #[derive(Debug)]
@@ -235,26 +219,11 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
 
     /// Stores a notification for the listeners that it is for.
     pub fn append(&mut self, notification: Notification<(&K, &T)>) {
-        let to = match notification {
-            Notification::Replayed {
-                pass: Some(pass), ..
-            } => To::Pass(pass),
-            Notification::Replayed { pass: None, .. } => To::Unchanged,
-            Notification::Added { .. }
-            | Notification::Updated { .. }
-            | Notification::Deleted { .. }
-            | Notification::Synced => To::All,
-        };
-        let wanted = match to {
-            // A pass begins only if a listener is due.
-            To::All | To::Pass(_) => !self.listeners.is_empty(),
-            To::Unchanged => self.unchanged > 0,
-        };
-        if wanted {
-            self.log.push_back(Entry {
-                event: notification.map(|(key, object)| (key.clone(), object.clone())),
-                to,
-            });
+        // A resync pass begins only if a listener is due.
+        let is_unchanged = matches!(notification, Notification::Replayed { pass: None, .. });
+        if !self.listeners.is_empty() && (!is_unchanged || self.unchanged > 0) {
+            let event = notification.map(|(key, object)| (key.clone(), object.clone()));
+            self.log.push_back(event);
         }
     }
 
@@ -271,12 +240,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
                 continue;
             }
             let from = usize::try_from(listener.next - self.first).unwrap_or(usize::MAX);
-            for entry in self.log.range(from.min(self.log.len())..) {
-                if listener.wants(entry.to) {
+            for event in self.log.range(from.min(self.log.len())..) {
+                if listener.wants(event) {
                     let before = listener.backlog.len();
-                    listener
-                        .backlog
-                        .push(entry.event.clone(), &mut self.discarded);
+                    listener.backlog.push(event.clone(), &mut self.discarded);
                     listener.merged += (before + 1 - listener.backlog.len()) as u64;
                 }
             }
@@ -299,23 +266,17 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         let is_last = listener.next == self.first;
         let mut taken = 0;
         while taken < max {
-            let event = if let Some((key, object)) = listener.initial.pop_front() {
-                Notification::Added {
-                    entry: (key, object),
-                    is_in_initial_list: true,
-                }
-            } else if core::mem::take(&mut listener.sync_due) {
-                listener.initial = VecDeque::new();
-                Notification::Synced
-            } else if let Some(event) = listener.backlog.pop() {
+            let event = if listener.has_own()
+                && let Some(event) = listener.pop_own()
+            {
                 event
             } else if listener.next < end {
-                let entry = usize::try_from(listener.next - self.first)
+                let event = usize::try_from(listener.next - self.first)
                     .ok()
                     .and_then(|i| self.log.get(i));
                 listener.next += 1;
-                match entry {
-                    Some(entry) if listener.wants(entry.to) => entry.event.clone(),
+                match event {
+                    Some(event) if listener.wants(event) => event.clone(),
                     _ => continue,
                 }
             } else {
@@ -343,7 +304,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         let in_log = self
             .log
             .range(from..)
-            .filter(|entry| listener.wants(entry.to))
+            .filter(|event| listener.wants(event))
             .count();
         listener.initial.len() + usize::from(listener.sync_due) + listener.backlog.len() + in_log
     }
@@ -408,7 +369,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             .min(self.log.len());
         let seen = self.log.drain(..count);
         if self.discarded.keeps() {
-            seen.for_each(|entry| entry.event.discard(&mut self.discarded));
+            seen.for_each(|event| event.discard(&mut self.discarded));
         } else {
             drop(seen);
         }
@@ -429,15 +390,37 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
 }
 
 impl<K, T> Listener<K, T> {
-    fn wants(&self, to: To) -> bool {
-        match to {
-            To::All => true,
-            To::Unchanged => self.config.unchanged,
-            To::Pass(pass) => self.passes.contains(pass),
+    fn wants(&self, event: &Notification<(K, T)>) -> bool {
+        match event {
+            Notification::Replayed { pass: None, .. } => self.config.unchanged,
+            Notification::Replayed {
+                pass: Some(pass), ..
+            } => self.passes.contains(*pass),
+            Notification::Added { .. }
+            | Notification::Updated { .. }
+            | Notification::Deleted { .. }
+            | Notification::Synced => true,
         }
     }
 
+    /// Returns whether there are events for this listener alone, which precede those of the log.
     fn has_own(&self) -> bool {
         !self.initial.is_empty() || self.sync_due || self.backlog.len() > 0
+    }
+}
+
+impl<K: AsRef<str>, T> Listener<K, T> {
+    fn pop_own(&mut self) -> Option<Notification<(K, T)>> {
+        if let Some(entry) = self.initial.pop_front() {
+            return Some(Notification::Added {
+                entry,
+                is_in_initial_list: true,
+            });
+        }
+        if core::mem::take(&mut self.sync_due) {
+            self.initial = VecDeque::new();
+            return Some(Notification::Synced);
+        }
+        self.backlog.pop()
     }
 }
