@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     let created = api.create(&PostParams::default(), &map).await?;
     let name = created.metadata.name.unwrap_or_default();
     let began = Instant::now();
-    informers.sees_own_writes().await;
+    informers.sees_own_writes().await?;
     if lister.get(&namespace, &name).is_some() {
         let waited = began.elapsed();
         say(&format!(
@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
         ));
     }
     api.delete(&name, &DeleteParams::default()).await?;
-    informers.sees_own_writes().await;
+    informers.sees_own_writes().await?;
     if lister.get(&namespace, &name).is_none() {
         say(&format!("{namespace}/{name} is deleted"));
     }

@@ -200,7 +200,7 @@ impl Cluster {
             let (status, list) = self.request(Method::GET, &path, None).await?;
             let resources = list["resources"]
                 .as_array()
-                .ok_or(format!("{path}: {status}"))?;
+                .ok_or_else(|| format!("{path}: {status}"))?;
             for resource in resources {
                 let verbs = resource["verbs"].to_string();
                 let plural = text(&resource["name"]);

@@ -75,7 +75,7 @@ async fn work(kubectl: &Kubectl, subjects: &[(Table, Subject)], namespace: &str)
             .find(|(table, _)| table.definition() == definition);
         found
             .map(|(_, subject)| subject)
-            .ok_or(format!("there are no {definition}"))
+            .ok_or_else(|| format!("there are no {definition}"))
     };
     let pods = of("pods.v1.")?;
     let named = |prefix: &'static str| {
@@ -253,7 +253,7 @@ pub(crate) async fn kubectl_sees_the_same_events(context: Context) -> Outcome {
         "events.v1.",
     ] {
         let table = tables.iter().find(|table| table.definition() == definition);
-        let table = table.ok_or(format!("there are no {definition}"))?;
+        let table = table.ok_or_else(|| format!("there are no {definition}"))?;
         let mut child = kubectl
             .command(&[
                 "get",
