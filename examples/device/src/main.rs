@@ -78,7 +78,10 @@ async fn main(spawner: Spawner) {
 /// Prints a notification.
 fn print(notification: ObjectNotification<'_, Value, Text>) {
     match notification {
-        Notification::Added { entry: (key, object), .. } => {
+        Notification::Added {
+            entry: (key, object),
+            ..
+        } => {
             hprintln!(
                 "+ {} {} {}",
                 key.as_ref(),
@@ -86,7 +89,9 @@ fn print(notification: ObjectNotification<'_, Value, Text>) {
                 object.value().0
             );
         }
-        Notification::Updated { new: (key, object), .. } => {
+        Notification::Updated {
+            new: (key, object), ..
+        } => {
             hprintln!(
                 "~ {} {} {}",
                 key.as_ref(),
@@ -94,7 +99,9 @@ fn print(notification: ObjectNotification<'_, Value, Text>) {
                 object.value().0
             );
         }
-        Notification::Replayed { entry: (key, _), .. } => hprintln!("= {}", key.as_ref()),
+        Notification::Replayed {
+            entry: (key, _), ..
+        } => hprintln!("= {}", key.as_ref()),
         Notification::Deleted {
             entry: (key, object),
             final_state_unknown,

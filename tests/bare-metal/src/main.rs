@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 
 use cortex_m_rt::entry;
 use informer_core::{
-    End, Head, PolledInformer, Inline, Instant, Notification, Output, RawObject, ReflectorConfig,
+    End, Head, Inline, Instant, Notification, Output, PolledInformer, RawObject, ReflectorConfig,
     Resource,
     cache::{DeltaFifo, Indexer},
 };
