@@ -2,7 +2,7 @@
 #![expect(clippy::print_stderr, reason = "it is an example")]
 
 use informer_kube::Informers;
-use informer_tokio::controller::{Controller, Task};
+use informer_kube::controller::{Controller, Task};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};

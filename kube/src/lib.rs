@@ -1,8 +1,9 @@
 //! Kubernetes informers for users of kube-rs.
 //!
 //! A [`kube::Client`](kube_client::Client) is the transport, and the types of k8s-openapi, those derived with
-//! `kube::CustomResource`, and `kube::core::DynamicObject` are stored as they are. The informers are those of
-//! [`informer_tokio`].
+//! `kube::CustomResource`, and `kube::core::DynamicObject` are stored as they are. Informers, listers, handlers and
+//! controllers are those of [`informer_tokio`], whose modules this crate re-exports, so that a program needs no other
+//! dependency.
 //!
 //! This crate follows the major versions of kube, so the other crates of the workspace need not.
 //!
@@ -12,13 +13,14 @@
 //! - `runtime`: [`watcher`] and [`reflector`], which replace those of `kube-runtime` and have their signatures.
 //! - `controller`: [`Controller`], which replaces the constructors of kube's. It needs kube's feature
 //!   `unstable-runtime-stream-control`.
-
+//! - `metrics`, `page`, `zstd`: those of [`informer_tokio`].
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "controller")]
-mod controller;
 #[cfg(feature = "client")]
 mod discovery;
+#[cfg(feature = "controller")]
+mod for_stream;
 #[cfg(feature = "client")]
 pub mod informers;
 #[cfg(feature = "client")]
@@ -34,7 +36,7 @@ pub mod watcher;
 mod writes;
 
 #[cfg(feature = "controller")]
-pub use controller::Controller;
+pub use for_stream::Controller;
 #[cfg(feature = "runtime")]
 pub use reflector::reflector;
 pub use resource::{resource, resource_of};
@@ -42,6 +44,18 @@ pub use resource::{resource, resource_of};
 pub use watcher::{metadata_watcher, watcher};
 #[cfg(feature = "client")]
 pub use {discovery::discover, informers::Informers, lease::KubeLease, transport::transport};
+
+#[cfg(feature = "zstd")]
+#[doc(inline)]
+pub use informer_tokio::Packed;
+#[cfg(feature = "page")]
+#[doc(inline)]
+pub use informer_tokio::page;
+#[doc(inline)]
+pub use informer_tokio::{
+    Entry, Event, Form, Handlers, Informer, Json, Key, Lister, Meta, Raw, Resource, Subscription,
+    controller, decode, election, factory, handler, health, informer, journal, queue, selector,
+};
 
 /// The program in `README.md`.
 #[cfg(all(doctest, feature = "client"))]

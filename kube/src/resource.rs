@@ -12,7 +12,7 @@ use kube_core::discovery::ApiResource;
 /// use informer_tokio::Informer;
 /// use informer_tokio::transport::Transport;
 /// use k8s_openapi::api::core::v1::Pod;
-/// # fn build<T: Transport>(transport: T) {
+/// # fn build<T: Transport + Clone>(transport: T) {
 /// let pods = informer_kube::resource::<Pod>();
 /// let (pods, driver) = Informer::<Pod>::builder_for(&transport, pods.as_ref())
 ///     .index("node", |pod| pod.spec.as_ref()?.node_name.clone())
