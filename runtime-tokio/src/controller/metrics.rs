@@ -1,33 +1,58 @@
-//! Metrics of a controller for the `metrics` facade. Without that feature they do nothing.
-
-#[cfg(feature = "metrics")]
-use informer_core::queue::QueueMetrics;
+//! Metrics of a controller, for the page and for the `metrics` facade. Without that feature the facade gets none.
 
 use super::handle::ControllerMetrics;
+#[cfg(any(feature = "metrics", feature = "page"))]
+use crate::health::figure::{Figure, figures};
 
-/// The metrics of one controller.
+/// The names are those of client-go and controller-runtime where they have such a metric.
+#[cfg(any(feature = "metrics", feature = "page"))]
+#[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
+pub(crate) const FIGURES: &[Figure<ControllerMetrics>] = figures! {
+    gauge "workqueue_depth" "Keys that wait for a worker." |c| Some(c.queue.depth as f64);
+    counter "workqueue_adds_total" "Keys that were added, without those that were already waiting." |c| Some(c.queue.adds as f64);
+    counter "workqueue_retries_total" "Keys that were retried after a failure." |c| Some(c.queue.retries as f64);
+    gauge "workqueue_unfinished_work_seconds" "Total time of the keys that are being processed or wait for a write." |c| Some(c.queue.unfinished.as_secs_f64());
+    gauge "workqueue_longest_running_processor_seconds" "Time of the key that has been processed for the longest time." |c| Some(c.queue.longest_running.as_secs_f64());
+    gauge "controller_runtime_active_workers" "Keys that are being reconciled." |c| Some(c.running as f64);
+    counter "controller_runtime_reconcile_total" ["success"] "Runs of the reconcile function, by result." |c| Some(c.succeeded as f64);
+    counter "controller_runtime_reconcile_total" ["error"] "Runs of the reconcile function, by result." |c| Some((c.failed + c.panicked) as f64);
+    counter "controller_runtime_reconcile_errors_total" "Runs that returned an error or panicked." |c| Some((c.failed + c.panicked) as f64);
+    counter "controller_runtime_reconcile_panics_total" "Runs that panicked." |c| Some(c.panicked as f64);
+    gauge "informer_controller_delayed" "Keys that are delayed." |c| Some(c.queue.delayed as f64);
+    gauge "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." |c| Some(c.waiting_for_writes as f64);
+    counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
+    counter "informer_controller_runs_cut_total" "Runs that were cut by a stop, or because the key moved to another controller." |c| Some(c.cut as f64);
+};
+
+/// Returns the labels of a series. Metrics of the queue have the name twice, as in controller-runtime.
+#[cfg(any(feature = "metrics", feature = "page"))]
+pub(crate) fn labels<'a>(
+    figure: &'a Figure<ControllerMetrics>,
+    name: &'a str,
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let is_of_queue = figure.name.starts_with("workqueue_");
+    let second = is_of_queue.then_some(("name", name));
+    let result = figure.result.map(|result| ("result", result));
+    [("controller", name)]
+        .into_iter()
+        .chain(second)
+        .chain(result)
+}
+
+/// The metrics of one controller in the facade.
 #[derive(Debug)]
 pub(crate) struct Figures {
     #[cfg(feature = "metrics")]
     name: String,
     #[cfg(feature = "metrics")]
-    cells: std::sync::OnceLock<Cells>,
+    cells: std::sync::OnceLock<Vec<Cell>>,
 }
 
-/// They are looked up once, when the controller starts, so the recorder must be installed by then.
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
-struct Cells {
-    depth: metrics::Gauge,
-    delayed: metrics::Gauge,
-    running: metrics::Gauge,
-    waiting_for_writes: metrics::Gauge,
-    succeeded: metrics::Counter,
-    failed: metrics::Counter,
-    panicked: metrics::Counter,
-    cut: metrics::Counter,
-    retries: metrics::Counter,
-    writes_not_seen: metrics::Counter,
+enum Cell {
+    Gauge(metrics::Gauge),
+    Counter(metrics::Counter),
 }
 
 #[cfg(feature = "metrics")]
@@ -39,83 +64,41 @@ impl Figures {
         }
     }
 
+    /// Looks up the metrics. This is done once, when the controller starts, so the recorder must be installed by then.
     pub(crate) fn begin(&self) {
-        use metrics::{describe_counter as counter, describe_gauge as gauge};
-        gauge!(
-            "informer_controller_queue_depth",
-            "Keys that wait for a worker"
-        );
-        gauge!("informer_controller_delayed", "Keys that are delayed");
-        gauge!(
-            "informer_controller_running",
-            "Keys that are being reconciled"
-        );
-        gauge!(
-            "informer_controller_waiting_for_writes",
-            "Keys that wait for the cache to show what they wrote"
-        );
-        counter!(
-            "informer_controller_runs_total",
-            "Runs of the reconcile function, by result"
-        );
-        counter!(
-            "informer_controller_retries_total",
-            "Keys that were retried after a failure"
-        );
-        counter!(
-            "informer_controller_writes_not_seen_total",
-            "Writes that the cache did not show in time"
-        );
-        self.cells.get_or_init(|| {
-            let gauge = |name: &'static str| metrics::gauge!(name, "controller" => self.name.clone());
-            let counter =
-                |name: &'static str| metrics::counter!(name, "controller" => self.name.clone());
-            let runs = |result: &'static str| {
-                let name = self.name.clone();
-                metrics::counter!("informer_controller_runs_total", "controller" => name, "result" => result)
-            };
-            Cells {
-                depth: gauge("informer_controller_queue_depth"),
-                delayed: gauge("informer_controller_delayed"),
-                running: gauge("informer_controller_running"),
-                waiting_for_writes: gauge("informer_controller_waiting_for_writes"),
-                succeeded: runs("succeeded"),
-                failed: runs("failed"),
-                panicked: runs("panicked"),
-                cut: runs("cut"),
-                retries: counter("informer_controller_retries_total"),
-                writes_not_seen: counter("informer_controller_writes_not_seen_total"),
+        let cell = |figure: &Figure<ControllerMetrics>| {
+            let labels: Vec<metrics::Label> = labels(figure, &self.name)
+                .map(|(label, value)| metrics::Label::new(label, value.to_owned()))
+                .collect();
+            if figure.kind == "counter" {
+                metrics::describe_counter!(figure.name, figure.help);
+                Cell::Counter(metrics::counter!(figure.name, labels))
+            } else {
+                metrics::describe_gauge!(figure.name, figure.help);
+                Cell::Gauge(metrics::gauge!(figure.name, labels))
             }
-        });
+        };
+        self.cells
+            .get_or_init(|| FIGURES.iter().map(cell).collect());
     }
 
-    /// Updates all metrics after an event of the controller.
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    /// Updates all metrics, after an event of the controller or of its queue.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counters are whole numbers"
+    )]
     pub(crate) fn show(&self, metrics: impl FnOnce() -> ControllerMetrics) {
         let Some(cells) = self.cells.get() else {
             return;
         };
         let metrics = metrics();
-        self.queue(|| metrics.queue.clone());
-        cells.running.set(metrics.running as f64);
-        cells
-            .waiting_for_writes
-            .set(metrics.waiting_for_writes as f64);
-        cells.succeeded.absolute(metrics.succeeded);
-        cells.failed.absolute(metrics.failed);
-        cells.panicked.absolute(metrics.panicked);
-        cells.cut.absolute(metrics.cut);
-        cells.writes_not_seen.absolute(metrics.writes_not_seen);
-    }
-
-    /// Updates the depth of the queue. The controller's loop does not do so while all its workers are busy.
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-    pub(crate) fn queue(&self, metrics: impl FnOnce() -> QueueMetrics) {
-        if let Some(cells) = self.cells.get() {
-            let metrics = metrics();
-            cells.depth.set(metrics.depth as f64);
-            cells.delayed.set(metrics.delayed as f64);
-            cells.retries.absolute(metrics.retries);
+        for (figure, cell) in FIGURES.iter().zip(cells) {
+            let value = (figure.of)(&metrics).unwrap_or_default();
+            match cell {
+                Cell::Gauge(gauge) => gauge.set(value),
+                Cell::Counter(counter) => counter.absolute(value as u64),
+            }
         }
     }
 }
@@ -133,6 +116,4 @@ impl Figures {
     pub(crate) const fn begin(&self) {}
 
     pub(crate) fn show(&self, _metrics: impl FnOnce() -> ControllerMetrics) {}
-
-    pub(crate) fn queue(&self, _metrics: impl FnOnce() -> informer_core::queue::QueueMetrics) {}
 }

@@ -2,7 +2,7 @@
 
 mod builder;
 mod handle;
-mod metrics;
+pub(crate) mod metrics;
 mod only;
 mod owned;
 mod predicate;

@@ -232,6 +232,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             queue: self.queue.clone(),
             keep: self.keep.clone(),
             figures: Arc::clone(figures),
+            counts: Arc::clone(&self.counts),
             debounce: self.debounce,
         };
         let mut options = HandlerOptions::default().name(format!("controller {}", self.name));

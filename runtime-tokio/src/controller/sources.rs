@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use informer_core::Form;
 
+use super::handle::Counts;
 use super::metrics::Figures;
 use super::only::Only;
 use super::predicate::Predicate;
@@ -23,6 +24,7 @@ pub(super) struct Intake {
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
     pub(super) figures: Arc<Figures>,
+    pub(super) counts: Arc<Counts>,
     pub(super) debounce: Duration,
 }
 
@@ -34,7 +36,7 @@ impl Intake {
         when: Option<Predicate<F>>,
     ) -> Handlers<F> {
         let (queue, keep, debounce) = (self.queue.clone(), self.keep.clone(), self.debounce);
-        let figures = Arc::clone(&self.figures);
+        let (figures, counts) = (Arc::clone(&self.figures), Arc::clone(&self.counts));
         let put = Arc::new(move |entry: &Entry<F>, is_fresh: bool| {
             for key in map(entry) {
                 if !keep.lets_in(&key) {
@@ -46,7 +48,8 @@ impl Intake {
                     queue.add_with_priority(key, LOW);
                 }
             }
-            figures.queue(|| queue.metrics());
+            // The loop of the controller does not show them while all workers are busy.
+            figures.show(|| counts.metrics(queue.metrics()));
         });
         let (add, delete) = (Arc::clone(&put), Arc::clone(&put));
         Handlers::new()

@@ -2,6 +2,8 @@
 
 mod advice;
 pub(crate) mod error;
+#[cfg(any(feature = "metrics", feature = "page"))]
+pub(crate) mod figure;
 mod snapshot;
 pub(crate) mod source;
 

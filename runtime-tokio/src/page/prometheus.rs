@@ -3,21 +3,9 @@
 use core::fmt::{self, Write as _};
 
 use crate::controller::ControllerMetrics;
+use crate::controller::metrics::{FIGURES, labels};
+use crate::health::figure::{Figure, figures};
 use crate::health::{HandlerHealth, Health, State};
-
-/// A metric of an informer, a handler or a controller. `None` omits it.
-struct Figure<T> {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    of: fn(&T) -> Option<f64>,
-}
-
-macro_rules! figures {
-    ($($kind:ident $name:literal $help:literal $of:expr;)*) => {
-        &[$(Figure { name: $name, kind: stringify!($kind), help: $help, of: $of }),*]
-    };
-}
 
 #[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
 const INFORMER: &[Figure<Health>] = figures! {
@@ -45,17 +33,6 @@ const HANDLER: &[Figure<HandlerHealth>] = figures! {
     counter "informer_handler_merged_total" "Notifications merged into others of the same key." |h| Some(h.lag.merged as f64);
     counter "informer_handler_calls_total" "Calls to a handler." |h| Some(h.calls as f64);
     counter "informer_handler_panics_total" "Calls to a handler that panicked." |h| Some(h.panics as f64);
-};
-
-#[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
-const CONTROLLER: &[Figure<ControllerMetrics>] = figures! {
-    gauge "informer_controller_queue_depth" "Keys that wait for a worker." |c| Some(c.queue.depth as f64);
-    gauge "informer_controller_delayed" "Keys that are delayed." |c| Some(c.queue.delayed as f64);
-    gauge "informer_controller_running" "Keys that are being reconciled." |c| Some(c.running as f64);
-    gauge "informer_controller_longest_running_seconds" "Time of the longest running reconciliation." |c| Some(c.queue.longest_running.as_secs_f64());
-    gauge "informer_controller_waiting_for_writes" "Keys that wait for the cache to show what they wrote." |c| Some(c.waiting_for_writes as f64);
-    counter "informer_controller_retries_total" "Keys that were retried after a failure." |c| Some(c.queue.retries as f64);
-    counter "informer_controller_writes_not_seen_total" "Writes that the cache did not show in time." |c| Some(c.writes_not_seen as f64);
 };
 
 const STATES: [State; 8] = [
@@ -125,30 +102,22 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
 }
 
 fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt::Result {
-    for figure in CONTROLLER {
-        head(out, figure.name, figure.kind, figure.help)?;
-        for (controller, metrics) in all {
-            if let Some(value) = (figure.of)(metrics) {
-                let (series, controller) = (figure.name, Label(controller));
-                writeln!(out, "{series}{{controller=\"{controller}\"}} {value}")?;
-            }
+    let mut before = "";
+    for figure in FIGURES {
+        let series = figure.name;
+        // The figures of one name are neighbours.
+        if series != before {
+            head(out, series, figure.kind, figure.help)?;
+            before = series;
         }
-    }
-    let name = "informer_controller_runs_total";
-    let help = "Runs of the reconcile function, by result.";
-    head(out, name, "counter", help)?;
-    for (controller, metrics) in all {
-        let controller = Label(controller);
-        for (result, count) in [
-            ("succeeded", metrics.succeeded),
-            ("failed", metrics.failed),
-            ("panicked", metrics.panicked),
-            ("cut", metrics.cut),
-        ] {
-            writeln!(
-                out,
-                "{name}{{controller=\"{controller}\",result=\"{result}\"}} {count}"
-            )?;
+        for (controller, metrics) in all {
+            let Some(value) = (figure.of)(metrics) else {
+                continue;
+            };
+            let labels: Vec<String> = labels(figure, controller)
+                .map(|(label, value)| format!("{label}=\"{}\"", Label(value)))
+                .collect();
+            writeln!(out, "{series}{{{}}} {value}", labels.join(","))?;
         }
     }
     Ok(())

@@ -502,18 +502,23 @@ async fn controllers_show() {
     }));
     busy.notified().await;
     mock.create("pods", pod("e")).unwrap();
-    let labels = "controller=<the> \"controller\"";
-    let gauge = |name: &str| recorder.gauge(&format!("informer_controller_{name}{{{labels}}}"));
+    let of = "controller=<the> \"controller\"";
+    let depth = || {
+        recorder.gauge(&format!(
+            "workqueue_depth{{{of},name=<the> \"controller\"}}"
+        ))
+    };
     let runs = |result: &str| {
-        let name = format!("informer_controller_runs_total{{{labels},result={result}}}");
+        let name = format!("controller_runtime_reconcile_total{{{of},result={result}}}");
         recorder.count(&name)
     };
-    while gauge("queue_depth") < Some(1.0) {
+    while depth() < Some(1.0) {
         sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(gauge("running"), Some(1.0));
-    let depth = handle.metrics().queue.depth;
-    assert_eq!(gauge("queue_depth"), Some(depth as f64));
+    let workers = recorder.gauge(&format!("controller_runtime_active_workers{{{of}}}"));
+    assert_eq!(workers, Some(1.0));
+    let ready = handle.metrics().queue.depth;
+    assert_eq!(depth(), Some(ready as f64));
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -528,18 +533,19 @@ async fn controllers_show() {
     let (_, text) = get(address, "/metrics").await;
     let metrics = handle.metrics();
     for line in [
-        "# TYPE informer_controller_runs_total counter".to_owned(),
-        "informer_controller_running{controller=\"<the> \\\"controller\\\" (2)\"} 1".to_owned(),
+        "# TYPE controller_runtime_reconcile_total counter".to_owned(),
+        "controller_runtime_active_workers{controller=\"<the> \\\"controller\\\" (2)\"} 1"
+            .to_owned(),
         format!(
-            "informer_controller_runs_total{{controller=\"<the> \\\"controller\\\"\",result=\"failed\"}} {}",
-            metrics.failed
+            "controller_runtime_reconcile_total{{controller=\"<the> \\\"controller\\\"\",result=\"error\"}} {}",
+            metrics.failed + metrics.panicked
         ),
     ] {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
     check_prometheus(&text);
-    assert_eq!(runs("failed"), Some(metrics.failed));
-    assert_eq!(runs("panicked"), Some(metrics.panicked));
+    assert_eq!(runs("error"), Some(metrics.failed + metrics.panicked));
+    assert_eq!(runs("success"), Some(metrics.succeeded));
     running.abort();
 }
 
