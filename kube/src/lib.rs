@@ -8,10 +8,10 @@
 //! This crate follows the major versions of kube, so the other crates of the workspace need not.
 //!
 //! # Features
-//! - `client` (default): everything that sends requests through a `kube::Client`. Without it, [`resource`] makes the
+//! - `client` (default): everything that sends requests through a `kube::Client`. Without it, [`resource()`] makes the
 //!   types usable with any transport.
-//! - `runtime`: [`watcher`] and [`reflector`], which replace those of `kube-runtime` and have their signatures.
-//! - `controller`: [`Controller`], which replaces the constructors of kube's. It needs kube's feature
+//! - `runtime`: `watcher` and `reflector`, which replace those of `kube-runtime` and have their signatures.
+//! - `controller`: `Controller`, which replaces the constructors of kube's. It needs kube's feature
 //!   `unstable-runtime-stream-control`.
 //! - `metrics`, `page`, `zstd`: those of [`informer_tokio`].
 #![forbid(unsafe_code)]
