@@ -53,7 +53,12 @@ pub trait RateLimit<K> {
 pub struct Exponential<K> {
     first: Duration,
     most: Duration,
-    failures: BTreeMap<K, u32>,
+    /// The time without a failure after which those of a key are forgotten.
+    expires: Option<Duration>,
+    /// The number of failures of each key, and the last one.
+    failures: BTreeMap<K, (u32, Instant)>,
+    /// The number of keys at which expired ones are removed.
+    sweep_at: usize,
 }
 
 impl<K: Ord> Exponential<K> {
@@ -63,14 +68,37 @@ impl<K: Ord> Exponential<K> {
         Self {
             first,
             most,
+            expires: None,
             failures: BTreeMap::new(),
+            sweep_at: 64,
         }
+    }
+
+    /// Forgets a key that has not failed for longer than this, for programs that do not call
+    /// [`forget`](RateLimit::forget). The `Backoff` of client-go uses twice the maximum delay.
+    #[must_use]
+    pub const fn expires_after(mut self, time: Duration) -> Self {
+        self.expires = Some(time);
+        self
     }
 }
 
 impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
-    fn delay(&mut self, _: Instant, key: &K) -> Duration {
-        let before = count(&mut self.failures, key);
+    fn delay(&mut self, now: Instant, key: &K) -> Duration {
+        let expires = self.expires;
+        let is_expired = |last: Instant| {
+            expires.is_some_and(|expires| now.saturating_duration_since(last) > expires)
+        };
+        if self.failures.len() >= self.sweep_at {
+            self.failures.retain(|_, (_, last)| !is_expired(*last));
+            self.sweep_at = (2 * self.failures.len()).max(64);
+        }
+        let (failures, last) = self.failures.entry(key.clone()).or_insert((0, now));
+        if is_expired(*last) {
+            *failures = 0;
+        }
+        let before = *failures;
+        (*failures, *last) = (before.saturating_add(1), now);
         doubled(self.first, before).min(self.most)
     }
 
@@ -79,7 +107,7 @@ impl<K: Ord + Clone> RateLimit<K> for Exponential<K> {
     }
 
     fn requeues(&self, key: &K) -> u32 {
-        self.failures.get(key).copied().unwrap_or(0)
+        self.failures.get(key).map_or(0, |(failures, _)| *failures)
     }
 }
 

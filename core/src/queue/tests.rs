@@ -345,6 +345,30 @@ fn take(bucket: &mut TokenBucket, now: Instant) -> bool {
 }
 
 #[test]
+fn k12_a_backoff_for_each_key_ends_by_itself() {
+    let secs = Duration::from_secs;
+    let mut limit = Exponential::new(secs(1), secs(8)).expires_after(secs(16));
+    assert_eq!(
+        [0; 5].map(|_| limit.delay(at(0), &0)),
+        [1, 2, 4, 8, 8].map(secs)
+    );
+    assert_eq!((limit.requeues(&0), limit.requeues(&1)), (5, 0));
+    limit.forget(&0);
+    assert_eq!(limit.requeues(&0), 0);
+
+    // It did not fail for longer than the limit, so it starts again.
+    limit.delay(at(0), &0);
+    assert_eq!(limit.delay(at(16_000), &0), secs(2));
+    assert_eq!(limit.delay(at(32_001), &0), secs(1));
+    // Keys that are never asked for again take no memory for ever.
+    for key in 1..1000_u16 {
+        limit.delay(at(u64::from(key) * 1000), &key);
+    }
+    let kept = (0..1000_u16).filter(|key| limit.requeues(key) > 0).count();
+    assert!(kept < 100, "{kept}");
+}
+
+#[test]
 fn k13_a_token_bucket_fills_again_and_lets_a_burst_through() {
     let mut bucket = TokenBucket::new(10.0, 5);
     assert_eq!((0..10).filter(|_| take(&mut bucket, at(0))).count(), 5);

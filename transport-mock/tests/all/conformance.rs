@@ -157,7 +157,10 @@ async fn failed(wrong: Wrong) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_is_found() {
     for (wrong, expected) in [
-        (Wrong::DropsRetryAfter, "a_retry_after_in_seconds_is_told"),
+        (
+            Wrong::DropsRetryAfter,
+            "a_retry_after_in_seconds_is_reported",
+        ),
         (Wrong::MakesErrorsOfStatuses, "every_status_is_an_answer"),
         (Wrong::DropsTheAccept, "what_is_asked_for_arrives_as_it_is"),
         (

@@ -40,6 +40,7 @@ on_all! {
     d15_resync_replays_each_known_object
     d24_deletions_count_for_has_synced
     d25_a_queued_key_keeps_its_place
+    d26_keys_of_everything
     x15_d27_has_synced
     d28_close
     an_object_without_a_key_is_refused
@@ -351,6 +352,20 @@ fn d25_a_queued_key_keeps_its_place<S: Storage>(mode: Mode) {
     assert_eq!(rig.pop().as_deref(), Some(foo));
     rig.run("add foo 14");
     assert_eq!(rig.drain(), "bar: Added 1; zab: Added 30; foo: Added 14");
+}
+
+/// The key of deltas is that under which they were added, also if a tombstone has another object.
+fn d26_keys_of_everything<S: Storage>(mode: Mode) {
+    let mut fifo = DeltaFifo::<Obj, S>::in_mode(Obj::write_key, mode);
+    fifo.add(obj("foo", 1)).unwrap();
+    assert_eq!(fifo.pop().unwrap().deltas.key().as_ref(), "foo");
+    let known = vec![obj("gone", 1)];
+    let deletion = Tombstone {
+        key: "gone",
+        last: Some(obj("other", 1)),
+    };
+    fifo.delete_tombstone(deletion, Some(&known)).unwrap();
+    assert_eq!(fifo.pop().unwrap().deltas.key().as_ref(), "gone");
 }
 
 fn x15_d27_has_synced<S: Storage>(mode: Mode) {
