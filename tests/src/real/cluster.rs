@@ -181,7 +181,8 @@ impl Cluster {
         ))
     }
 
-    /// Returns every resource that discovery lists and that can be listed and watched, each in one version.
+    /// Returns every resource that discovery lists and that can be listed and watched, each in one version, without the
+    /// custom resources of tests, which come and go.
     ///
     /// # Errors
     /// Fails if discovery does.
@@ -190,7 +191,10 @@ impl Cluster {
         let groups = groups["groups"].as_array().ok_or("there are no groups")?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut places = vec![("/api/v1".to_owned(), String::new(), "v1".to_owned())];
-        places.extend(groups.iter().map(|group| {
+        let lasting = |group: &&Value| {
+            !["informer.test", "example.com"].contains(&group["name"].as_str().unwrap_or_default())
+        };
+        places.extend(groups.iter().filter(lasting).map(|group| {
             let preferred = &group["preferredVersion"];
             let path = format!("/apis/{}", text(&preferred["groupVersion"]));
             (path, text(&group["name"]), text(&preferred["version"]))
