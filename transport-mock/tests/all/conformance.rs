@@ -175,7 +175,7 @@ async fn what_is_wrong_is_found() {
         ),
         (
             Wrong::GathersBeforeItTells,
-            "an_event_is_told_when_it_comes",
+            "an_event_is_delivered_when_it_comes",
         ),
         (
             Wrong::LosesWhatIsAbandoned,
