@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::watcher::{self, metadata_watcher, watcher};
 
-/// kube's [`Controller`](kube_runtime::Controller) on the [`watcher`] of this crate.
+/// kube's [`Controller`](kube_runtime::Controller) on the [`watcher()`](crate::watcher()) of this crate.
 ///
 /// A program changes its import only. The queue, the store and the scheduling are kube's. A
 /// [`Controller`](informer_tokio::controller::Controller) of informers has those of client-go, waits for its own writes,
