@@ -9,6 +9,7 @@ use kube_client::Api;
 use kube_core::{PartialObjectMeta, Resource};
 use kube_runtime::controller::{Action, Config, Error};
 use kube_runtime::reflector::{ObjectRef, Store, store::Writer};
+use kube_runtime::utils::Backoff;
 use kube_runtime::{WatchStreamExt as _, reflector};
 use serde::de::DeserializeOwned;
 
@@ -83,8 +84,29 @@ where
         O: Debug + Send + 'static,
         I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static,
     {
+        self.watches_with(api, O::DynamicType::default(), config, mapper)
+    }
+
+    /// As [`watches`](Self::watches), for a type that is known only at run time.
+    pub fn watches_with<O, I>(
+        self,
+        api: Api<O>,
+        dyntype: O::DynamicType,
+        config: watcher::Config,
+        mapper: impl Fn(O) -> I + Sync + Send + 'static,
+    ) -> Self
+    where
+        O: Clone + Resource<DynamicType: Debug + Clone + Eq + Hash> + DeserializeOwned,
+        O: Debug + Send + 'static,
+        I: IntoIterator<Item = ObjectRef<K>, IntoIter: Send> + 'static,
+    {
         let objects = watcher(api, config).touched_objects();
-        Self(self.0.watches_stream(objects, mapper))
+        Self(self.0.watches_stream_with(objects, mapper, dyntype))
+    }
+
+    /// Sets the delays after failures of the watches.
+    pub fn trigger_backoff(self, backoff: impl Backoff + 'static) -> Self {
+        Self(self.0.trigger_backoff(backoff))
     }
 
     /// Sets the concurrency and the debounce.

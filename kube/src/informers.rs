@@ -196,6 +196,12 @@ impl<'a, F: Form, By> Request<'a, F, By> {
         self.form()
     }
 
+    /// Stores the exact bytes compressed, which takes the least memory. Each read decompresses.
+    #[cfg(feature = "zstd")]
+    pub fn packed(self) -> Request<'a, informer_tokio::Packed, Stored> {
+        self.form()
+    }
+
     /// Stores the objects in any form, such as a type with a part of the fields.
     pub fn form<G: Form>(self) -> Request<'a, G, Stored> {
         Request {

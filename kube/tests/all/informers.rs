@@ -116,6 +116,22 @@ async fn informers_are_shared_and_end_with_their_last_user() {
     assert!(informers.factory().health().is_empty());
 }
 
+#[cfg(feature = "zstd")]
+#[tokio::test(start_paused = true)]
+async fn packed_objects_are_stored_whole() {
+    let mock = server();
+    let metadata = json!({ "name": "a", "namespace": "prod" });
+    let map = json!({ "metadata": metadata, "data": { "text": "compressible ".repeat(100) } });
+    mock.create("configmaps", map.clone()).unwrap();
+    let informers = Informers::new(client(&mock));
+    let packed = informers.all::<ConfigMap>().packed().get();
+    packed.synced().await.unwrap();
+    let stored = packed.lister().get("prod", "a").unwrap();
+    assert!(stored.packed_len() < 500, "{}", stored.packed_len());
+    let unpacked: Value = serde_json::from_slice(stored.unpack().unwrap().bytes()).unwrap();
+    assert_eq!(unpacked["data"], map["data"]);
+}
+
 /// Each kind of write, on servers that answer a DELETE in each of the three ways.
 #[tokio::test(start_paused = true)]
 async fn the_caches_show_the_writes_of_the_client() {

@@ -10,7 +10,7 @@ use informer_kube::reflector::{ObjectRef, Store, Writer, store};
 use informer_kube::{Controller, reflector, watcher};
 use informer_mock::json;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::runtime::controller::Action;
 use kube::{Api, ResourceExt as _};
 use tokio::time::{sleep, timeout};
@@ -194,5 +194,27 @@ async fn the_controller_of_kube_runs_on_this_watcher() {
     mock.create("secrets", object("s", Some("a"))).unwrap();
     assert_eq!(run().await.unwrap().unwrap().unwrap().0.name, "a");
     assert_eq!(*seen.lock().unwrap(), ["a", "a"]);
+    assert!(run().await.is_none());
+}
+
+/// A type that is known only at run time, which has no default.
+#[tokio::test(start_paused = true)]
+async fn kubes_controller_watches_a_resource_of_discovery() {
+    let mock = server();
+    let object = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" } });
+    mock.create("configmaps", object("a")).unwrap();
+    let maps = Api::<ConfigMap>::all(client(&mock));
+    let secret = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Secret"));
+    let secrets = Api::<DynamicObject>::all_with(client(&mock), &secret);
+    let of = |secret: DynamicObject| [ObjectRef::new(&secret.name_any()).within("prod")];
+    let controller = Controller::new(maps, watcher::Config::default())
+        .watches_with(secrets, secret, watcher::Config::default(), of)
+        .trigger_backoff(watcher::DefaultBackoff::default());
+    let reconcile = async |_, _| Ok::<_, Infallible>(Action::await_change());
+    let mut running = pin!(controller.run(reconcile, |_, error, _| match *error {}, Arc::new(())));
+    let mut run = async || timeout(Duration::from_secs(60), running.next()).await.ok();
+    assert_eq!(run().await.unwrap().unwrap().unwrap().0.name, "a");
+    mock.create("secrets", object("a")).unwrap();
+    assert_eq!(run().await.unwrap().unwrap().unwrap().0.name, "a");
     assert!(run().await.is_none());
 }
