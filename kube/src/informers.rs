@@ -115,7 +115,9 @@ impl Informers {
     /// Returns a client for reads and writes. Its successful writes are remembered until the informers show them.
     ///
     /// Everything else is as with the client that was passed to [`new`](Self::new). Writes that another client makes
-    /// are not known. The deletion of a collection is known only for objects without finalizers and grace period.
+    /// are not known. The deletion of a collection is known only for objects without finalizers and grace period. The
+    /// answer to an eviction does not contain the Pod, so the client reads the Pod after it. Without the right to
+    /// `get` Pods, evictions are not known.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()

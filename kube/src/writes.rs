@@ -5,7 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::collections::VecDeque;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use informer_core::Resource;
 use informer_core::json::{Elements, as_str, value_at};
@@ -56,7 +56,11 @@ impl Service<Request<Body>> for Recorder {
             };
             let (parts, body) = response.into_parts();
             let chunks = read(body).await;
-            write.record(&log, &options, &chunks);
+            if write.is_eviction {
+                write.record_eviction(&client, &log, &options).await;
+            } else {
+                write.record(&log, &options, &chunks);
+            }
             Ok(Response::from_parts(parts, Answer::Read(chunks)))
         })
     }
@@ -129,6 +133,8 @@ struct Write {
     namespace: String,
     /// `None` for a collection.
     name: Option<String>,
+    /// It is the eviction of a Pod, which deletes the Pod or marks it for deletion.
+    is_eviction: bool,
 }
 
 impl Write {
@@ -159,7 +165,10 @@ impl Write {
             [plural, name, ..] => ("", plural, Some(name)),
             [] => return None,
         };
+        let is_eviction =
+            group.is_empty() && matches!(rest[..], ["namespaces", _, "pods", _, "eviction"]);
         Some(Self {
+            is_eviction,
             method: method.clone(),
             group: group.to_owned(),
             version: version.to_owned(),
@@ -183,6 +192,35 @@ impl Write {
                 Some(_) => self.record_deletion(log, &answer),
                 None => self.record_deletions(log, options, &answer),
             }
+        }
+    }
+
+    /// Records an eviction. Its answer has neither a uid nor a version, so the Pod is read. If it is gone already, the
+    /// caches have to lose the one that they hold. If the read fails otherwise, nothing is known of the eviction.
+    async fn record_eviction(&self, client: &Client, log: &WriteLog, eviction: &[u8]) {
+        let options = value_at(eviction, &["deleteOptions"]).unwrap_or_default();
+        let (Some(name), false) = (&self.name, has_items(options, "dryRun")) else {
+            return;
+        };
+        let path = format!(
+            "/api/{}/namespaces/{}/pods/{name}",
+            self.version, self.namespace
+        );
+        let Ok(request) = Request::get(path).body(Body::empty()) else {
+            return;
+        };
+        let Ok(answer) = client.send(request).await else {
+            return;
+        };
+        let (parts, body) = answer.into_parts();
+        match parts.status {
+            StatusCode::OK => {
+                if let Ok(pod) = body.collect_bytes().await {
+                    self.record_object(log, &pod);
+                }
+            }
+            StatusCode::NOT_FOUND => self.put(log, &[], ExpectedState::gone("", ""), None),
+            _ => {}
         }
     }
 

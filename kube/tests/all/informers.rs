@@ -7,8 +7,10 @@ use http::{Request, Response};
 use informer_kube::Informers;
 use informer_mock::{Config, DeleteAnswer, FakeServer, Fault, Mock, TokioClock, json};
 use informer_tokio::controller::{Controller, Task};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{
+    DeleteParams, EvictParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
 use kube::client::Body;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
@@ -365,4 +367,80 @@ async fn a_controller_sees_its_own_writes_without_a_call() {
     assert!(runs.iter().all(|(name, _)| name == "prod"), "{runs:?}");
     handle.stop();
     running.await.unwrap().unwrap();
+}
+
+/// A client whose server evicts Pods: it deletes them, or only marks them for deletion.
+fn client_that_evicts(mock: &Server, marks: bool) -> Client {
+    let inner = client(mock);
+    let mock = mock.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, mock) = (inner.clone(), mock.clone());
+        async move {
+            let path = request.uri().path().to_owned();
+            let Some(pod) = path.strip_suffix("/eviction") else {
+                return inner.send(request).await;
+            };
+            let name = pod.rsplit('/').next().unwrap();
+            if marks {
+                let mut pod = mock
+                    .with(|server| server.get("pods", "prod", name))
+                    .unwrap();
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+                mock.update("pods", pod).unwrap();
+            } else {
+                mock.delete("pods", "prod", name).unwrap();
+            }
+            let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
+            let answer = Response::builder().status(201);
+            Ok(answer
+                .body(Body::from(status.to_string().into_bytes()))
+                .unwrap())
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_are_writes() {
+    for marks in [true, false] {
+        let mock = server();
+        let pod = json!({ "metadata": { "name": "web", "namespace": "prod" } });
+        mock.create("pods", pod.clone()).unwrap();
+        // An event takes longer than a read.
+        let slow = Fault::nothing().bandwidth(2000).on_path("/api/v1/pods");
+        mock.with(|server| server.inject(slow.always()));
+        let informers = Informers::new(client_that_evicts(&mock, marks));
+        let pods = informers.all::<Pod>().get();
+        pods.synced().await.unwrap();
+        let lister = pods.lister();
+        // As seen by the cache: whether the Pod is to be deleted.
+        let ends = || {
+            let pod = lister.get("prod", "web")?;
+            Some(pod.get().metadata.deletion_timestamp.is_some())
+        };
+        let api = Api::<Pod>::namespaced(informers.client(), "prod");
+        api.evict("web", &EvictParams::default()).await.unwrap();
+        assert_eq!(ends(), Some(false), "the event has not arrived");
+        informers.sees_own_writes().await.unwrap();
+        assert_eq!(ends(), marks.then_some(true));
+
+        // The cache has not seen the Pod when it is evicted.
+        if marks {
+            mock.delete("pods", "prod", "web").unwrap();
+            sleep(Duration::from_secs(1)).await;
+        }
+        api.create(
+            &PostParams::default(),
+            &serde_json::from_value(pod).unwrap(),
+        )
+        .await
+        .unwrap();
+        api.evict("web", &EvictParams::default()).await.unwrap();
+        assert_eq!(ends(), None);
+        informers.sees_own_writes().await.unwrap();
+        assert_eq!(ends(), marks.then_some(true));
+        let version = pods.resource_version().parse::<u64>().unwrap();
+        assert_eq!(version, mock.with(|server| server.version()));
+    }
 }

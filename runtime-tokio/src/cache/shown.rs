@@ -156,6 +156,8 @@ pub(crate) trait Shows: Send + Sync {
     fn name(&self) -> &str;
     fn is_over(&self) -> bool;
     fn awaits(&self, write: &Written<'_>) -> Awaits;
+    /// Returns the uid of a cached object.
+    fn uid(&self, key: &str) -> Option<String>;
     fn is_shown(&self, key: &str, expected: &Expected) -> bool;
     fn wait(
         self: Arc<Self>,
@@ -175,6 +177,11 @@ impl<V: Send + Sync + 'static> Shows for Inner<V> {
 
     fn awaits(&self, write: &Written<'_>) -> Awaits {
         self.awaits(write)
+    }
+
+    fn uid(&self, key: &str) -> Option<String> {
+        let uid = self.cache().get(key)?.uid().to_string();
+        (!uid.is_empty()).then_some(uid)
     }
 
     fn is_shown(&self, key: &str, expected: &Expected) -> bool {

@@ -77,6 +77,9 @@ impl WriteLog {
     /// Records the answer to a POST, PUT, PATCH or DELETE of one object: its resource, its key, and the state that
     /// follows from the answer; see [`ExpectedState`]. `object` is the JSON of the object, from which selectors decide
     /// whether an informer will see it. Without it, they are taken to match.
+    ///
+    /// `ExpectedState::gone("", "")` is the deletion of an object whose uid the answer does not contain. Caches are
+    /// expected to lose the object that they hold.
     pub fn record(
         &self,
         resource: &Resource<'_>,
@@ -95,10 +98,22 @@ impl WriteLog {
             let state = self.lock();
             state.caches.iter().filter_map(Weak::upgrade).collect()
         };
+        let is_of_unknown = expected == ExpectedState::gone("", "");
         for cache in &caches {
             let mut expected = Expected::from(expected.clone());
             match cache.awaits(&write) {
                 Awaits::Nothing => continue,
+                Awaits::Selected if is_of_unknown => {
+                    // The write before it may have created the object.
+                    let after = self.last_pending(cache, key);
+                    match (cache.uid(key), &after) {
+                        (Some(uid), _) => expected.state = ExpectedState::gone(&uid, ""),
+                        // No version is shown by an unknown one, so only the absence counts.
+                        (None, Some(_)) => expected.state = ExpectedState::at_version(""),
+                        (None, None) => continue,
+                    }
+                    expected.leaves = Some(Leaves { after });
+                }
                 Awaits::Selected => {}
                 Awaits::Leaving { is_held } => {
                     // A state that the cache is about to show counts as well.
