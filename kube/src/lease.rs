@@ -4,22 +4,28 @@ use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Written}
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube_client::api::{ListParams, ObjectMeta, PostParams};
+use kube_client::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
 use kube_client::{Api, Client, Error};
 
 /// The Lease of an election, for [`Election`](informer_tokio::election::Election) and
 /// [`Replica`](informer_tokio::election::Replica).
 ///
-/// The client needs the verbs `get`, `create` and `update` for `leases.coordination.k8s.io`, and `list` for a
-/// `Replica`.
+/// The client needs the verbs `get`, `create` and `update` for `leases.coordination.k8s.io`, and for a `Replica` also
+/// `list` and `delete`.
 ///
 /// ```
-/// use informer_kube::KubeLease;
-/// use informer_tokio::election::Election;
-/// # fn example(client: kube::Client, pod: &str) -> Result<(), informer_tokio::election::ElectionError> {
+/// use informer_kube::{Informers, KubeLease};
+/// use informer_kube::controller::{Controller, Task};
+/// use informer_kube::election::Election;
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn reconcile(task: Task<ConfigMap>) -> Result<(), kube::Error> { Ok(()) }
+/// # async fn example(client: kube::Client, pod: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// let informers = Informers::new(client.clone());
 /// let lease = KubeLease::new(client, "prod", "web-controller");
-/// let (leadership, election) = Election::new(lease, pod, Default::default())?;
-/// tokio::spawn(election.run());
+/// Controller::new(informers.all::<ConfigMap>())
+///     .elected(Election::new(lease, pod, Default::default())?)
+///     .run(reconcile)
+///     .await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -30,6 +36,8 @@ pub struct KubeLease {
     labels: Vec<(String, String)>,
     /// As it was last read or written. Fields that an election does not use stay as they are.
     last: Lease,
+    /// The Leases of the last list.
+    listed: Vec<Lease>,
 }
 
 impl KubeLease {
@@ -41,11 +49,13 @@ impl KubeLease {
             name: name.into(),
             labels: Vec::new(),
             last: Lease::default(),
+            listed: Vec::new(),
         }
     }
 
     /// Adds a label to the Lease when it is created. The members of a [`Replica`](informer_tokio::election::Replica)
-    /// are all Leases of the namespace with these labels.
+    /// are all Leases of the namespace with these labels, which no other Lease may have. Leases of replicas that are gone
+    /// are deleted, unless there are no labels.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
@@ -125,8 +135,40 @@ impl MembersClient for KubeLease {
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
         let options = ListParams::default().labels(&labels.collect::<Vec<_>>().join(","));
-        let list = self.api.list(&options).await?;
-        Ok(list.items.iter().map(record).collect())
+        self.listed = self.api.list(&options).await?.items;
+        Ok(self.listed.iter().map(record).collect())
+    }
+
+    async fn remove(&mut self, gone: &LeaseRecord) -> Result<(), Error> {
+        // Without labels, Leases of other programs are listed too.
+        if self.labels.is_empty() {
+            return Ok(());
+        }
+        for lease in self.listed.iter().filter(|lease| record(lease) == *gone) {
+            let ObjectMeta {
+                name: Some(name),
+                uid: Some(uid),
+                resource_version: Some(resource_version),
+                ..
+            } = &lease.metadata
+            else {
+                continue;
+            };
+            let options = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: Some(uid.clone()),
+                    resource_version: Some(resource_version.clone()),
+                }),
+                ..DeleteParams::default()
+            };
+            match self.api.delete(name, &options).await {
+                Ok(_) => {}
+                // It has changed, or another replica was faster.
+                Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

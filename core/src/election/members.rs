@@ -6,9 +6,13 @@ mod tests;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use core::time::Duration;
 
 use crate::election::{ElectionConfig, ElectionError, rendezvous};
 use crate::time::Instant;
+
+/// How long a Lease has been unchanged when it is removed, in lease durations.
+const GONE_AFTER: u32 = 4;
 
 /// The state of one of several replicas that share keys, which determines its own keys. It is a state machine without
 /// I/O.
@@ -35,6 +39,8 @@ pub struct Members {
     identity: String,
     config: ElectionConfig,
     others: BTreeMap<String, Seen>,
+    /// The released Leases by the text of their last write, and the time since which they have been observed.
+    released: BTreeMap<String, Instant>,
     /// The time at which the last completed list was requested.
     listed: Option<Instant>,
     /// The time until which this replica certainly holds its Lease.
@@ -80,6 +86,7 @@ impl Members {
             identity,
             config,
             others: BTreeMap::new(),
+            released: BTreeMap::new(),
             listed: None,
             leads: None,
             since: None,
@@ -107,8 +114,14 @@ impl Members {
             return;
         }
         let mut before = core::mem::take(&mut self.others);
+        let released = core::mem::take(&mut self.released);
         for (holder, renewed) in leases {
-            if holder.is_empty() || holder == self.identity {
+            if holder.is_empty() {
+                let since = released.get(renewed).copied().unwrap_or(now);
+                self.released.insert(renewed.to_owned(), since);
+                continue;
+            }
+            if holder == self.identity {
                 continue;
             }
             let seen = before.remove(holder);
@@ -129,6 +142,33 @@ impl Members {
         }
         self.listed = Some(began);
         self.begin(now);
+    }
+
+    /// Returns the Leases of other replicas that this one should delete: the holder of each, and the text of its last
+    /// renewal. The last list shows them unchanged for four lease durations, or released for as long. Each Lease
+    /// is returned by one of the active replicas.
+    ///
+    /// The deletion must be conditional on the uid and the resourceVersion in the list. Then it is safe: if the holder
+    /// has been frozen and continues, it either renewed before, or finds that it holds no Lease and counts as new.
+    pub fn gone(&self, now: Instant) -> impl Iterator<Item = (&str, &str)> {
+        let dead = self
+            .others
+            .iter()
+            .map(|(holder, seen)| (holder.as_str(), seen.renewed.as_str(), seen.since));
+        let released = self.released.iter();
+        let released = released.map(|(renewed, since)| ("", renewed.as_str(), *since));
+        let listed = self.listed.filter(|_| self.is_active(now));
+        dead.chain(released)
+            .filter(move |(_, _, since)| {
+                listed.is_some_and(|began| began >= *since + self.remains())
+            })
+            .filter(|(_, renewed, _)| rendezvous(renewed, self.live()) == Some(&self.identity))
+            .map(|(holder, renewed, _)| (holder, renewed))
+    }
+
+    /// How long a Lease remains that nobody renews.
+    const fn remains(&self) -> Duration {
+        self.config.lease_duration.saturating_mul(GONE_AFTER)
     }
 
     /// Gives up all keys permanently. Call it before the Lease is released.

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use informer_kube::KubeLease;
 use informer_mock::json;
-use informer_tokio::election::{Election, Leadership, MembersClient as _};
+use informer_tokio::election::{Election, Leadership, MembersClient as _, Replica};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -93,4 +93,71 @@ async fn the_members_are_the_leases_with_the_same_labels() {
         .map(|member| (member.holder.as_str(), member.duration_seconds))
         .collect();
     assert_eq!(holders, [("a", 15)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_replicas_that_are_gone_are_removed() {
+    let mock = with_leases();
+    let names = || {
+        mock.with(|server| {
+            let leases = server.objects("leases.coordination.k8s.io");
+            leases
+                .map(|lease| lease.name().to_owned())
+                .collect::<Vec<_>>()
+        })
+    };
+    let join = |name: &str| {
+        let lease = KubeLease::new(client(&mock), "prod", name).label("app", "web");
+        let (replica, work) = Replica::new(lease.clone(), lease, name, Default::default()).unwrap();
+        (replica, tokio::spawn(work.run()))
+    };
+    let lease = json!({
+        "metadata": { "name": "other", "namespace": "prod" },
+        "spec": { "holderIdentity": "other", "leaseDurationSeconds": 15 },
+    });
+    mock.create("leases.coordination.k8s.io", lease).unwrap();
+    let (_a, _a_works) = join("a");
+    let (b, _) = join("b");
+    let (_c, c_works) = join("c");
+    sleep(Duration::from_secs(40)).await;
+    b.resign().await;
+    c_works.abort();
+    sleep(Duration::from_secs(55)).await;
+    assert_eq!(names(), ["a", "b", "c", "other"]);
+    sleep(Duration::from_secs(15)).await;
+    assert_eq!(names(), ["a", "other"], "the latter has other labels");
+}
+
+/// A Lease that was renewed after the list is not removed, nor one of any program if there are no labels.
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_removed_only_in_the_listed_state() {
+    let mock = with_leases();
+    let lease = |holder: &str| {
+        json!({
+            "metadata": { "name": "a", "namespace": "prod", "labels": { "app": "web" } },
+            "spec": { "holderIdentity": holder, "leaseDurationSeconds": 15 },
+        })
+    };
+    let exists = || {
+        mock.with(|server| server.get("leases.coordination.k8s.io", "prod", "a"))
+            .is_some()
+    };
+    mock.create("leases.coordination.k8s.io", lease("a"))
+        .unwrap();
+    let mut unlabelled = KubeLease::new(client(&mock), "prod", "b");
+    let listed = unlabelled.list().await.unwrap();
+    unlabelled.remove(&listed[0]).await.unwrap();
+    assert!(exists());
+
+    let mut own = KubeLease::new(client(&mock), "prod", "b").label("app", "web");
+    let listed = own.list().await.unwrap();
+    let mut renewed = lease("a");
+    renewed["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z".into();
+    mock.update("leases.coordination.k8s.io", renewed).unwrap();
+    own.remove(&listed[0]).await.unwrap();
+    assert!(exists(), "its version is another one");
+    let listed = own.list().await.unwrap();
+    own.remove(&listed[0]).await.unwrap();
+    assert!(!exists());
+    own.remove(&listed[0]).await.unwrap();
 }

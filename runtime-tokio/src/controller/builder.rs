@@ -12,12 +12,14 @@ use super::handle::{ControllerHandle, Counts, Stop};
 use super::only::Only;
 use super::owned::OwnerKind;
 use super::provided::{IntoInformer, IntoOwned, Provided};
+use super::seat::{Part, Seat};
 use super::sources::{Intake, Registered, Watched};
 use super::task::Failure;
 use super::writes::WriteLog;
 use crate::cache::entry::{Entry, Key};
 use crate::controller::queue::WorkQueue;
 use crate::driver::Job;
+use crate::election::{Election, Leadership, LeaseClient, MembersClient, Replica, ReplicaWork};
 use crate::handler::HandlerOptions;
 use crate::health::Health;
 use crate::informer::Lister;
@@ -62,6 +64,7 @@ pub struct Controller<F: Form> {
     pub(super) health: Vec<HealthOf>,
     pub(super) queue: WorkQueue<Key>,
     pub(super) keep: Only,
+    pub(super) part: Option<Part>,
     pub(super) streams: Vec<BoxStream<'static, Key>>,
     pub(super) debounce: Duration,
     pub(super) workers: usize,
@@ -101,6 +104,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             health: Vec::new(),
             queue: WorkQueue::new(),
             keep: Only::new(|_| true),
+            part: None,
             streams: Vec::new(),
             debounce: Duration::ZERO,
             workers: 1,
@@ -248,7 +252,49 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self
     }
 
-    /// Restricts the controller to keys for which `keep` returns `true`, so that replicas can share the work.
+    /// Reconciles only while this replica is the leader. The controller runs the election, and keeps its caches current
+    /// while another replica leads.
+    ///
+    /// When the leadership is lost, runs are cut; when it is acquired, all keys are added. At a stop, the Lease is released
+    /// immediately after the last run, before [`run`](Self::run) returns. If the future of `run` is dropped, a task
+    /// releases the Lease once the last run has been dropped, provided that the runtime continues. The controller stops
+    /// if the election ends.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw};
+    /// # use informer_tokio::controller::{Controller, Task};
+    /// # use informer_tokio::election::{Election, LeaseClient};
+    /// # async fn reconcile(task: Task<Raw>) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(pods: Informer<Raw>, lease: impl LeaseClient, pod: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// Controller::new(&pods)
+    ///     .elected(Election::new(lease, pod, Default::default())?)
+    ///     .run(reconcile)
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn elected<C: LeaseClient>(self, (leadership, work): (Leadership, Election<C>)) -> Self {
+        self.seated(Seat::Leader(leadership), Box::pin(work.run()))
+    }
+
+    /// Reconciles the keys that belong to this replica, while others reconcile the rest. The controller runs the
+    /// background work of the replica. When keys move to another replica, their runs are cut.
+    ///
+    /// At a stop, the Lease is released as in [`elected`](Self::elected).
+    pub fn sharing<C: LeaseClient, M: MembersClient>(
+        self,
+        (replica, work): (Replica, ReplicaWork<C, M>),
+    ) -> Self {
+        self.seated(Seat::Member(replica), Box::pin(work.run()))
+    }
+
+    fn seated(mut self, seat: Seat, work: Job) -> Self {
+        let own = seat.clone();
+        self.part = Some(Part { seat, work });
+        self.only(move |key| own.owns(key))
+    }
+
+    /// Restricts the controller to keys for which `keep` returns `true`, in addition to earlier restrictions.
     ///
     /// `keep` is called when a key is added and again before the key is reconciled. When its result changes, call
     /// [`ControllerHandle::enqueue_all`] to add the new keys. A panic in it is a [`Failure`], and the key is retried.
@@ -259,7 +305,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     /// # }
     /// ```
     pub fn only(mut self, keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
-        self.keep = Only::new(keep);
+        self.keep = self.keep.and(keep);
         self
     }
 

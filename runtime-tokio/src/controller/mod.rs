@@ -9,6 +9,7 @@ mod predicate;
 mod provided;
 pub(crate) mod queue;
 mod run;
+mod seat;
 #[cfg(feature = "signal")]
 mod signal;
 mod sources;

@@ -16,6 +16,11 @@ impl Only {
         Self(Arc::new(keep))
     }
 
+    /// Returns a predicate that holds if both hold.
+    pub(super) fn and(self, keep: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move |key| (self.0)(key) && keep(key)))
+    }
+
     /// Returns whether the key belongs to the controller. The error is the message of a panic.
     pub(super) fn ask(&self, key: &Key) -> Result<bool, String> {
         // The predicate gets only a shared reference, so a panic leaves nothing inconsistent.

@@ -20,6 +20,7 @@ use super::builder::{Controller, Driven, OnFailure};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
+use super::seat::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
 use super::sources::{Intake, Registered};
@@ -106,15 +107,25 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         self.follow_streams(&mut helpers);
         #[cfg(feature = "signal")]
         self.stop_on_signal(&mut helpers);
+        let seat = self.part.take().map(|part| {
+            let handle = self.handle();
+            part.take_seat(handle, &mut helpers)
+        });
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop != Stop::No) => {}
-            synced = wait_until(self.sync_within, &all) => synced?,
+            synced = wait_until(self.sync_within, &all) => if synced.is_err() {
+                ResignOnDrop::resign(seat.as_ref()).await;
+                synced?;
+            },
         }
         let retry = Arc::new(retry);
+        let last = seat.clone();
         let reconcile = Arc::new(move |task| {
+            // Each run has a reference to this function, so the Lease is not released before the last run was dropped.
+            let _ = &last;
             let (running, retry) = (reconcile(task), Arc::clone(&retry));
             async move {
                 match running.await {
@@ -178,9 +189,22 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         engine.queue.shut_down();
         stopped.waiting = engine.queue.waiting();
         engine.finish(until, &mut stop, &mut stopped).await;
-        if *stop.borrow() != Stop::Cut {
-            drivers.stop().await;
-        }
+        let cut = stop.clone();
+        tokio::join!(
+            async {
+                let mut cut = cut;
+                tokio::select! {
+                    biased;
+                    () = ResignOnDrop::resign(seat.as_ref()) => {}
+                    _ = cut.wait_for(|stop| *stop == Stop::Cut) => {}
+                }
+            },
+            async {
+                if *stop.borrow() != Stop::Cut {
+                    drivers.stop().await;
+                }
+            }
+        );
         if stopped != Stopped::default() {
             tracing::info!(
                 controller = engine.name,

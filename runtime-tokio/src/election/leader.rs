@@ -71,7 +71,8 @@ pub trait LeaseClient: Send + 'static {
     ) -> impl Future<Output = Result<Written, Self::Error>> + Send;
 }
 
-/// Takes part in an election. The user spawns the future of [`run`](Self::run), and a [`Leadership`] shows the result.
+/// Takes part in an election. A controller [takes it](crate::controller::Controller::elected), or the user spawns the
+/// future of [`run`](Self::run), and a [`Leadership`] shows the result.
 ///
 /// ```no_run
 /// use informer_tokio::election::{Election, ElectionConfig, LeaseClient};
@@ -149,8 +150,9 @@ impl<C: LeaseClient> Election<C> {
         Ok((leadership, election))
     }
 
-    /// Runs until this replica has [resigned](Leadership::resign). If the future is dropped, this replica stops
-    /// leading, and the others have to wait until the Lease expires.
+    /// Runs until this replica has [resigned](Leadership::resign) or every [`Leadership`] was dropped; then the Lease is
+    /// released. If the future is dropped, this replica stops leading, and the others have to wait until the Lease
+    /// expires.
     pub async fn run(mut self) {
         let mut timer = self.timer;
         let mut is_wanted = true;
@@ -315,12 +317,18 @@ impl Leadership {
     }
 
     /// Releases the leadership and leaves the election, so that another replica need not wait for the Lease to expire.
-    /// The work of the leader must have ended before.
+    /// The work of the leader must have ended before. A [controller](crate::controller::Controller::elected) does so
+    /// itself.
     pub async fn resign(&self) {
-        self.resign.send_replace(true);
+        self.request_resign();
         let mut state = self.state.clone();
         // An error means that the election was dropped.
         let _ = state.wait_for(|state| state.has_ended).await;
+    }
+
+    /// Stops leading at once, and lets the election release the Lease.
+    pub(crate) fn request_resign(&self) {
+        self.resign.send_replace(true);
     }
 }
 

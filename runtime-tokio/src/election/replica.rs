@@ -11,10 +11,9 @@ use tokio::sync::watch;
 
 use super::leader::{Election, Leadership, LeaseClient, within};
 use crate::cache::entry::Key;
-use crate::controller::ControllerHandle;
 use crate::timer::TokioTimer;
 
-/// Lists the Leases of all replicas.
+/// Lists the Leases of all replicas, and removes those of replicas that are gone.
 ///
 /// ```
 /// use informer_tokio::election::{LeaseRecord, MembersClient};
@@ -35,6 +34,17 @@ pub trait MembersClient: Send + 'static {
 
     /// Lists the Leases of all replicas at the newest version, and not from a cache.
     fn list(&mut self) -> impl Future<Output = Result<Vec<LeaseRecord>, Self::Error>> + Send;
+
+    /// Deletes a Lease that the last list returned, provided that it still has the uid and the resourceVersion that it
+    /// had there. A Lease that has changed or is gone is not an error. It is called for Leases that nobody has renewed
+    /// for four lease durations. By default nothing is deleted.
+    fn remove(
+        &mut self,
+        gone: &LeaseRecord,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = gone;
+        core::future::ready(Ok(()))
+    }
 }
 
 /// One of several replicas that share keys. Each key belongs to one replica at a time, within the guarantees of a
@@ -47,16 +57,11 @@ pub trait MembersClient: Send + 'static {
 /// use informer_tokio::{Informer, Raw};
 /// use informer_tokio::controller::Controller;
 /// use informer_tokio::election::{LeaseClient, MembersClient, Replica};
-/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<Raw>) -> Result<(), informer_tokio::election::ElectionError> {
-/// let (replica, work) = Replica::new(lease, all, "replica-7f3a", Default::default())?;
-/// let own = replica.clone();
-/// let controller = Controller::new(&pods).only(move |key| own.owns(key));
-/// let handle = controller.handle();
-/// tokio::spawn(work.run()); // Not in the task of the controller, which may be busy.
-/// let sharing = replica.clone();
-/// tokio::spawn(async move { sharing.share(&handle).await });
-/// let stopped = controller.run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) }).await;
-/// replica.resign().await; // After all runs have ended.
+/// # async fn example(lease: impl LeaseClient, all: impl MembersClient, pods: Informer<Raw>) -> Result<(), Box<dyn std::error::Error>> {
+/// Controller::new(&pods)
+///     .sharing(Replica::new(lease, all, "replica-7f3a", Default::default())?)
+///     .run(|task| async move { Ok::<_, std::io::Error>(println!("{}", task.key())) })
+///     .await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -155,27 +160,17 @@ impl Replica {
         self.view.changed().await.is_ok()
     }
 
-    /// Keeps a controller in step with the ownership of keys, until the replica's background work ends.
-    ///
-    /// When owners change, it cuts runs of keys that moved to another replica, and adds the keys that this replica now
-    /// owns. The controller must be restricted to [`owns`](Self::owns) with
-    /// [`Controller::only`](crate::controller::Controller::only).
-    pub async fn share(&self, controller: &ControllerHandle) {
-        let mut own = self.clone();
-        loop {
-            controller.recheck();
-            if !own.changed().await {
-                controller.recheck();
-                return;
-            }
-        }
+    /// Releases the Lease, so that others need not wait for it to expire. The work of this replica must have ended
+    /// before. A [controller](crate::controller::Controller::sharing) does so itself.
+    pub async fn resign(&self) {
+        self.request_resign();
+        self.leadership.resign().await;
     }
 
-    /// Releases the Lease, so that others need not wait for it to expire. Stop the controller before, since its runs
-    /// must have ended.
-    pub async fn resign(&self) {
+    /// Gives up all keys at once, and lets the background work release the Lease.
+    pub(crate) fn request_resign(&self) {
         lock(&self.members).resign();
-        self.leadership.resign().await;
+        self.leadership.request_resign();
     }
 }
 
@@ -226,17 +221,45 @@ impl Shared {
             let began = timer.now();
             match within(config.renew_deadline, client.list()).await {
                 Ok(leases) => {
-                    let leases = leases.iter();
-                    let leases =
-                        leases.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
-                    lock(&self.members).handle_list(began, timer.now(), leases);
+                    let pairs = leases.iter();
+                    let pairs = pairs.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
+                    lock(&self.members).handle_list(began, timer.now(), pairs);
                     wakes.notify_one();
+                    let next = timer.now() + config.retry_period;
+                    tokio::select! {
+                        // A slow removal does not delay the next list.
+                        () = timer.sleep_until(next) => continue,
+                        () = self.remove_gone(&mut client, &leases) => {}
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot list the Leases of the replicas");
                 }
             }
             timer.sleep_until(timer.now() + config.retry_period).await;
+        }
+    }
+
+    /// Removes the Leases of replicas that are gone.
+    async fn remove_gone<M: MembersClient>(&self, client: &mut M, leases: &[LeaseRecord]) {
+        let is_gone = |members: &Members, lease: &LeaseRecord| {
+            let mut gone = members.gone(self.timer.now());
+            gone.any(|gone| gone == (lease.holder.as_str(), lease.renewed.as_str()))
+        };
+        for lease in leases {
+            if !is_gone(&lock(&self.members), lease) {
+                continue;
+            }
+            match client.remove(lease).await {
+                Ok(()) => tracing::info!(
+                    holder = lease.holder,
+                    "removed the Lease of a replica that is gone"
+                ),
+                // Without the right to delete them, the Leases stay, which does no harm.
+                Err(error) => {
+                    tracing::debug!(%error, holder = lease.holder, "cannot remove a Lease")
+                }
+            }
         }
     }
 

@@ -4,9 +4,12 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_tokio::controller::{Controller, ControllerHandle, Next};
 use informer_tokio::election::{
     Election, ElectionConfig, Leadership, LeaseClient, LeaseRecord, Written,
 };
+use informer_tokio::{Informer, Raw, Resource};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -153,4 +156,138 @@ async fn what_is_killed_leads_until_its_time_is_over_and_no_longer() {
     assert!(!b.is_leader());
     assert!(timeout(secs(20), b.acquired()).await.unwrap());
     assert!(!a.acquired().await, "it never will");
+}
+
+/// Controllers that write to a server, of which only the leader may.
+struct Team {
+    api: Api,
+    mock: Mock<FakeServer, TokioClock>,
+    /// The runs that have begun and ended, by replica.
+    runs: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
+}
+
+impl Team {
+    fn new() -> Self {
+        let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+        let pod = json!({ "metadata": { "namespace": "prod", "name": "web" } });
+        mock.create("pods", pod).unwrap();
+        Self {
+            api: Api::default(),
+            mock,
+            runs: Arc::default(),
+        }
+    }
+
+    /// Starts a controller whose runs take three seconds, after which the key is requeued.
+    fn start(&self, name: &'static str) -> (ControllerHandle, Leadership, JoinHandle<()>) {
+        let client = Client {
+            api: self.api.clone(),
+            name,
+        };
+        let (leadership, election) =
+            Election::new(client, name, ElectionConfig::default()).unwrap();
+        let transport = self.mock.transport();
+        let pods = Resource::new("", "v1", "pods");
+        let controller = Controller::new(Informer::<Raw>::builder_for(&transport, pods))
+            .elected((leadership.clone(), election));
+        let (handle, runs) = (controller.handle(), Arc::clone(&self.runs));
+        let running = controller.run(move |_| {
+            let runs = Arc::clone(&runs);
+            async move {
+                let run = Run(runs, name);
+                run.note("begins");
+                sleep(secs(3)).await;
+                Ok::<_, std::io::Error>(Next::after(secs(1)))
+            }
+        });
+        let running = async {
+            running.await.unwrap();
+        };
+        (handle, leadership, tokio::spawn(running))
+    }
+
+    fn holder(&self) -> Option<String> {
+        let state = self.api.0.lock().unwrap();
+        state.lease.as_ref().map(|(lease, _)| lease.holder.clone())
+    }
+
+    fn runs(&self) -> Vec<(&'static str, &'static str)> {
+        core::mem::take(&mut *self.runs.lock().unwrap())
+    }
+}
+
+struct Run(Arc<Mutex<Vec<(&'static str, &'static str)>>>, &'static str);
+
+impl Run {
+    fn note(&self, what: &'static str) {
+        self.0.lock().unwrap().push((self.1, what));
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.note("ends");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_stops_releases_the_lease_after_its_last_run() {
+    let team = Team::new();
+    let (a, _a_leads, a_runs) = team.start("a");
+    sleep(secs(2)).await;
+    let (_b, _b_leads, _b_runs) = team.start("b");
+    sleep(secs(60)).await;
+    assert!(team.runs().iter().all(|(name, _)| *name == "a"));
+    while team.runs() != [("a", "begins")] {
+        sleep(Duration::from_millis(100)).await;
+    }
+    a.stop();
+    sleep(secs(2)).await;
+    assert_eq!(team.holder().as_deref(), Some("a"), "a run is going on");
+    a_runs.await.unwrap();
+    assert_eq!(team.holder().as_deref(), Some(""));
+    assert_eq!(team.runs(), [("a", "ends")]);
+    sleep(secs(3)).await;
+    assert_eq!(team.runs()[0], ("b", "begins"));
+}
+
+/// The future of `run` is dropped during a run, and the handles of the election live on.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_releases_the_lease() {
+    let team = Team::new();
+    let (_a, leads, a_runs) = team.start("a");
+    sleep(secs(2)).await;
+    assert!(leads.is_leader());
+    a_runs.abort();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(team.runs(), [("a", "begins"), ("a", "ends")]);
+    assert_eq!(team.holder().as_deref(), Some(""));
+    assert!(!leads.is_leader());
+}
+
+/// A leader that is cut off loses its runs, continues as a candidate, and works again once it leads.
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_loses_the_lease_waits_for_it() {
+    let team = Team::new();
+    let (a, leads, a_runs) = team.start("a");
+    sleep(secs(2)).await;
+    let (b, _, b_runs) = team.start("b");
+    sleep(secs(5)).await;
+    team.api.0.lock().unwrap().cut_off = Some("a");
+    sleep(secs(30)).await;
+    let runs = team.runs();
+    let first = runs.iter().position(|run| *run == ("b", "begins")).unwrap();
+    assert_eq!(runs[first - 1], ("a", "ends"), "{runs:?}");
+    assert!(runs[first..].iter().all(|(name, _)| *name == "b"));
+    assert!(a.metrics().cut > 0 && !leads.is_leader());
+
+    team.api.0.lock().unwrap().cut_off = None;
+    b.stop();
+    b_runs.await.unwrap();
+    team.runs();
+    sleep(secs(4)).await;
+    assert_eq!(team.runs()[0], ("a", "begins"));
+    // The controller ends with the election.
+    leads.resign().await;
+    timeout(secs(5), a_runs).await.unwrap().unwrap();
 }

@@ -120,6 +120,31 @@ impl MembersClient for Api {
         });
         Ok(leases.iter().map(record).collect())
     }
+
+    async fn remove(&mut self, gone: &LeaseRecord) -> Result<(), String> {
+        self.reach().await;
+        self.mock.with(|server| {
+            let names = server
+                .objects("leases")
+                .map(|lease| lease.name().to_owned());
+            let names: Vec<String> = names.collect();
+            let is_gone = |name: &&String| {
+                let lease = server.get("leases", "prod", name);
+                lease.is_some_and(|lease| record(&lease) == *gone)
+            };
+            if let Some(name) = names.iter().find(is_gone) {
+                server.delete("leases", "prod", name).unwrap();
+            }
+        });
+        Ok(())
+    }
+}
+
+fn leases(mock: &Server) -> Vec<String> {
+    mock.with(|server| {
+        let leases = server.objects("leases");
+        leases.map(|lease| lease.name().to_owned()).collect()
+    })
 }
 
 /// The actions of all replicas, as seen by an observer.
@@ -176,7 +201,7 @@ struct One {
     replica: Replica,
     controller: ControllerHandle,
     working: JoinHandle<()>,
-    tasks: Vec<JoinHandle<()>>,
+    driver: JoinHandle<()>,
 }
 
 async fn reconcile(
@@ -215,12 +240,10 @@ impl One {
         let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
         let (replica, work) =
             Replica::new(api.clone(), api.clone(), name, Default::default()).unwrap();
-        let own = replica.clone();
         let controller = Controller::new(&pods)
             .workers(5)
-            .only(move |key| own.owns(key));
+            .sharing((replica.clone(), work));
         let handle = controller.handle();
-        let (sharing, shared) = (replica.clone(), handle.clone());
         let (who, observer, lister) = (name.to_owned(), Arc::clone(observer), pods.lister());
         let running = controller
             .run(move |task| reconcile(task, who.clone(), lister.clone(), Arc::clone(&observer)));
@@ -231,26 +254,23 @@ impl One {
             working: tokio::spawn(async move {
                 running.await.unwrap();
             }),
-            tasks: vec![
-                tokio::spawn(driver.run()),
-                tokio::spawn(work.run()),
-                tokio::spawn(async move { sharing.share(&shared).await }),
-            ],
+            driver: tokio::spawn(driver.run()),
         }
     }
 
     /// Ends at once, without notice.
     fn kill(self) {
+        // The task that renews the Lease outlives the controller, but not a process.
+        self.api.is_cut.store(true, Ordering::Relaxed);
         self.working.abort();
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.driver.abort();
     }
 
     /// Ends regularly.
     async fn leave(self) {
         self.controller.stop();
         self.working.await.unwrap();
-        self.replica.resign().await;
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.driver.abort();
     }
 }
 
@@ -333,6 +353,9 @@ async fn every_key_is_done_and_by_one_at_a_time() {
             replica.api.is_cut.store(false, Ordering::Relaxed);
         }
         sleep(secs(90)).await;
+        let mut alive: Vec<_> = replicas.iter().map(|one| one.api.name.clone()).collect();
+        alive.sort();
+        assert_eq!(leases(&mock), alive, "others are removed");
         let seen = observer.lock().unwrap();
         assert_eq!(seen.done, truth(&mock), "seed {seed}");
         moved += seen.moved;

@@ -3,6 +3,7 @@
 //! The server has no built-in resources and therefore no Leases. A custom resource with the relevant fields replaces
 //! them. The guarantee depends only on a single object and on optimistic concurrency.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,8 @@ struct Leases {
     table: Table,
     name: String,
     renewals: u64,
+    /// The process is dead, and sends nothing.
+    is_dead: Arc<AtomicBool>,
 }
 
 impl Leases {
@@ -43,6 +46,10 @@ impl Leases {
             object["metadata"]["resourceVersion"] = version.into();
         }
         object
+    }
+
+    fn lives(&self) -> Result<(), Error> {
+        ensure(!self.is_dead.load(Ordering::Relaxed), "dead")
     }
 }
 
@@ -77,6 +84,7 @@ impl LeaseClient for Leases {
     type Error = Error;
 
     async fn read(&mut self) -> Result<Option<(LeaseRecord, String)>, Error> {
+        self.lives()?;
         let path = format!("{}/{}", self.table.path(), self.name);
         let (status, lease) = self
             .table
@@ -87,6 +95,7 @@ impl LeaseClient for Leases {
     }
 
     async fn create(&mut self, record: &LeaseRecord) -> Result<Written, Error> {
+        self.lives()?;
         let object = self.object(record, None);
         let path = self.table.path();
         written(
@@ -103,6 +112,7 @@ impl LeaseClient for Leases {
         version: &str,
         _: bool,
     ) -> Result<Written, Error> {
+        self.lives()?;
         let object = self.object(record, Some(version));
         let path = format!("{}/{}", self.table.path(), self.name);
         written(
@@ -167,6 +177,7 @@ impl Drop for Working {
 struct One {
     replica: Replica,
     controller: ControllerHandle,
+    is_dead: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -187,18 +198,18 @@ impl One {
             table: leases.clone(),
             name: name.to_owned(),
             renewals: 0,
+            is_dead: Arc::default(),
         };
+        let is_dead = Arc::clone(&lease.is_dead);
         let mut config = ElectionConfig::default();
         config.lease_duration = Duration::from_secs(6);
         config.renew_deadline = Duration::from_secs(4);
         config.retry_period = Duration::from_millis(500);
         let (replica, work) = Replica::new(lease.clone(), lease, name, config)?;
-        let own = replica.clone();
         let controller = Controller::new(&informer)
             .workers(4)
-            .only(move |key| own.owns(key));
+            .sharing((replica.clone(), work));
         let handle = controller.handle();
-        let (sharing, shared) = (replica.clone(), handle.clone());
         let (who, observer, lister) = (name.to_owned(), Arc::clone(observer), informer.lister());
         let running = controller.run(move |task| {
             let (who, observer) = (who.clone(), Arc::clone(&observer));
@@ -218,15 +229,16 @@ impl One {
             controller: handle,
             tasks: vec![
                 tokio::spawn(driver.run()),
-                tokio::spawn(work.run()),
-                tokio::spawn(async move { sharing.share(&shared).await }),
                 tokio::spawn(async move { drop(running.await) }),
             ],
+            is_dead,
         })
     }
 
     /// It disappears at once and without notice.
     fn kill(&self) {
+        // The task that renews the Lease outlives the controller, but not a process.
+        self.is_dead.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }

@@ -52,6 +52,8 @@ pub(super) enum Ask {
     Create(LeaseRecord),
     Update(LeaseRecord, String),
     List,
+    /// Remove the Lease with this holder and this text of its last renewal.
+    Remove(String, String),
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +61,7 @@ pub(super) enum Answer {
     Read(Option<(LeaseRecord, String)>),
     Written(Written),
     List(Vec<LeaseRecord>),
+    Removed,
     Failed,
 }
 
@@ -127,6 +130,8 @@ pub(super) struct Replica {
     /// The elector's ids of the open requests.
     ids: BTreeMap<u64, RequestId>,
     list: Call,
+    /// The Leases that are to be removed after a list.
+    gone: Vec<(String, String)>,
     serial: u64,
     /// The time until which the own Lease is held, as last published.
     told: Option<Instant>,
@@ -166,6 +171,7 @@ impl Replica {
             lease: Call::Idle { due: now },
             ids: BTreeMap::new(),
             list: Call::Idle { due: now },
+            gone: Vec::new(),
             serial: 0,
             told: None,
             view: (false, Vec::new()),
@@ -236,7 +242,7 @@ impl Replica {
             match answer {
                 Answer::Read(lease) => self.elector.handle_read(now, id, lease.clone()),
                 Answer::Written(written) => self.elector.handle_written(now, id, written.clone()),
-                Answer::List(_) | Answer::Failed => self.lease_failed(now, id),
+                Answer::List(_) | Answer::Removed | Answer::Failed => self.lease_failed(now, id),
             }
             let is_current = is(self.lease);
             if is_current {
@@ -250,6 +256,10 @@ impl Replica {
                 let leases = leases.iter();
                 let leases = leases.map(|lease| (lease.holder.as_str(), lease.renewed.as_str()));
                 self.members.handle_list(began, now, leases);
+                let gone = self.members.gone(now);
+                self.gone = gone
+                    .map(|(holder, renewed)| (holder.to_owned(), renewed.to_owned()))
+                    .collect();
                 self.lists += 1;
             }
             let due = now + self.config.retry_period;
@@ -384,6 +394,10 @@ impl Replica {
             && due <= now
         {
             self.list = self.ask(now, Ask::List, out);
+        }
+        // Nobody waits for the answers.
+        for (holder, renewed) in core::mem::take(&mut self.gone) {
+            let _ = self.ask(now, Ask::Remove(holder, renewed), out);
         }
     }
 

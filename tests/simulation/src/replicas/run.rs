@@ -36,6 +36,8 @@ pub struct Figures {
     pub writes: u64,
     /// The number of answers after their request had timed out.
     pub late: u64,
+    /// The number of Leases that were removed.
+    pub removed: u64,
     /// The longest time to convergence, in thousandths of the lease duration.
     pub slowest: u64,
 }
@@ -80,6 +82,7 @@ impl Simulation for Replicas {
         sum.conflicts += one.conflicts;
         sum.late += one.late;
         sum.writes += one.writes;
+        sum.removed += one.removed;
         sum.slowest = sum.slowest.max(one.slowest);
     }
 
@@ -375,6 +378,7 @@ impl Run {
     fn happen(&mut self, event: Event) -> Result<(), Failed> {
         match event {
             Event::Arrive(number, serial, ask) => {
+                self.may_remove(&ask)?;
                 self.arrive(number, serial, ask);
                 Ok(())
             }
@@ -415,7 +419,7 @@ impl Run {
     /// A request reaches the API server, even if its sender no longer waits.
     fn arrive(&mut self, number: usize, serial: u64, ask: Ask) {
         let path = match ask {
-            Ask::List => Path::Members,
+            Ask::List | Ask::Remove(..) => Path::Members,
             Ask::Read | Ask::Create(_) | Ask::Update(..) => Path::Lease,
         };
         let name = format!("r{number}");
@@ -428,7 +432,9 @@ impl Run {
         let mut answer = Answer::Failed;
         if cut != Some(false) {
             let stale = self.has_faults && self.world.stale_reads && self.entropy.one_in(4);
+            let before = self.server.leases().count();
             answer = self.server.answer(&name, ask, stale);
+            self.figures.removed += before.saturating_sub(self.server.leases().count()) as u64;
             if stale && matches!(answer, Answer::Read(None)) {
                 // The Lease appears to be deleted.
                 self.hindered(number);
@@ -504,7 +510,7 @@ impl Run {
         for request in &out.requests {
             let expected = match &request.ask {
                 Ask::Update(_, version) => version.parse().unwrap_or(0),
-                Ask::Read | Ask::Create(_) | Ask::List => 0,
+                Ask::Read | Ask::Create(_) | Ask::List | Ask::Remove(..) => 0,
             };
             process.sent.insert(request.serial, (now, expected));
         }
@@ -642,7 +648,19 @@ impl Run {
             self.change(key, true);
         }
         self.pass(lease * 2)?;
-        self.until_right(10_000_000)
+        self.until_right(10_000_000)?;
+        // Four lease durations after the last release, and the lists before and after.
+        let end = self.now + lease * 6;
+        while let Some(left) = self.left_behind() {
+            if self.now > end {
+                return Err((
+                    "cleaned",
+                    format!("the Lease {left} of a process that is gone remains"),
+                ));
+            }
+            self.pass(1_000_000)?;
+        }
+        Ok(())
     }
 
     fn until_right(&mut self, patience: u64) -> Result<(), Failed> {
@@ -675,6 +693,7 @@ impl Process {
             Answer::Read(_)
             | Answer::Written(Written::Failed)
             | Answer::List(_)
+            | Answer::Removed
             | Answer::Failed => {}
         }
     }

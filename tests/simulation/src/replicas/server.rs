@@ -61,6 +61,16 @@ impl Server {
                     Answer::Written(Written::Conflict)
                 }
             }
+            Ask::Remove(holder, renewed) => {
+                // On the server, the uid and the version of the list take the place of the text of the renewal.
+                let (holder, renewed) = (holder.as_str(), renewed.as_str());
+                self.leases.retain(|_, states| {
+                    let newest = states.last().map(|(record, _)| record);
+                    newest
+                        .is_none_or(|lease| (&*lease.holder, &*lease.renewed) != (holder, renewed))
+                });
+                Answer::Removed
+            }
             Ask::List => {
                 let newest = self.leases.values().filter_map(|states| states.last());
                 Answer::List(newest.map(|(record, _)| record.clone()).collect())
@@ -90,6 +100,17 @@ impl Server {
         let old = states.len().saturating_sub(2);
         states.drain(..old);
         true
+    }
+
+    /// Returns the names of the Leases.
+    pub(super) fn leases(&self) -> impl Iterator<Item = &str> {
+        self.leases.keys().map(String::as_str)
+    }
+
+    /// Returns the text of the last write of a Lease.
+    pub(super) fn renewed(&self, name: &str) -> Option<&str> {
+        let (record, _) = self.leases.get(name)?.last()?;
+        Some(&record.renewed)
     }
 
     /// Changes an object or deletes it.

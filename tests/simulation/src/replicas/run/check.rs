@@ -1,6 +1,7 @@
 //! The checks after every event and at the end.
 
 use super::super::plan::KEYS;
+use super::super::replica::Ask;
 use super::super::replica::KEY_NAMES;
 use super::{Failed, Owned, Run};
 
@@ -29,6 +30,34 @@ impl Run {
             running |= runs;
         }
         Ok(())
+    }
+
+    /// Checks that nobody leads by a Lease that is about to be removed.
+    pub(super) fn may_remove(&self, ask: &Ask) -> Result<(), Failed> {
+        let Ask::Remove(holder, renewed) = ask else {
+            return Ok(());
+        };
+        let mut processes = self.processes.iter().flatten();
+        let leader = processes.find(|process| {
+            let replica = &process.replica;
+            let is_same = replica.name == *holder && self.server.renewed(holder) == Some(renewed);
+            is_same && replica.leads_until(process.clock.at(self.now)).is_some()
+        });
+        match leader {
+            Some(_) => Err((
+                "removed",
+                format!("{holder} leads by the Lease that is removed"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the Lease of a process that is gone.
+    pub(super) fn left_behind(&self) -> Option<&str> {
+        self.server.leases().find(|name| {
+            let mut processes = self.processes.iter().flatten();
+            !processes.any(|process| process.replica.name == **name)
+        })
     }
 
     /// Records the keys of a process and checks how they changed.

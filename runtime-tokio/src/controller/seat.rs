@@ -1,0 +1,96 @@
+//! The part of a controller of which several replicas run.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::handle::{ControllerHandle, Stop};
+use crate::cache::entry::Key;
+use crate::driver::Job;
+use crate::election::{Leadership, Replica};
+
+/// The place of this replica among all, which determines its keys.
+#[derive(Clone)]
+pub(super) enum Seat {
+    /// The leader has all keys.
+    Leader(Leadership),
+    /// Each replica has a part of the keys.
+    Member(Replica),
+}
+
+/// A seat, and the future that renews its Lease.
+pub(super) struct Part {
+    pub(super) seat: Seat,
+    pub(super) work: Job,
+}
+
+/// Requests that the Lease is released when it is dropped with the last run.
+pub(super) struct ResignOnDrop(Seat);
+
+impl Part {
+    /// Begins to renew the Lease, and keeps a controller in step with the ownership of keys.
+    pub(super) fn take_seat(
+        self,
+        controller: ControllerHandle,
+        helpers: &mut JoinSet<()>,
+    ) -> Arc<ResignOnDrop> {
+        // It outlives the controller, in order to release the Lease. It ends then.
+        tokio::spawn(self.work);
+        let seat = self.seat.clone();
+        helpers.spawn(async move {
+            seat.follow(&controller).await;
+            controller.raise(Stop::Now);
+        });
+        Arc::new(ResignOnDrop(self.seat))
+    }
+}
+
+impl Seat {
+    pub(super) fn owns(&self, key: &Key) -> bool {
+        match self {
+            Self::Leader(leadership) => leadership.is_leader(),
+            Self::Member(replica) => replica.owns(key),
+        }
+    }
+
+    /// Rechecks the keys of a controller whenever their owners change, until the election ends.
+    async fn follow(&self, controller: &ControllerHandle) {
+        match self {
+            Self::Leader(leadership) => {
+                while leadership.acquired().await {
+                    controller.recheck();
+                    leadership.lost().await;
+                    controller.recheck();
+                }
+            }
+            Self::Member(replica) => {
+                let mut own = replica.clone();
+                controller.recheck();
+                while own.changed().await {
+                    controller.recheck();
+                }
+                controller.recheck();
+            }
+        }
+    }
+}
+
+impl ResignOnDrop {
+    /// Releases the Lease of a seat, and waits until the API server has answered.
+    pub(super) async fn resign(seat: Option<&Arc<Self>>) {
+        match seat.map(|seat| &seat.0) {
+            Some(Seat::Leader(leadership)) => leadership.resign().await,
+            Some(Seat::Member(replica)) => replica.resign().await,
+            None => {}
+        }
+    }
+}
+
+impl Drop for ResignOnDrop {
+    fn drop(&mut self) {
+        match &self.0 {
+            Seat::Leader(leadership) => leadership.request_resign(),
+            Seat::Member(replica) => replica.request_resign(),
+        }
+    }
+}
