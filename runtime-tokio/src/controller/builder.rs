@@ -12,6 +12,7 @@ use super::handle::{ControllerHandle, Counts, Stop};
 use super::only::Only;
 use super::owned::OwnerKind;
 use super::provided::{IntoInformer, IntoOwned, Provided};
+use super::results::{Reconciled, Results};
 use super::seat::{Part, Seat};
 use super::sources::{Intake, Registered, Watched};
 use super::task::Failure;
@@ -73,6 +74,7 @@ pub struct Controller<F: Form> {
     pub(super) write_deadline: Duration,
     pub(super) drain: Duration,
     pub(super) on_failure: Option<OnFailure>,
+    pub(super) results: Results,
     #[cfg(feature = "signal")]
     pub(super) on_signal: bool,
     pub(super) stop: Arc<watch::Sender<Stop>>,
@@ -113,6 +115,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             write_deadline: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             on_failure: None,
+            results: Results::default(),
             #[cfg(feature = "signal")]
             on_signal: false,
             stop: Arc::new(watch::Sender::new(Stop::No)),
@@ -357,6 +360,29 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     pub fn on_failure(mut self, hear: impl Fn(&Key, &Failure<'_>) + Send + Sync + 'static) -> Self {
         self.on_failure = Some(Arc::new(hear));
         self
+    }
+
+    /// Returns the results of all runs as a stream, which ends with the controller. Poll it beside
+    /// [`run`](Self::run).
+    ///
+    /// A slow reader does not block the controller. At most 1024 results wait for it. If it lags further, the oldest are
+    /// discarded, and [`Reconciled::missed`] counts them.
+    ///
+    /// ```
+    /// # use informer_tokio::{Informer, Raw};
+    /// # use informer_tokio::controller::{Controller, Task};
+    /// # async fn reconcile(task: Task<Raw>) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(pods: Informer<Raw>) -> Result<(), informer_tokio::informer::NotSynced> {
+    /// use futures_util::StreamExt;
+    /// let mut controller = Controller::new(&pods);
+    /// let results = controller.results();
+    /// let printed = results.for_each(|run| async move { println!("{}: {:?}", run.key, run.result) });
+    /// let (stopped, ()) = tokio::join!(controller.run(reconcile), printed);
+    /// # stopped.map(drop)
+    /// # }
+    /// ```
+    pub fn results(&mut self) -> impl Stream<Item = Reconciled> + Send + 'static {
+        self.results.subscribe()
     }
 
     /// Returns a handle that stops the controller, adds keys and returns metrics and health. Add all informers before.

@@ -8,6 +8,7 @@ mod owned;
 mod predicate;
 mod provided;
 pub(crate) mod queue;
+mod results;
 mod run;
 mod seat;
 #[cfg(feature = "signal")]
@@ -24,6 +25,7 @@ pub use {
     owned::{Owned, OwnedObject, Owner},
     predicate::{Predicate, When},
     provided::{IntoInformer, IntoOwned, Provided},
+    results::Reconciled,
     task::{Failure, Next, Retry, Task},
     writes::WriteLog,
 };

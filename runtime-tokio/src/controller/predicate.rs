@@ -70,8 +70,7 @@ impl<F: Form<Stored: 'static>> Predicate<F> {
     }
 
     /// Returns whether it holds for a change from `old` to `new`.
-    #[must_use]
-    pub fn holds(&self, old: &Entry<F>, new: &Entry<F>) -> bool {
+    pub(super) fn holds(&self, old: &Entry<F>, new: &Entry<F>) -> bool {
         (self.0)(old, new)
     }
 

@@ -20,6 +20,7 @@ use super::builder::{Controller, Driven, OnFailure};
 use super::handle::{Counts, ORDER, Stop, Stopped};
 use super::metrics::Figures;
 use super::only::Only;
+use super::results::Results;
 use super::seat::ResignOnDrop;
 #[cfg(feature = "signal")]
 use super::signal::StopSignal;
@@ -113,13 +114,14 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         });
         let mut stop = self.stop.subscribe();
         let all: Vec<&dyn HasSynced> = registered.0.iter().map(|one| one.synced()).collect();
-        tokio::select! {
+        let synced = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop != Stop::No) => {}
-            synced = wait_until(self.sync_within, &all) => if synced.is_err() {
-                ResignOnDrop::resign(seat.as_ref()).await;
-                synced?;
-            },
+            _ = stop.wait_for(|stop| *stop != Stop::No) => Ok(()),
+            synced = wait_until(self.sync_within, &all) => synced,
+        };
+        if synced.is_err() {
+            ResignOnDrop::resign(seat.as_ref()).await;
+            synced?;
         }
         let retry = Arc::new(retry);
         let last = seat.clone();
@@ -148,6 +150,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
             settling: FuturesUnordered::new(),
             write_deadline: self.write_deadline,
             on_failure: self.on_failure,
+            results: self.results,
             counts: self.counts,
             figures,
         };
@@ -354,6 +357,7 @@ struct Engine<F: Form, C> {
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     write_deadline: Duration,
     on_failure: Option<OnFailure>,
+    results: Results,
     counts: Arc<Counts>,
     figures: Arc<Figures>,
 }
@@ -452,6 +456,7 @@ where
             Ok(Ok(next)) => {
                 self.counts.succeeded.fetch_add(1, ORDER);
                 self.queue.forget(key);
+                self.results.send(key, || Ok(next));
                 if let Some(after) = next.after {
                     self.queue.add_after(key.clone(), after);
                 }
@@ -459,6 +464,7 @@ where
             Ok(Err((error, retry))) => {
                 self.counts.failed.fetch_add(1, ORDER);
                 self.failed(key, &Failure::Failed(&error));
+                self.results.send(key, || Err(error));
                 match retry {
                     Retry::Limited => self.queue.add_rate_limited(key.clone()),
                     Retry::After(delay) => self.queue.add_after(key.clone(), delay),
@@ -466,10 +472,16 @@ where
                 }
             }
             Err(error) => match error.try_into_panic() {
-                Ok(panic) => self.panicked(key, crate::cache::panics::message(&*panic)),
+                Ok(panic) => {
+                    let message = crate::cache::panics::message(&*panic);
+                    self.panicked(key, message);
+                    let failure = Failure::Panicked(message);
+                    self.results.send(key, || Err(failure.to_string()));
+                }
                 Err(_) => {
                     self.counts.cut.fetch_add(1, ORDER);
                     self.failed(key, &Failure::Cut);
+                    self.results.send(key, || Err(Failure::Cut.to_string()));
                     // If the key comes back, its rate limit begins anew.
                     self.queue.forget(key);
                 }

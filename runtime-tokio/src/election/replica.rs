@@ -148,15 +148,7 @@ impl Replica {
     }
 
     /// Waits until the owners of keys change. Returns `false` if the background work has ended.
-    ///
-    /// ```
-    /// # async fn example(mut replica: informer_tokio::election::Replica) {
-    /// while replica.changed().await {
-    ///     println!("{} live", replica.live().len());
-    /// }
-    /// # }
-    /// ```
-    pub async fn changed(&mut self) -> bool {
+    pub(crate) async fn changed(&mut self) -> bool {
         self.view.changed().await.is_ok()
     }
 

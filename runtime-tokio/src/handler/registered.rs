@@ -69,9 +69,7 @@ impl<F: Form> HandlerHandle<F> {
             .await;
     }
 
-    /// Returns the handler's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.listener.name
     }
 
@@ -102,7 +100,7 @@ impl<F: Form> HandlerHandle<F> {
     /// ```
     /// # fn example(handle: informer_tokio::handler::HandlerHandle<informer_tokio::Raw>) {
     /// if handle.lag().behind > core::time::Duration::from_secs(60) {
-    ///     println!("{} has been late for a minute", handle.name());
+    ///     println!("the handler has been late for a minute");
     /// }
     /// # }
     /// ```

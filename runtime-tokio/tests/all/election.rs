@@ -285,7 +285,7 @@ async fn a_controller_that_loses_the_lease_waits_for_it() {
     b.stop();
     b_runs.await.unwrap();
     team.runs();
-    sleep(secs(4)).await;
+    sleep(secs(15)).await;
     assert_eq!(team.runs()[0], ("a", "begins"));
     // The controller ends with the election.
     leads.resign().await;

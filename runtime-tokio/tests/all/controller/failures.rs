@@ -1,5 +1,7 @@
 //! Reconcile functions that fail, and user-defined functions that panic.
 
+use futures_util::StreamExt as _;
+
 use super::*;
 
 /// A controller whose keys wait seconds after a failure, with all reported failures.
@@ -229,4 +231,59 @@ async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
             .clone()
             .any(|line| line.contains("prod/fails is too much: no"))
     );
+}
+
+/// The stream has every run with its result, and ends with the controller.
+#[tokio::test(start_paused = true)]
+async fn the_results_of_runs_are_a_stream() {
+    let mock = server();
+    for name in ["done", "fails", "panics"] {
+        mock.create("replicasets.apps", set(name, 0)).unwrap();
+    }
+    let mut controller =
+        Controller::new(informer(&mock, SETS)).limit(Exponential::new(secs(60), secs(60)));
+    let results = controller.results();
+    let controller = run(controller, |task: Task<Raw>| async move {
+        match task.name() {
+            "done" => Ok(()),
+            "fails" => Err("no".to_owned()),
+            _ => panic!("ouch"),
+        }
+    });
+    settle().await;
+    controller.stop().await;
+    let results: Vec<_> = results.collect().await;
+    let mut shown: Vec<_> = results
+        .iter()
+        .map(|run| (run.key.name(), run.result.clone(), run.missed))
+        .collect();
+    shown.sort_by_key(|(name, ..)| *name);
+    assert_eq!(
+        shown,
+        [
+            ("done", Ok(Next::done()), 0),
+            ("fails", Err("no".to_owned()), 0),
+            ("panics", Err("panicked: ouch".to_owned()), 0),
+        ]
+    );
+}
+
+/// A reader that lags does not block the controller, and learns how much it has missed.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_of_results_misses_the_oldest() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let mut controller = Controller::new(informer(&mock, SETS));
+    let mut results = Box::pin(controller.results());
+    let controller = run(controller, |_: Task<Raw>| async {
+        Ok(Next::after(Duration::from_millis(1)))
+    });
+    sleep(secs(5)).await;
+    let runs = controller.handle.metrics().succeeded;
+    assert!(runs > 2000, "{runs}");
+    controller.stop().await;
+    let first = results.next().await.unwrap();
+    let rest: Vec<_> = results.collect().await;
+    assert_eq!((first.missed, rest.len()), (runs - 1024, 1023));
+    assert!(rest.iter().all(|run| run.missed == 0));
 }
