@@ -2,8 +2,6 @@
 
 use super::Resource;
 
-use Scope::{Cluster, Namespaced};
-
 /// One built-in resource.
 #[derive(Clone, Copy)]
 pub(super) struct Builtin {
@@ -33,279 +31,91 @@ pub(super) enum Scope {
 
 /// Returns the entries of the table, the core group first.
 pub(super) fn builtins() -> impl Iterator<Item = Builtin> {
-    BUILTINS.iter().flat_map(|&(group, version, resources)| {
-        resources.iter().map(move |&(plural, kind, scope)| Builtin {
-            group,
-            version,
-            plural,
-            kind,
-            scope,
+    BUILTINS.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        Some(Builtin {
+            group: words.next().filter(|group| *group != "core").unwrap_or(""),
+            version: words.next()?,
+            scope: match words.next()? {
+                "cluster" => Scope::Cluster,
+                _ => Scope::Namespaced,
+            },
+            plural: words.next()?,
+            kind: words.next()?,
         })
     })
 }
 
-type GroupVersion = (
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str, Scope)],
-);
-
 /// The resources of Kubernetes 1.36 that can be watched, each in the version that discovery prefers.
 ///
 /// The core group is first so that `events` without a group is found there.
-static BUILTINS: &[GroupVersion] = &[
-    (
-        "",
-        "v1",
-        &[
-            ("configmaps", "ConfigMap", Namespaced),
-            ("endpoints", "Endpoints", Namespaced),
-            ("events", "Event", Namespaced),
-            ("limitranges", "LimitRange", Namespaced),
-            ("namespaces", "Namespace", Cluster),
-            ("nodes", "Node", Cluster),
-            (
-                "persistentvolumeclaims",
-                "PersistentVolumeClaim",
-                Namespaced,
-            ),
-            ("persistentvolumes", "PersistentVolume", Cluster),
-            ("pods", "Pod", Namespaced),
-            ("podtemplates", "PodTemplate", Namespaced),
-            (
-                "replicationcontrollers",
-                "ReplicationController",
-                Namespaced,
-            ),
-            ("resourcequotas", "ResourceQuota", Namespaced),
-            ("secrets", "Secret", Namespaced),
-            ("serviceaccounts", "ServiceAccount", Namespaced),
-            ("services", "Service", Namespaced),
-        ],
-    ),
-    (
-        "apps",
-        "v1",
-        &[
-            ("controllerrevisions", "ControllerRevision", Namespaced),
-            ("daemonsets", "DaemonSet", Namespaced),
-            ("deployments", "Deployment", Namespaced),
-            ("replicasets", "ReplicaSet", Namespaced),
-            ("statefulsets", "StatefulSet", Namespaced),
-        ],
-    ),
-    (
-        "batch",
-        "v1",
-        &[
-            ("cronjobs", "CronJob", Namespaced),
-            ("jobs", "Job", Namespaced),
-        ],
-    ),
-    (
-        "autoscaling",
-        "v2",
-        &[(
-            "horizontalpodautoscalers",
-            "HorizontalPodAutoscaler",
-            Namespaced,
-        )],
-    ),
-    (
-        "policy",
-        "v1",
-        &[("poddisruptionbudgets", "PodDisruptionBudget", Namespaced)],
-    ),
-    (
-        "rbac.authorization.k8s.io",
-        "v1",
-        &[
-            ("clusterrolebindings", "ClusterRoleBinding", Cluster),
-            ("clusterroles", "ClusterRole", Cluster),
-            ("rolebindings", "RoleBinding", Namespaced),
-            ("roles", "Role", Namespaced),
-        ],
-    ),
-    (
-        "storage.k8s.io",
-        "v1",
-        &[
-            ("csidrivers", "CSIDriver", Cluster),
-            ("csinodes", "CSINode", Cluster),
-            ("csistoragecapacities", "CSIStorageCapacity", Namespaced),
-            ("storageclasses", "StorageClass", Cluster),
-            ("volumeattachments", "VolumeAttachment", Cluster),
-            ("volumeattributesclasses", "VolumeAttributesClass", Cluster),
-        ],
-    ),
-    (
-        "networking.k8s.io",
-        "v1",
-        &[
-            ("ingressclasses", "IngressClass", Cluster),
-            ("ingresses", "Ingress", Namespaced),
-            ("ipaddresses", "IPAddress", Cluster),
-            ("networkpolicies", "NetworkPolicy", Namespaced),
-            ("servicecidrs", "ServiceCIDR", Cluster),
-        ],
-    ),
-    (
-        "discovery.k8s.io",
-        "v1",
-        &[("endpointslices", "EndpointSlice", Namespaced)],
-    ),
-    (
-        "coordination.k8s.io",
-        "v1",
-        &[("leases", "Lease", Namespaced)],
-    ),
-    (
-        "coordination.k8s.io",
-        "v1beta1",
-        &[("leasecandidates", "LeaseCandidate", Namespaced)],
-    ),
-    ("events.k8s.io", "v1", &[("events", "Event", Namespaced)]),
-    (
-        "certificates.k8s.io",
-        "v1",
-        &[(
-            "certificatesigningrequests",
-            "CertificateSigningRequest",
-            Cluster,
-        )],
-    ),
-    (
-        "certificates.k8s.io",
-        "v1beta1",
-        &[
-            ("clustertrustbundles", "ClusterTrustBundle", Cluster),
-            (
-                "podcertificaterequests",
-                "PodCertificateRequest",
-                Namespaced,
-            ),
-        ],
-    ),
-    (
-        "node.k8s.io",
-        "v1",
-        &[("runtimeclasses", "RuntimeClass", Cluster)],
-    ),
-    (
-        "scheduling.k8s.io",
-        "v1",
-        &[("priorityclasses", "PriorityClass", Cluster)],
-    ),
-    (
-        "scheduling.k8s.io",
-        "v1alpha2",
-        &[
-            ("podgroups", "PodGroup", Namespaced),
-            ("workloads", "Workload", Namespaced),
-        ],
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "v1",
-        &[
-            (
-                "mutatingadmissionpolicies",
-                "MutatingAdmissionPolicy",
-                Cluster,
-            ),
-            (
-                "mutatingadmissionpolicybindings",
-                "MutatingAdmissionPolicyBinding",
-                Cluster,
-            ),
-            (
-                "mutatingwebhookconfigurations",
-                "MutatingWebhookConfiguration",
-                Cluster,
-            ),
-            (
-                "validatingadmissionpolicies",
-                "ValidatingAdmissionPolicy",
-                Cluster,
-            ),
-            (
-                "validatingadmissionpolicybindings",
-                "ValidatingAdmissionPolicyBinding",
-                Cluster,
-            ),
-            (
-                "validatingwebhookconfigurations",
-                "ValidatingWebhookConfiguration",
-                Cluster,
-            ),
-        ],
-    ),
-    (
-        "apiextensions.k8s.io",
-        "v1",
-        &[(
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            Cluster,
-        )],
-    ),
-    (
-        "apiregistration.k8s.io",
-        "v1",
-        &[("apiservices", "APIService", Cluster)],
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "v1",
-        &[
-            ("flowschemas", "FlowSchema", Cluster),
-            (
-                "prioritylevelconfigurations",
-                "PriorityLevelConfiguration",
-                Cluster,
-            ),
-        ],
-    ),
-    (
-        "resource.k8s.io",
-        "v1",
-        &[
-            ("deviceclasses", "DeviceClass", Cluster),
-            ("resourceclaims", "ResourceClaim", Namespaced),
-            (
-                "resourceclaimtemplates",
-                "ResourceClaimTemplate",
-                Namespaced,
-            ),
-            ("resourceslices", "ResourceSlice", Cluster),
-        ],
-    ),
-    (
-        "resource.k8s.io",
-        "v1beta2",
-        &[("devicetaintrules", "DeviceTaintRule", Cluster)],
-    ),
-    (
-        "resource.k8s.io",
-        "v1alpha3",
-        &[(
-            "resourcepoolstatusrequests",
-            "ResourcePoolStatusRequest",
-            Cluster,
-        )],
-    ),
-    (
-        "storagemigration.k8s.io",
-        "v1beta1",
-        &[(
-            "storageversionmigrations",
-            "StorageVersionMigration",
-            Cluster,
-        )],
-    ),
-    (
-        "internal.apiserver.k8s.io",
-        "v1alpha1",
-        &[("storageversions", "StorageVersion", Cluster)],
-    ),
-];
+const BUILTINS: &str = "\
+core                         v1       namespaced configmaps                        ConfigMap
+core                         v1       namespaced endpoints                         Endpoints
+core                         v1       namespaced events                            Event
+core                         v1       namespaced limitranges                       LimitRange
+core                         v1       cluster    namespaces                        Namespace
+core                         v1       cluster    nodes                             Node
+core                         v1       namespaced persistentvolumeclaims            PersistentVolumeClaim
+core                         v1       cluster    persistentvolumes                 PersistentVolume
+core                         v1       namespaced pods                              Pod
+core                         v1       namespaced podtemplates                      PodTemplate
+core                         v1       namespaced replicationcontrollers            ReplicationController
+core                         v1       namespaced resourcequotas                    ResourceQuota
+core                         v1       namespaced secrets                           Secret
+core                         v1       namespaced serviceaccounts                   ServiceAccount
+core                         v1       namespaced services                          Service
+apps                         v1       namespaced controllerrevisions               ControllerRevision
+apps                         v1       namespaced daemonsets                        DaemonSet
+apps                         v1       namespaced deployments                       Deployment
+apps                         v1       namespaced replicasets                       ReplicaSet
+apps                         v1       namespaced statefulsets                      StatefulSet
+batch                        v1       namespaced cronjobs                          CronJob
+batch                        v1       namespaced jobs                              Job
+autoscaling                  v2       namespaced horizontalpodautoscalers          HorizontalPodAutoscaler
+policy                       v1       namespaced poddisruptionbudgets              PodDisruptionBudget
+rbac.authorization.k8s.io    v1       cluster    clusterrolebindings               ClusterRoleBinding
+rbac.authorization.k8s.io    v1       cluster    clusterroles                      ClusterRole
+rbac.authorization.k8s.io    v1       namespaced rolebindings                      RoleBinding
+rbac.authorization.k8s.io    v1       namespaced roles                             Role
+storage.k8s.io               v1       cluster    csidrivers                        CSIDriver
+storage.k8s.io               v1       cluster    csinodes                          CSINode
+storage.k8s.io               v1       namespaced csistoragecapacities              CSIStorageCapacity
+storage.k8s.io               v1       cluster    storageclasses                    StorageClass
+storage.k8s.io               v1       cluster    volumeattachments                 VolumeAttachment
+storage.k8s.io               v1       cluster    volumeattributesclasses           VolumeAttributesClass
+networking.k8s.io            v1       cluster    ingressclasses                    IngressClass
+networking.k8s.io            v1       namespaced ingresses                         Ingress
+networking.k8s.io            v1       cluster    ipaddresses                       IPAddress
+networking.k8s.io            v1       namespaced networkpolicies                   NetworkPolicy
+networking.k8s.io            v1       cluster    servicecidrs                      ServiceCIDR
+discovery.k8s.io             v1       namespaced endpointslices                    EndpointSlice
+coordination.k8s.io          v1       namespaced leases                            Lease
+coordination.k8s.io          v1beta1  namespaced leasecandidates                   LeaseCandidate
+events.k8s.io                v1       namespaced events                            Event
+certificates.k8s.io          v1       cluster    certificatesigningrequests        CertificateSigningRequest
+certificates.k8s.io          v1beta1  cluster    clustertrustbundles               ClusterTrustBundle
+certificates.k8s.io          v1beta1  namespaced podcertificaterequests            PodCertificateRequest
+node.k8s.io                  v1       cluster    runtimeclasses                    RuntimeClass
+scheduling.k8s.io            v1       cluster    priorityclasses                   PriorityClass
+scheduling.k8s.io            v1alpha2 namespaced podgroups                         PodGroup
+scheduling.k8s.io            v1alpha2 namespaced workloads                         Workload
+admissionregistration.k8s.io v1       cluster    mutatingadmissionpolicies         MutatingAdmissionPolicy
+admissionregistration.k8s.io v1       cluster    mutatingadmissionpolicybindings   MutatingAdmissionPolicyBinding
+admissionregistration.k8s.io v1       cluster    mutatingwebhookconfigurations     MutatingWebhookConfiguration
+admissionregistration.k8s.io v1       cluster    validatingadmissionpolicies       ValidatingAdmissionPolicy
+admissionregistration.k8s.io v1       cluster    validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding
+admissionregistration.k8s.io v1       cluster    validatingwebhookconfigurations   ValidatingWebhookConfiguration
+apiextensions.k8s.io         v1       cluster    customresourcedefinitions         CustomResourceDefinition
+apiregistration.k8s.io       v1       cluster    apiservices                       APIService
+flowcontrol.apiserver.k8s.io v1       cluster    flowschemas                       FlowSchema
+flowcontrol.apiserver.k8s.io v1       cluster    prioritylevelconfigurations       PriorityLevelConfiguration
+resource.k8s.io              v1       cluster    deviceclasses                     DeviceClass
+resource.k8s.io              v1       namespaced resourceclaims                    ResourceClaim
+resource.k8s.io              v1       namespaced resourceclaimtemplates            ResourceClaimTemplate
+resource.k8s.io              v1       cluster    resourceslices                    ResourceSlice
+resource.k8s.io              v1beta2  cluster    devicetaintrules                  DeviceTaintRule
+resource.k8s.io              v1alpha3 cluster    resourcepoolstatusrequests        ResourcePoolStatusRequest
+storagemigration.k8s.io      v1beta1  cluster    storageversionmigrations          StorageVersionMigration
+internal.apiserver.k8s.io    v1alpha1 cluster    storageversions                   StorageVersion
+";
