@@ -12,53 +12,15 @@ use informer_core::{
     Cache, Heap, Notification, Object, RawObject, Resource, ResourceVersion, Step, Uid,
     cache::CacheConfig, reflector::Change,
 };
-use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
-use informer_tests::{next, shown};
+use informer_mock::{FakeServer, Fault, Verb, json};
+use informer_tests::next;
 use informer_tokio::informer::Initial;
-use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw, Subscription};
-use serde_json::Value;
+use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw};
 use tokio::time::{sleep, timeout};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-type Server = Mock<FakeServer, TokioClock>;
-
-fn server(names: &[&str]) -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    for name in names {
-        mock.create("pods", pod(name, 0)).expect("it is new");
-    }
-    mock
-}
-
-fn pod(name: &str, round: u64) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
-}
-
-fn start(mock: &Server) -> Informer<Raw> {
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
-        .seed(1)
-        .build();
-    tokio::spawn(driver.run());
-    pods
-}
-
-/// Runs everything that is ready.
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-async fn shown_next<F: Form>(events: &mut Subscription<F>, count: usize) -> Vec<String> {
-    let mut seen = Vec::new();
-    for _ in 0..count {
-        seen.push(shown(&next(events).await));
-    }
-    seen
-}
+use crate::support::{
+    PODS, Server, at, event, list, pod, script, secs, server, settle, shown_next, start, start_with,
+};
 
 /// A small reproducible random number generator.
 struct Numbers(u64);
@@ -169,7 +131,7 @@ async fn c02_updates_lead_from_what_was_told_to_what_is() {
     let mut events = pods.subscribe();
     let after = mock.with(|server| {
         for name in &names {
-            server.update("pods", pod(name, 1)).unwrap();
+            server.update("pods", pod(name, 2)).unwrap();
         }
         server
             .objects("pods")
@@ -247,10 +209,9 @@ async fn c04_what_was_decoded_is_all_that_is_seen() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a"]);
         let decode = marking(&Arc::default());
-        let (pods, driver) = Informer::<Marked>::builder_with(mock.transport(), PODS, decode)
+        let pods = Informer::<Marked>::builder_with(mock.transport(), PODS, decode)
             .initial(initial)
-            .build();
-        tokio::spawn(driver.run());
+            .spawn();
         let seen = Arc::new(Mutex::new(String::new()));
         let note = |sign: char| {
             let seen = Arc::clone(&seen);
@@ -268,7 +229,7 @@ async fn c04_what_was_decoded_is_all_that_is_seen() {
                 .on_delete(move |last, _| delete(&[last.value()])),
         );
         timeout(secs(60), handle.synced()).await.unwrap().unwrap();
-        mock.update("pods", pod("a", 1)).unwrap();
+        mock.update("pods", pod("a", 2)).unwrap();
         settle().await;
         assert_eq!(pods.lister().get("prod", "a").unwrap().0, "marked a@3");
         mock.delete("pods", "prod", "a").unwrap();
@@ -315,12 +276,12 @@ async fn r30_c05_a_resync_decodes_nothing_again() {
             }
         });
         for round in 0..1000 {
-            mock.update("pods", pod("a", 1 + round)).unwrap();
+            mock.update("pods", pod("a", 2 + round)).unwrap();
             tokio::task::yield_now().await;
         }
         stop.store(1, Ordering::Relaxed);
         reading.await.unwrap();
-        mock.create("pods", pod("c", 0)).unwrap();
+        mock.create("pods", pod("c", 1)).unwrap();
         sleep(Duration::from_millis(5500)).await;
         assert_eq!(count.load(Ordering::Relaxed), 2 + 1000 + 1);
         let replays = replays.load(Ordering::Relaxed);
@@ -368,10 +329,9 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
 async fn c08_what_was_missed_is_told_once() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a", "b"]);
-        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
-            .build();
-        tokio::spawn(driver.run());
+            .spawn();
         let mut events = pods.subscribe();
         assert_eq!(
             shown_next(&mut events, 3).await,
@@ -380,8 +340,8 @@ async fn c08_what_was_missed_is_told_once() {
         sleep(secs(5)).await;
         mock.with(|server| {
             server.cut_watches();
-            server.update("pods", pod("b", 1)).unwrap();
-            server.create("pods", pod("c", 0)).unwrap();
+            server.update("pods", pod("b", 2)).unwrap();
+            server.create("pods", pod("c", 1)).unwrap();
             server.compact_all();
         });
         assert_eq!(shown_next(&mut events, 2).await, ["~prod/b@4", "+prod/c@5"]);
@@ -398,7 +358,7 @@ async fn c09_the_version_follows_changes_and_deletions() {
     assert_eq!(pods.resource_version(), "");
     pods.synced().await.unwrap();
     assert_eq!(pods.resource_version(), "2");
-    for (name, change) in [("a", 1), ("b", 2)] {
+    for (name, change) in [("a", 2), ("b", 2)] {
         let version = mock.apply("pods", pod(name, change)).unwrap();
         pods.wait_until(&version.to_string()).await.unwrap();
         assert_eq!(pods.resource_version(), version.to_string());
@@ -436,10 +396,9 @@ async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
 async fn c10_the_version_is_known_whatever_is_kept() {
     let mock = server(&["a"]);
     let length = |raw: &RawObject<'_>| Ok::<_, core::convert::Infallible>(Length(raw.json().len()));
-    let (pods, driver) = Informer::<Length>::builder_with(mock.transport(), PODS, length).build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Length>::builder_with(mock.transport(), PODS, length).spawn();
     pods.synced().await.unwrap();
-    let version = mock.update("pods", pod("a", 1)).unwrap();
+    let version = mock.update("pods", pod("a", 2)).unwrap();
     settle().await;
     assert_eq!(pods.resource_version(), version.to_string());
     assert_eq!(held(&pods), truth(&mock));
@@ -454,8 +413,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
         .unwrap();
     let nodes = Resource::new("", "v1", "nodes").kind("Node");
     for (resource, namespace, name) in [(PODS, "prod", "a"), (nodes, "", "n1")] {
-        let (objects, driver) = Informer::<Raw>::builder_for(&mock.transport(), resource).build();
-        tokio::spawn(driver.run());
+        let objects = Informer::<Raw>::builder_for(&mock.transport(), resource).spawn();
         let mut events = objects.subscribe();
         assert_eq!(shown_next(&mut events, 2).await.len(), 2);
         sleep(secs(5)).await;
@@ -526,14 +484,12 @@ async fn x08_a_stop_discards_nothing() {
 #[tokio::test(start_paused = true)]
 async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     let mock = server(&["marked", "a"]);
-    let (pods, driver) =
-        Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
-            .initial(Initial::List)
-            .build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Marked>::builder_with(mock.transport(), PODS, marking(&Arc::default()))
+        .initial(Initial::List)
+        .spawn();
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@3", "synced"]);
-    let version = mock.create("pods", pod("marked2", 0)).unwrap();
+    let version = mock.create("pods", pod("marked2", 1)).unwrap();
     pods.wait_until(&version.to_string()).await.unwrap();
     assert_eq!(pods.resource_version(), version.to_string());
     sleep(secs(60)).await;
@@ -544,18 +500,13 @@ async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
 /// X10: the deletion of an object that is not cached is not notified. (client-go notifies it.)
 #[tokio::test(start_paused = true)]
 async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
-    let object = |name: &str, version: &str| json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version } });
-    let frames = json!([
-        { "type": "DELETED", "object": object("never", "11") },
-        { "type": "ADDED", "object": object("b", "12") },
-    ]);
-    let list = json!({ "kind": "PodList", "metadata": { "resourceVersion": "10" }, "items": [] });
-    let script =
-        json!({ "lists": [{ "body": list }], "watches": [{ "frames": frames, "end": "hold" }] });
-    let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
-    let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
-    tokio::spawn(driver.run());
+    let frames = [
+        event("DELETED", &at("never", 11)),
+        event("ADDED", &at("b", 12)),
+    ];
+    let watch = json!({ "frames": frames, "end": "hold" });
+    let mock = script(&json!({ "lists": [list(10, &[])], "watches": [watch] }));
+    let (pods, _) = start_with(&mock, Initial::Stream);
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
 }
@@ -610,14 +561,10 @@ fn x12_a_replay_is_of_the_state_that_was_told_last() {
 /// X15: if a list contains an object twice, the last state is stored.
 #[tokio::test(start_paused = true)]
 async fn x15_of_an_object_that_is_listed_twice_the_last_state_stays() {
-    let object = |version: &str| json!({ "metadata": { "name": "a", "namespace": "prod", "resourceVersion": version } });
-    let list = json!({ "kind": "PodList", "metadata": { "resourceVersion": "10" }, "items": [object("4"), object("5")] });
-    let script =
-        json!({ "lists": [{ "body": list }], "watches": [{ "frames": [], "end": "hold" }] });
-    let scripted = ScriptedServer::from_json(&script.to_string()).unwrap();
-    let mock = Mock::with_clock(scripted, TokioClock::new());
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
-    tokio::spawn(driver.run());
+    let lists = [list(10, &[at("a", 4), at("a", 5)])];
+    let watches = [json!({ "frames": [], "end": "hold" })];
+    let mock = script(&json!({ "lists": lists, "watches": watches }));
+    let (pods, _) = start_with(&mock, Initial::Stream);
     let mut events = pods.subscribe();
     // There are no notifications before the first list is complete, so there is one add.
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);

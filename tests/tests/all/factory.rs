@@ -1,7 +1,6 @@
 //! The factory: informers that are shared and counted, run by one driver, and awaited and stopped together.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use informer_core::{Decoder, Form};
@@ -13,7 +12,7 @@ use informer_tokio::{Handlers, Informer, Raw, Resource, boxed, kind};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-type Server = Mock<FakeServer, TokioClock>;
+use crate::support::{Server, secs, settle};
 
 #[derive(Deserialize)]
 struct Pod {}
@@ -51,14 +50,6 @@ fn start(mock: &Server) -> Factory {
     let (factory, driver) = factory(mock);
     tokio::spawn(driver.run());
     factory
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 /// The number of first requests: each informer sends one per source.

@@ -3,13 +3,14 @@
 
 use core::time::Duration;
 
-use informer_core::{Resource, reflector::Initial};
+use informer_core::reflector::Initial;
 use informer_hyper::HyperTransport;
 use informer_mock::{Config, FakeServer, Fault, Mock, TokioClock, Verb, json, serve};
 use informer_tests::{next, shown};
 use informer_tokio::{Informer, Raw};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+use crate::support::PODS;
+
 const COUNT: usize = 3000;
 
 fn pod(name: &str, round: u32) -> serde_json::Value {

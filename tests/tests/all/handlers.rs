@@ -6,51 +6,15 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decoder, Resource};
-use informer_mock::{FakeServer, Mock, TokioClock, json};
+use informer_mock::json;
 use informer_tokio::handler::{
     AsyncEventHandler, AsyncHandlers, EventHandler, Filter, HandlerOptions,
 };
-use informer_tokio::informer::{Driver, wait_for_sync};
+use informer_tokio::informer::wait_for_sync;
 use informer_tokio::{Entry, Handlers, Informer, Raw};
 use tokio::time::{Instant, sleep, timeout};
 
-type Server = Mock<FakeServer, TokioClock>;
-
-fn server(names: &[&str]) -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    for name in names {
-        mock.create("pods", pod(name, "n1")).unwrap();
-    }
-    mock
-}
-
-fn pod(name: &str, node: &str) -> serde_json::Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": node } })
-}
-
-type RawDriver = Driver<informer_mock::MockTransport<FakeServer, TokioClock>, Decoder<Raw>>;
-
-fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
-    let pods = Resource::new("", "v1", "pods").kind("Pod");
-    Informer::<Raw>::builder_for(&mock.transport(), pods)
-        .seed(1)
-        .build()
-}
-
-fn start(mock: &Server) -> Informer<Raw> {
-    let (pods, driver) = informer(mock);
-    tokio::spawn(driver.run());
-    pods
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
-}
+use crate::support::{PODS, informer, pod, secs, server, settle, start};
 
 fn is_on_n1(pod: &Entry<Raw>) -> bool {
     pod.text_at(&["spec", "nodeName"])
@@ -112,7 +76,7 @@ impl AsyncEventHandler<Raw> for Recorder {
 #[tokio::test(start_paused = true)]
 async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     let mock = server(&["a"]);
-    mock.create("pods", pod("b", "n2")).unwrap();
+    mock.create("pods", pod("b", 2)).unwrap();
     let pods = start(&mock);
     let all = Recorder::default();
     let (direct, waiting) = (Recorder::default(), Recorder::default());
@@ -121,12 +85,12 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     pods.add_async_handler(Filter::new(is_on_n1, waiting.clone()));
     let mut events = pods.subscribe_where(&HandlerOptions::default(), is_on_n1);
     settle().await;
-    mock.update("pods", pod("b", "n1")).unwrap();
-    let mut changed = pod("b", "n1");
+    mock.update("pods", pod("b", 1)).unwrap();
+    let mut changed = pod("b", 1);
     changed["spec"]["hostNetwork"] = json!(true);
     mock.update("pods", changed).unwrap();
-    mock.update("pods", pod("a", "n2")).unwrap();
-    mock.update("pods", pod("a", "n3")).unwrap();
+    mock.update("pods", pod("a", 2)).unwrap();
+    mock.update("pods", pod("a", 3)).unwrap();
     mock.delete("pods", "prod", "a").unwrap();
     settle().await;
     // Nobody observed the object leaving: its last state does not match, and it is deleted all the same.
@@ -184,7 +148,7 @@ async fn calls_that_await_come_one_after_another() {
     let handle = pods.add_async_handler_with(&HandlerOptions::default().name("slow"), slow.clone());
     pods.add_handler(quick.clone());
     settle().await;
-    mock.update("pods", pod("a", "n2")).unwrap();
+    mock.update("pods", pod("a", 2)).unwrap();
     mock.delete("pods", "prod", "a").unwrap();
     settle().await;
     assert_eq!(
@@ -248,14 +212,12 @@ async fn a_panic_of_a_call_that_awaits_stays_in_it() {
 #[tokio::test(start_paused = true)]
 async fn what_a_stop_cuts_is_reported() {
     let mock = server(&["a", "b", "c"]);
-    let pods = Resource::new("", "v1", "pods");
     let reports = Heard::default();
     let note = Arc::clone(&reports);
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), pods)
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .drain(secs(15))
         .on_report(move |report| note.lock().unwrap().push(report.to_string()))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     let slow = Recorder {
         sleep: secs(10),
         ..Recorder::default()
@@ -444,12 +406,11 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
                 .with(|server| server.get("pods", "prod", &name))
                 .is_none()
             {
-                mock.create("pods", pod(&name, "n1")).unwrap();
+                mock.create("pods", pod(&name, 1)).unwrap();
             } else if dice(3) == 0 {
                 mock.delete("pods", "prod", &name).unwrap();
             } else {
-                mock.update("pods", pod(&name, &format!("n{}", dice(9))))
-                    .unwrap();
+                mock.update("pods", pod(&name, dice(9) as u64)).unwrap();
             }
         }
         if added < 1000 {
@@ -587,15 +548,13 @@ async fn lateness(stuck: bool) -> (Vec<Duration>, Option<Stuck>) {
         // Ten keys: one exists from the start, one comes and goes, the others are created and changed.
         let name = format!("k{}", round % 8);
         let version = match round {
-            0..8 => mock.create("pods", pod(&name, "n1")).unwrap(),
+            0..8 => mock.create("pods", pod(&name, 1)).unwrap(),
             _ if round % 100 == 50 => {
-                mock.create("pods", pod("brief", "n1")).unwrap();
+                mock.create("pods", pod("brief", 1)).unwrap();
                 mock.delete("pods", "prod", "brief").unwrap();
-                mock.update("pods", pod("a", &format!("n{round}"))).unwrap()
+                mock.update("pods", pod("a", round.into())).unwrap()
             }
-            _ => mock
-                .update("pods", pod(&name, &format!("n{round}")))
-                .unwrap(),
+            _ => mock.update("pods", pod(&name, round.into())).unwrap(),
         };
         if round >= 8 {
             written

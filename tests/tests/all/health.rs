@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use informer_core::Resource;
-use informer_mock::{
-    Backend, FailureKind, FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json,
-};
+use informer_mock::{Backend, FailureKind, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
 use informer_tokio::controller::Controller;
 use informer_tokio::handler::HandlerOptions;
 use informer_tokio::health::State;
@@ -20,36 +18,18 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::sleep;
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+use crate::support::{PODS, pod, secs, server};
 
-fn server() -> Mock<FakeServer, TokioClock> {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    for name in ["a", "b"] {
-        mock.create("pods", pod(name)).unwrap();
-    }
-    mock
-}
-
-fn pod(name: &str) -> serde_json::Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
-}
-
-fn start<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<Raw> {
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+fn list_first<B: Backend + Send + 'static>(mock: &Mock<B, TokioClock>) -> Informer<Raw> {
+    Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
-        .build();
-    tokio::spawn(driver.run());
-    pods
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+        .spawn()
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_state_and_since_when() {
-    let mock = server();
+    let mock = server(&["a", "b"]);
     mock.with(|server| {
         server.inject(Fault::delay(secs(5)).on(Verb::List));
         server.inject(Fault::delay(secs(5)).on(Verb::Watch));
@@ -117,8 +97,8 @@ async fn the_state_and_since_when() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_follow_what_comes_changes_and_goes() {
-    let mock = server();
-    let pods = start(&mock);
+    let mock = server(&["a", "b"]);
+    let pods = list_first(&mock);
     pods.synced().await.unwrap();
     let check = || {
         let bytes: usize = pods
@@ -132,10 +112,10 @@ async fn bytes_follow_what_comes_changes_and_goes() {
         bytes
     };
     let first = check();
-    let mut long = pod("a");
+    let mut long = pod("a", 1);
     long["spec"]["nodeName"] = json!("a-node-with-a-long-name");
     mock.update("pods", long).unwrap();
-    mock.create("pods", pod("c")).unwrap();
+    mock.create("pods", pod("c", 1)).unwrap();
     sleep(secs(1)).await;
     assert!(check() > first);
     mock.with(|server| server.compact_all());
@@ -161,9 +141,8 @@ struct Spec {
 
 #[tokio::test(start_paused = true)]
 async fn stale_objects_and_handlers_are_named() {
-    let mock = server();
-    let (pods, driver) = Informer::<Strict>::builder_for(&mock.transport(), PODS).build();
-    tokio::spawn(driver.run());
+    let mock = server(&["a", "b"]);
+    let pods = Informer::<Strict>::builder_for(&mock.transport(), PODS).spawn();
     let options = HandlerOptions::default().name("balancer");
     let handle = pods.add_handler_with(&options, Handlers::new().on_add(|_, _| ()));
     handle.synced().await.unwrap();
@@ -226,10 +205,9 @@ fn without(verb: &str) -> Mock<ScriptedServer, TokioClock> {
 async fn a_missing_list_verb_is_named_before_the_deadline() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = without("list");
-        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
-            .build();
-        tokio::spawn(driver.run());
+            .spawn();
         let began = tokio::time::Instant::now();
         let error = pods.synced_within(secs(30)).await.unwrap_err();
         assert_eq!(began.elapsed().as_secs(), 30, "within the deadline");
@@ -254,7 +232,7 @@ async fn a_missing_list_verb_is_named_before_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_watch_verb_is_named_by_health() {
     let mock = without("watch");
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     pods.synced_within(secs(30)).await.unwrap();
     sleep(secs(30)).await;
     let health = pods.health();
@@ -272,10 +250,9 @@ async fn a_missing_watch_verb_is_named_by_health() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
-    let mock = server();
+    let mock = server(&["a", "b"]);
     let widgets = Resource::new("example.com", "v1", "widgets");
-    let (widgets, driver) = Informer::<Raw>::builder_for(&mock.transport(), widgets).build();
-    tokio::spawn(driver.run());
+    let widgets = Informer::<Raw>::builder_for(&mock.transport(), widgets).spawn();
     let error = widgets
         .synced_within(secs(10))
         .await
@@ -287,23 +264,23 @@ async fn what_is_not_installed_and_what_has_expired_have_their_advice() {
     );
 
     mock.with(|server| server.inject(Fault::fail(FailureKind::Tls).always()));
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     let error = pods.synced_within(secs(10)).await.unwrap_err().to_string();
     assert!(error.contains("TLS"), "{error}");
     mock.with(|server| server.clear_faults());
     mock.with(|server| {
         server.inject(Fault::api_status(401, "Unauthorized", "Unauthorized").always());
     });
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     let error = pods.synced_within(secs(10)).await.unwrap_err().to_string();
     assert!(error.contains("Renew it"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn health_is_json() {
-    let mock = server();
+    let mock = server(&["a", "b"]);
     mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     pods.add_handler_with(
         &HandlerOptions::default().name("h"),
         Handlers::new().on_add(|_, _| ()),
@@ -393,16 +370,16 @@ impl metrics::Recorder for Recorder {
 async fn figures_go_to_the_metrics_facade() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server();
+    let mock = server(&["a", "b"]);
     mock.with(|server| server.inject(Fault::overloaded(None).on(Verb::List)));
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     let options = HandlerOptions::default().name("h");
     pods.add_handler_with(
         &options,
         Handlers::<Raw>::new().on_add(|pod, _| assert!(pod.name() != "b", "no b")),
     );
     pods.synced().await.unwrap();
-    mock.create("pods", pod("c")).unwrap();
+    mock.create("pods", pod("c", 1)).unwrap();
     sleep(secs(1)).await;
     let health = pods.health();
     let gauge = |name: &str| recorder.gauge(&format!("{name}{{informer=pods.v1}}"));
@@ -435,14 +412,13 @@ async fn figures_go_to_the_metrics_facade() {
 async fn audits_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server();
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+    let mock = server(&["a", "b"]);
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
         .initial(Initial::List)
         .namespaces(["prod", "test"])
         .audit(AuditConfig::new(secs(3600)))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     let shown = || {
         let health = pods.health();
@@ -476,11 +452,11 @@ async fn audits_show() {
 async fn controllers_show() {
     let recorder = Recorder::default();
     let _installed = metrics::set_default_local_recorder(&recorder);
-    let mock = server();
+    let mock = server(&["a", "b"]);
     for name in ["c", "d"] {
-        mock.create("pods", pod(name)).unwrap();
+        mock.create("pods", pod(name, 1)).unwrap();
     }
-    let pods = start(&mock);
+    let pods = list_first(&mock);
     let controller = Controller::new(&pods).name("<the> \"controller\"");
     let handle = controller.handle();
     let busy = Arc::new(tokio::sync::Notify::new());
@@ -501,7 +477,7 @@ async fn controllers_show() {
         }
     }));
     busy.notified().await;
-    mock.create("pods", pod("e")).unwrap();
+    mock.create("pods", pod("e", 1)).unwrap();
     let of = "controller=<the> \"controller\"";
     let depth = || {
         recorder.gauge(&format!(
@@ -552,7 +528,7 @@ async fn controllers_show() {
 /// A controller that runs its informer needs no second mention of it on the page.
 #[tokio::test]
 async fn a_page_of_a_controller_has_the_informers_that_it_runs() {
-    let mock = server();
+    let mock = server(&["a", "b"]);
     let controller = Controller::new(Informer::<Raw>::builder_for(&mock.transport(), PODS));
     let handle = controller.handle();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -589,16 +565,15 @@ async fn get(address: core::net::SocketAddr, path: &str) -> (u16, String) {
 
 /// A page of three informers: a healthy one, one without permissions, one without a driver. Its names contain markup.
 async fn page() -> (core::net::SocketAddr, Vec<Informer<Raw>>) {
-    let mock = server();
-    let pods = start(&mock);
+    let mock = server(&["a", "b"]);
+    let pods = list_first(&mock);
     pods.add_handler_with(
         &HandlerOptions::default().name("load \"balancer\""),
         Handlers::new().on_add(|_, _| ()),
     );
-    let (nodes, driver) = Informer::<Raw>::builder_for(&without("list").transport(), PODS)
+    let nodes = Informer::<Raw>::builder_for(&without("list").transport(), PODS)
         .name("<b>no</b> rights")
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     let (idle, _never) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .name("idle")
         .build();

@@ -1,102 +1,26 @@
 //! Nine known defects of kube-rs 4.2 and 5.0 do not occur here; one test each.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
 
 use informer_core::{
-    Decode, Form, Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource,
-    reflector::Change,
+    Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource, reflector::Change,
 };
-use informer_mock::{
-    Backend, Config, FakeServer, Fault, Gone, Mock, MockTransport, RequestLog, ScriptedServer,
-    TokioClock, Verb, json,
-};
+use informer_mock::{Config, FakeServer, Fault, Gone, Mock, RequestLog, TokioClock, Verb, json};
 use informer_tests::{next, shown};
 use informer_tokio::handler::HandlerOptions;
-use informer_tokio::informer::{Builder, Initial};
-use informer_tokio::{Informer, Raw, Subscription, kind};
+use informer_tokio::informer::Initial;
+use informer_tokio::{Informer, Raw, kind};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-type Server = Mock<FakeServer, TokioClock>;
-
-fn server() -> Server {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
-
-fn script(script: &Value) -> Mock<ScriptedServer, TokioClock> {
-    let server = ScriptedServer::from_json(&script.to_string()).expect("it is a script");
-    Mock::with_clock(server, TokioClock::new())
-}
-
-fn pod(name: &str) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": "n1" } })
-}
-
-fn at(name: &str, version: u32) -> Value {
-    json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version.to_string() } })
-}
-
-fn list(version: u32, items: &[Value]) -> Value {
-    json!({ "body": { "kind": "PodList", "metadata": { "resourceVersion": version.to_string() }, "items": items } })
-}
-
-fn event(kind: &str, object: &Value) -> Value {
-    json!({ "type": kind, "object": object })
-}
+use crate::support::{
+    PODS, Reports, at, event, list, pod, script, server, settle, shown_next, start_with,
+};
 
 fn end_of_stream(version: u32) -> Value {
     let metadata = json!({ "resourceVersion": version.to_string(), "annotations": { "k8s.io/initial-events-end": "true" } });
     event("BOOKMARK", &json!({ "kind": "Pod", "metadata": metadata }))
-}
-
-/// A class, and a key if there is one.
-type Reported = (&'static str, Option<String>);
-
-/// The reports.
-#[derive(Clone, Default)]
-struct Reports(Arc<Mutex<Vec<Reported>>>);
-
-impl Reports {
-    fn hear<T, F: Form>(&self, builder: Builder<T, F>) -> Builder<T, F>
-    where
-        F::Decoder: Decode<Value = F::Stored>,
-    {
-        let reports = Arc::clone(&self.0);
-        builder.on_report(move |report| {
-            let key = report.key().map(ToOwned::to_owned);
-            let mut reports = reports.lock().expect("no test panics with it");
-            reports.push((report.class(), key));
-        })
-    }
-
-    fn take(&self) -> Vec<Reported> {
-        core::mem::take(&mut *self.0.lock().expect("no test panics with it"))
-    }
-}
-
-fn start<B: Backend + Send + 'static>(
-    builder: Builder<MockTransport<B, TokioClock>, Raw>,
-) -> Informer<Raw> {
-    let (informer, driver) = builder.seed(1).build();
-    tokio::spawn(driver.run());
-    informer
-}
-
-/// Runs everything that is ready.
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
-}
-
-async fn shown_next(events: &mut Subscription<Raw>, count: usize) -> Vec<String> {
-    let mut seen = Vec::new();
-    for _ in 0..count {
-        seen.push(shown(&next(events).await));
-    }
-    seen
 }
 
 /// The seconds between requests.
@@ -112,15 +36,15 @@ async fn k1_http_410_on_a_watch_leads_to_a_list() {
     let mut config = Config::default();
     config.gone = Gone::Http;
     let mock = Mock::with_clock(FakeServer::with_config(1, config), TokioClock::new());
-    mock.create("pods", pod("a")).unwrap();
-    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+    mock.create("pods", pod("a", 1)).unwrap();
+    let (pods, _) = start_with(&mock, Initial::List);
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@2", "synced"]);
     sleep(Duration::from_secs(5)).await;
     let mark = mock.log().mark();
     mock.with(|server| {
         server.cut_watches();
-        server.create("pods", pod("b")).unwrap();
+        server.create("pods", pod("b", 1)).unwrap();
         server.forget_events(server.version());
     });
     assert_eq!(shown_next(&mut events, 1).await, ["+prod/b@3"]);
@@ -147,11 +71,7 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
         (json!([bookmark]), "short-watches", 8, 760),
     ] {
         let mock = script(&json!({ "lists": [list(10, &[])], "watches": [{ "frames": frames }] }));
-        let reports = Reports::default();
-        let pods = start(
-            reports
-                .hear(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List)),
-        );
+        let (pods, reports) = start_with(&mock, Initial::List);
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(1)).await;
         let first = mock.log().mark();
@@ -160,7 +80,7 @@ async fn k2_watches_that_end_at_once_are_no_hot_loop() {
         let all = mock.log().mark();
         assert!(all <= in_an_hour, "{all} requests in an hour");
         assert!(all >= 60, "{all} requests in an hour: it gave up");
-        assert!(reports.take().contains(&(class, None)));
+        assert!(reports.classes().contains(&class));
         pods.stop();
     }
 }
@@ -173,11 +93,9 @@ async fn k3_the_delays_between_lists_that_fail_grow() {
         Fault::refuse().always(),
         Fault::nothing().cut_inside_event(0).always(),
     ] {
-        let mock = server();
-        mock.create("pods", pod("a")).unwrap();
+        let mock = server(&["a"]);
         mock.with(|server| server.inject(fault));
-        let _pods =
-            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+        let (_pods, _) = start_with(&mock, Initial::List);
         sleep(Duration::from_secs(300)).await;
         let gaps = gaps(&mock.log());
         let least = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0];
@@ -196,8 +114,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
         let broken = json!({ "frames": [a, ghost, 2], "end": end });
         let whole = json!({ "frames": [a, end_of_stream(10)], "end": "hold" });
         let mock = script(&json!({ "streams": [broken, whole] }));
-        let pods =
-            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::Stream));
+        let (pods, _) = start_with(&mock, Initial::Stream);
         let mut events = pods.subscribe();
         assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
         assert_eq!(pods.lister().len(), 1);
@@ -214,8 +131,7 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
     let held = json!({ "frames": [], "end": "hold" });
     let lists = [list(10, &[at("a", 5)])];
     let mock = script(&json!({ "streams": [broken], "lists": lists, "watches": [held] }));
-    let pods =
-        start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::Stream));
+    let (pods, _) = start_with(&mock, Initial::Stream);
     let mut events = pods.subscribe();
     assert_eq!(shown_next(&mut events, 2).await, ["++prod/a@5", "synced"]);
     assert_eq!(pods.lister().len(), 1);
@@ -225,9 +141,9 @@ async fn r78_k4_a_streaming_list_that_breaks_leaves_no_ghost() {
 /// 5: all tasks that wait for the first list are woken, and later ones do not wait.
 #[tokio::test(start_paused = true)]
 async fn k5_all_who_wait_for_the_first_list_are_woken() {
-    let mock = server();
+    let mock = server(&[]);
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(5))));
-    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+    let (pods, _) = start_with(&mock, Initial::List);
     let waiting: Vec<_> = (0..10)
         .map(|_| {
             let pods = pods.clone();
@@ -253,16 +169,15 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
         (4096, &["+prod/x@2", "-prod/x@3", "+prod/y@4"][..]),
         (1, &["+prod/y@4"][..]),
     ] {
-        let mock = server();
-        let pods =
-            start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+        let mock = server(&[]);
+        let (pods, _) = start_with(&mock, Initial::List);
         let mut events = pods.subscribe_with(&HandlerOptions::default().backlog(backlog));
         assert_eq!(shown_next(&mut events, 1).await, ["synced"]);
-        mock.create("pods", pod("x")).unwrap();
+        mock.create("pods", pod("x", 1)).unwrap();
         settle().await;
         mock.delete("pods", "prod", "x").unwrap();
         settle().await;
-        mock.create("pods", pod("y")).unwrap();
+        mock.create("pods", pod("y", 1)).unwrap();
         settle().await;
         assert_eq!(shown_next(&mut events, expected.len()).await, expected);
 
@@ -270,7 +185,7 @@ async fn k6_a_subscriber_goes_on_where_an_object_is_gone_before_it_looks() {
         let waiting = tokio::spawn(async move { shown_next(&mut events, 1).await });
         settle().await;
         assert!(!waiting.is_finished());
-        mock.create("pods", pod("z")).unwrap();
+        mock.create("pods", pod("z", 1)).unwrap();
         let woken = timeout(Duration::from_secs(1), waiting).await;
         assert_eq!(woken.unwrap().unwrap(), ["+prod/z@5"]);
     }
@@ -293,28 +208,19 @@ kind!(Pod, "v1", "pods");
 /// report names the error and the object.
 #[tokio::test(start_paused = true)]
 async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
-    let mock = server();
+    let mock = server(&[]);
     let bad = |name: &str| json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": 7 });
-    mock.create("pods", pod("a")).unwrap();
+    mock.create("pods", pod("a", 1)).unwrap();
     mock.create("pods", bad("bad")).unwrap();
-    mock.create("pods", pod("c")).unwrap();
+    mock.create("pods", pod("c", 1)).unwrap();
     let reports = Reports::default();
-    let (pods, driver) = reports
-        .hear(
-            Informer::<Pod>::builder(&mock.transport())
-                .seed(1)
-                .initial(Initial::List),
-        )
-        .build();
-    tokio::spawn(driver.run());
+    let builder = Informer::<Pod>::builder(&mock.transport()).initial(Initial::List);
+    let pods = reports.of(builder.seed(1)).spawn();
     let mut events = pods.subscribe();
     for expected in ["++prod/a@2", "++prod/c@4", "synced"] {
         assert_eq!(shown(&next(&mut events).await), expected);
     }
-    assert_eq!(
-        reports.take(),
-        [("undecodable", Some("prod/bad".to_owned()))]
-    );
+    assert_eq!(reports.take(), [("undecodable", "prod/bad".to_owned())]);
     assert_eq!(
         pods.lister().get("prod", "c").unwrap().get().spec.node_name,
         "n1"
@@ -322,13 +228,13 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
 
     mock.with(|server| {
         server.update("pods", bad("a")).unwrap();
-        server.create("pods", pod("d")).unwrap();
-        server.update("pods", pod("bad")).unwrap();
+        server.create("pods", pod("d", 1)).unwrap();
+        server.update("pods", pod("bad", 1)).unwrap();
     });
     for expected in ["+prod/d@6", "+prod/bad@7"] {
         assert_eq!(shown(&next(&mut events).await), expected);
     }
-    assert_eq!(reports.take(), [("undecodable", Some("prod/a".to_owned()))]);
+    assert_eq!(reports.take(), [("undecodable", "prod/a".to_owned())]);
     assert_eq!(pods.health().stale, ["prod/a"]);
     let older = pods
         .lister()
@@ -344,14 +250,14 @@ async fn k7_an_object_that_cannot_be_decoded_costs_no_other() {
 /// contains everything, even at the default page size. Newer changes arrive by the watch.
 #[tokio::test(start_paused = true)]
 async fn k8_the_first_list_is_answered_from_the_servers_memory() {
-    let mock = server();
+    let mock = server(&[]);
     for i in 0..600 {
-        mock.create("pods", pod(&format!("p{i}"))).unwrap();
+        mock.create("pods", pod(&format!("p{i}"), 1)).unwrap();
     }
     let shown_version = mock.with(|server| server.version());
     mock.with(|server| server.lag_at(shown_version));
-    mock.create("pods", pod("late")).unwrap();
-    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+    mock.create("pods", pod("late", 1)).unwrap();
+    let (pods, _) = start_with(&mock, Initial::List);
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().len(), 600);
     assert_eq!(pods.resource_version(), shown_version.to_string());
@@ -366,17 +272,16 @@ async fn k8_the_first_list_is_answered_from_the_servers_memory() {
 /// 9: the cache does not go back to older versions: not by a lagging server,
 #[tokio::test(start_paused = true)]
 async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
-    let mock = server();
-    mock.create("pods", pod("a")).unwrap();
+    let mock = server(&["a"]);
     let on = |node: u32| {
-        let mut a = pod("a");
+        let mut a = pod("a", 1);
         a["spec"]["nodeName"] = node.to_string().into();
         a
     };
     for node in 0..5 {
         mock.update("pods", on(node)).unwrap();
     }
-    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+    let (pods, _) = start_with(&mock, Initial::List);
     let version = |pods: &Informer<Raw>| {
         let a = pods.lister().get("prod", "a").expect("it is there");
         a.resource_version().to_string().parse::<u64>().unwrap()
@@ -414,7 +319,7 @@ async fn k9_an_event_that_comes_twice_is_told_once() {
     let frames = json!([listed, twice, twice, event("ADDED", &at("b", 12))]);
     let watch = json!({ "frames": frames, "end": "hold" });
     let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": [watch] }));
-    let pods = start(Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List));
+    let (pods, _) = start_with(&mock, Initial::List);
     let mut events = pods.subscribe();
     assert_eq!(
         shown_next(&mut events, 4).await,

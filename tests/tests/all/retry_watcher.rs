@@ -2,79 +2,18 @@
 //! end a retry watcher, since it can list.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
 
-use informer_core::Resource;
-use informer_mock::{FakeServer, Fault, Mock, ScriptedServer, TokioClock, Verb, json};
+use informer_mock::{FakeServer, Fault, Verb, json};
 use informer_tests::{next, shown};
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Raw, Subscription};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-fn server() -> Mock<FakeServer, TokioClock> {
-    Mock::with_clock(FakeServer::new(1), TokioClock::new())
-}
-
-fn pod(name: &str) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" } })
-}
-
-fn at(name: &str, version: u32) -> Value {
-    json!({ "kind": "Pod", "metadata": { "name": name, "namespace": "prod", "resourceVersion": version.to_string() } })
-}
-
-fn event(kind: &str, object: &Value) -> Value {
-    json!({ "type": kind, "object": object })
-}
+use crate::support::{at, event, informer, list, pod, script, server, shown_next, start_with};
 
 fn error(code: u16, reason: &str) -> Value {
     let status = json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m" });
     event("ERROR", &status)
-}
-
-fn list(version: u32, items: &[Value]) -> Value {
-    json!({ "body": { "kind": "PodList", "metadata": { "resourceVersion": version.to_string() }, "items": items } })
-}
-
-fn script(lists: &[Value], watches: &[Value]) -> Mock<ScriptedServer, TokioClock> {
-    let script = json!({ "lists": lists, "watches": watches });
-    let server = ScriptedServer::from_json(&script.to_string()).expect("it is a script");
-    Mock::with_clock(server, TokioClock::new())
-}
-
-type Classes = Arc<Mutex<Vec<&'static str>>>;
-
-fn start<B: informer_mock::Backend + Send + 'static>(
-    mock: &Mock<B, TokioClock>,
-    initial: Initial,
-) -> (Informer<Raw>, Classes) {
-    let classes = Classes::default();
-    let (informer, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
-        .seed(1)
-        .initial(initial)
-        .on_report({
-            let classes = Arc::clone(&classes);
-            move |report| {
-                classes
-                    .lock()
-                    .expect("no test panics with it")
-                    .push(report.class());
-            }
-        })
-        .build();
-    tokio::spawn(driver.run());
-    (informer, classes)
-}
-
-async fn shown_next(events: &mut Subscription<Raw>, count: usize) -> Vec<String> {
-    let mut seen = Vec::new();
-    for _ in 0..count {
-        seen.push(shown(&next(events).await));
-    }
-    seen
 }
 
 /// A watch fails to start, or ends, in each possible way; afterwards all events arrive, each once, and in order.
@@ -123,8 +62,8 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
         ),
     ];
     for (name, watches) in starts {
-        let mock = script(&[list(10, &[at("a", 5)])], &watches);
-        let (pods, _) = start(&mock, Initial::List);
+        let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": watches }));
+        let (pods, _) = start_with(&mock, Initial::List);
         let mut told = pods.subscribe();
         let seen = shown_next(&mut told, 5).await;
         assert_eq!(
@@ -174,8 +113,10 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
         ),
     ];
     for (name, watches) in ends {
-        let mock = script(&[list(10, &[at("a", 5)]), later.clone()], &watches);
-        let (pods, _) = start(&mock, Initial::List);
+        let mock = script(
+            &json!({ "lists": [list(10, &[at("a", 5)]), later.clone()], "watches": watches }),
+        );
+        let (pods, _) = start_with(&mock, Initial::List);
         let mut told = pods.subscribe();
         let seen = shown_next(&mut told, 5).await;
         assert_eq!(
@@ -203,10 +144,9 @@ async fn w03_an_expired_watch_is_reported_and_listed_anew() {
         json!({ "frames": [], "end": "hold" }),
     ];
     let mock = script(
-        &[list(10, &[at("a", 5)]), list(20, &[at("b", 15)])],
-        &watches,
+        &json!({ "lists": [list(10, &[at("a", 5)]), list(20, &[at("b", 15)])], "watches": watches }),
     );
-    let (pods, classes) = start(&mock, Initial::List);
+    let (pods, reports) = start_with(&mock, Initial::List);
     let mut told = pods.subscribe();
     assert_eq!(
         shown_next(&mut told, 5).await,
@@ -218,7 +158,7 @@ async fn w03_an_expired_watch_is_reported_and_listed_anew() {
             "-?prod/a@5"
         ]
     );
-    assert_eq!(*classes.lock().unwrap(), ["expired"]);
+    assert_eq!(reports.classes(), ["expired"]);
     mock.log().assert_requests(&[
         "LIST rv=0 limit=500",
         "WATCH rv=10 bookmarks",
@@ -234,8 +174,7 @@ async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
         (403, "Forbidden", "forbidden"),
         (401, "Unauthorized", "unauthorized"),
     ] {
-        let mock = server();
-        mock.create("pods", pod("a")).unwrap();
+        let mock = server(&["a"]);
         mock.with(|server| {
             server.inject(
                 Fault::api_status(code, reason, "m")
@@ -243,17 +182,17 @@ async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
                     .always(),
             );
         });
-        let (pods, classes) = start(&mock, Initial::List);
+        let (pods, reports) = start_with(&mock, Initial::List);
         pods.synced().await.unwrap();
         sleep(Duration::from_secs(60)).await;
-        let reported = core::mem::take(&mut *classes.lock().unwrap());
+        let reported = reports.classes();
         assert!(reported.len() >= 3, "{reported:?}");
         assert!(
             reported.iter().all(|reported| *reported == class),
             "{reported:?}"
         );
         mock.with(FakeServer::clear_faults);
-        let version = mock.create("pods", pod("b")).unwrap();
+        let version = mock.create("pods", pod("b", 1)).unwrap();
         let reached = timeout(
             Duration::from_secs(600),
             pods.wait_until(&version.to_string()),
@@ -266,11 +205,8 @@ async fn w04_a_forbidden_watch_is_reported_and_goes_on_when_it_may() {
 /// A stop with unread events ends; a second stop is no error, and unread events can still be read.
 #[tokio::test(start_paused = true)]
 async fn w05_a_stop_with_unread_events_ends() {
-    let mock = server();
-    for name in ["a", "b", "c"] {
-        mock.create("pods", pod(name)).unwrap();
-    }
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
+    let mock = server(&["a", "b", "c"]);
+    let (pods, driver) = informer(&mock);
     let driver = tokio::spawn(driver.run());
     let mut told = pods.subscribe();
     let unread = pods.subscribe();
@@ -296,9 +232,8 @@ async fn w05_a_stop_with_unread_events_ends() {
 #[tokio::test(start_paused = true)]
 async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     for initial in [Initial::List, Initial::Stream] {
-        let mock = server();
-        mock.create("pods", pod("a")).unwrap();
-        let (pods, _) = start(&mock, initial);
+        let mock = server(&["a"]);
+        let (pods, _) = start_with(&mock, initial);
         let mut told = pods.subscribe();
         assert_eq!(shown_next(&mut told, 2).await, ["++prod/a@2", "synced"]);
         let bookmark = mock.with(FakeServer::bump_version);
@@ -307,7 +242,7 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
             "a bookmark came"
         );
         assert_eq!(pods.resource_version(), bookmark.to_string());
-        mock.create("pods", pod("b")).unwrap();
+        mock.create("pods", pod("b", 1)).unwrap();
         mock.apply(
             "pods",
             json!({ "metadata": { "name": "a", "namespace": "prod", "labels": { "x": "y" } } }),
@@ -330,8 +265,9 @@ async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
         json!({ "frames": [event("MODIFIED", &at("a", 11)), error(410, "Expired")], "end": "hold" }),
         json!({ "frames": [], "end": "hold" }),
     ];
-    let mock = script(&[list(10, &[at("a", 5)]), list(20, &[])], &watches);
-    let (pods, _) = start(&mock, Initial::List);
+    let mock =
+        script(&json!({ "lists": [list(10, &[at("a", 5)]), list(20, &[])], "watches": watches }));
+    let (pods, _) = start_with(&mock, Initial::List);
     let mut told = pods.subscribe();
     assert_eq!(
         shown_next(&mut told, 4).await,
@@ -343,13 +279,13 @@ async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
 /// A thousand events keep their order. A slow reader blocks nobody and can be dropped.
 #[tokio::test(start_paused = true)]
 async fn w10_a_thousand_events_keep_their_order() {
-    let mock = server();
-    let (pods, _) = start(&mock, Initial::List);
+    let mock = server(&[]);
+    let (pods, _) = start_with(&mock, Initial::List);
     let mut told = pods.subscribe();
     let idle = pods.subscribe();
     assert_eq!(shown_next(&mut told, 1).await, ["synced"]);
     for number in 0..1000 {
-        mock.create("pods", pod(&format!("p{number}"))).unwrap();
+        mock.create("pods", pod(&format!("p{number}"), 1)).unwrap();
     }
     for number in 0..1000 {
         let expected = format!("+prod/p{number}@{}", number + 2);
@@ -357,6 +293,6 @@ async fn w10_a_thousand_events_keep_their_order() {
     }
     assert_eq!(idle.lag().pending, 1001);
     drop(idle);
-    mock.create("pods", pod("last")).unwrap();
+    mock.create("pods", pod("last", 1)).unwrap();
     assert_eq!(shown_next(&mut told, 1).await, ["+prod/last@1002"]);
 }

@@ -4,29 +4,22 @@
 use std::collections::BTreeSet;
 
 use informer_core::{
-    Resource,
     reflector::Initial,
     resource::{Shard, ShardBy},
 };
 use informer_mock::{FakeServer, Mock, TokioClock, json};
-use informer_tokio::informer::Driver;
 use informer_tokio::{Informer, Raw};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
-
-type Server = Mock<FakeServer, TokioClock>;
+use crate::support::{PODS, Server};
 
 fn pod(name: &str) -> serde_json::Value {
     json!({ "metadata": { "name": name, "namespace": format!("ns-{}", name.len() % 3) } })
 }
 
 fn start(mock: &Server, shard: Shard, initial: Initial) -> Informer<Raw> {
-    let (pods, driver): (_, Driver<_, _>) =
-        Informer::<Raw>::builder_for(&mock.transport(), PODS.shard(shard))
-            .initial(initial)
-            .build();
-    tokio::spawn(driver.run());
-    pods
+    Informer::<Raw>::builder_for(&mock.transport(), PODS.shard(shard))
+        .initial(initial)
+        .spawn()
 }
 
 fn keys(pods: &Informer<Raw>) -> BTreeSet<String> {

@@ -6,42 +6,17 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::{Decoder, RawObject, Resource, reflector::Initial};
-use informer_mock::{FakeServer, Fault, Mock, MockTransport, TokioClock, Verb, json};
+use informer_core::{RawObject, reflector::Initial};
+use informer_mock::{FakeServer, Fault, Verb};
 use informer_tokio::handler::{EventHandler, HandlerHandle, HandlerOptions};
-use informer_tokio::informer::{Driver, StillUnsynced};
+use informer_tokio::informer::StillUnsynced;
 use informer_tokio::{Entry, Form, Handlers, Informer, Raw};
-use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-const PODS: Resource<'static> = Resource::new("", "v1", "pods").kind("Pod");
+use crate::support::{PODS, Server, informer, pod, secs, server, settle};
 
-type Server = Mock<FakeServer, TokioClock>;
-type RawDriver = Driver<MockTransport<FakeServer, TokioClock>, Decoder<Raw>>;
-
-fn server(names: &[&str]) -> Server {
-    let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    for name in names {
-        mock.create("pods", pod(name, 1)).expect("it is new");
-    }
-    mock
-}
-
-fn pod(name: &str, round: u32) -> Value {
-    json!({
-        "metadata": { "name": name, "namespace": "prod", "labels": { "round": round.to_string() } },
-        "spec": { "nodeName": format!("n{round}") },
-    })
-}
-
-fn informer(mock: &Server) -> (Informer<Raw>, RawDriver) {
-    Informer::<Raw>::builder_for(&mock.transport(), PODS)
-        .seed(1)
-        .build()
-}
-
-fn start(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
+fn spawn(mock: &Server) -> (Informer<Raw>, JoinHandle<()>) {
     let (pods, driver) = informer(mock);
     (pods, tokio::spawn(driver.run()))
 }
@@ -89,15 +64,6 @@ impl<F: Form> EventHandler<F> for Recorder {
     }
 }
 
-/// Runs everything that is ready.
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
 /// Waits with a time limit.
 async fn soon<F: Future>(future: F) -> F::Output {
     timeout(secs(60), future).await.expect("it comes to an end")
@@ -106,10 +72,9 @@ async fn soon<F: Future>(future: F) -> F::Output {
 #[tokio::test(start_paused = true)]
 async fn s01_an_index_has_what_is_there_and_what_comes() {
     let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .index_with("node", node)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     let lister = pods.lister();
     let on = |index: &str, value: &str| {
@@ -258,7 +223,7 @@ async fn s05_handlers_may_join_while_the_driver_starts() {
 #[tokio::test(start_paused = true)]
 async fn s06_what_happened_during_a_disruption_is_told() {
     let mock = server(&["pod1", "pod2"]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let (plain, replayed, resynced) = (
         Recorder::default(),
         Recorder::default(),
@@ -380,7 +345,7 @@ async fn s09_everybody_sees_what_the_decoder_made() {
 #[tokio::test(start_paused = true)]
 async fn s10_handlers_are_removed_one_by_one() {
     let mock = server(&[]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let (first, second) = (Recorder::default(), Recorder::default());
     let first_handle = pods.add_handler(first.clone());
     let second_handle = pods.add_handler(second.clone());
@@ -407,7 +372,7 @@ async fn s10_handlers_are_removed_one_by_one() {
 #[tokio::test(start_paused = true)]
 async fn s11_a_handle_removes_nothing_of_another_informer() {
     let (mock, other_mock) = (server(&[]), server(&[]));
-    let ((pods, _driver), (others, _other_driver)) = (start(&mock), start(&other_mock));
+    let ((pods, _driver), (others, _other_driver)) = (spawn(&mock), spawn(&other_mock));
     let (mine, theirs) = (Recorder::default(), Recorder::default());
     let handle = pods.add_handler(mine.clone());
     let their_handle = others.add_handler(theirs.clone());
@@ -427,7 +392,7 @@ async fn s11_a_handle_removes_nothing_of_another_informer() {
 #[tokio::test(start_paused = true)]
 async fn s12_the_same_handler_registered_twice() {
     let mock = server(&["a"]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let recorder = Recorder::default();
     let first = pods.add_handler(recorder.clone());
     let second = pods.add_handler(recorder.clone());
@@ -444,7 +409,7 @@ async fn s12_the_same_handler_registered_twice() {
 #[tokio::test(start_paused = true)]
 async fn s13_removing_twice_is_no_error() {
     let mock = server(&["a"]);
-    let (pods, driver) = start(&mock);
+    let (pods, driver) = spawn(&mock);
     let (removed, stays) = (Recorder::default(), Recorder::default());
     let handle = pods.add_handler(removed);
     let other = pods.add_handler(stays.clone());
@@ -494,7 +459,7 @@ async fn s14_handlers_that_come_and_go_in_a_crowd() {
     }
 
     let mock = server(&["a", "b"]);
-    let (pods, driver) = start(&mock);
+    let (pods, driver) = spawn(&mock);
     let checker = Checker::default();
     let tasks: Vec<_> = (0..96)
         .map(|number| {
@@ -568,7 +533,7 @@ async fn s15_an_informer_that_was_synced_stays_so_when_it_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn s16_a_handler_added_after_the_end_is_told_that_it_is_over() {
     let mock = server(&["a"]);
-    let (pods, driver) = start(&mock);
+    let (pods, driver) = spawn(&mock);
     soon(pods.synced()).await.unwrap();
     let before = pods.add_handler(Recorder::default());
     pods.stop();
@@ -589,7 +554,7 @@ async fn s16_a_handler_added_after_the_end_is_told_that_it_is_over() {
 #[tokio::test(start_paused = true)]
 async fn s17_a_handler_removed_while_active_hears_no_more() {
     let mock = server(&[]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());
     soon(handle.synced()).await.unwrap();
@@ -605,7 +570,7 @@ async fn s17_a_handler_removed_while_active_hears_no_more() {
 #[tokio::test(start_paused = true)]
 async fn s18_a_handler_added_while_active_gets_what_is_there_and_what_comes() {
     let mock = server(&["a"]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let (first, second) = (Recorder::default(), Recorder::default());
     let first_handle = pods.add_handler(first.clone());
     soon(first_handle.synced()).await.unwrap();
@@ -744,7 +709,7 @@ fn s22_the_end_of_a_removed_handler_is_waited_for() {
         .unwrap();
     runtime.block_on(async {
         let mock = server(&["a"]);
-        let (pods, _driver) = start(&mock);
+        let (pods, _driver) = spawn(&mock);
         let (entered, called) = tokio::sync::oneshot::channel();
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let mut entered = Some(entered);
@@ -808,7 +773,7 @@ async fn s23_waiting_for_several_tells_of_each() {
     mocks[1].with(|server| server.inject(Fault::delay(secs(5))));
     let refusal = Fault::api_status(500, "InternalError", "etcd is not there").always();
     mocks[2].with(|server| server.inject(refusal));
-    let informers = mocks.each_ref().map(start);
+    let informers = mocks.each_ref().map(spawn);
     informers[3].1.abort();
     let began = tokio::time::Instant::now();
     let waits = informers
@@ -869,7 +834,7 @@ async fn s24_reports_have_the_name_of_the_handler() {
 #[tokio::test(start_paused = true)]
 async fn s26_callbacks_may_be_left_out() {
     let mock = server(&["a"]);
-    let (pods, _driver) = start(&mock);
+    let (pods, _driver) = spawn(&mock);
     let heard = Recorder::default();
     let note = |sign: &'static str| {
         let heard = heard.clone();
@@ -898,13 +863,12 @@ async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
     for client_go in [false, true] {
         let mock = server(&["a"]);
         let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List);
-        let (pods, driver) = if client_go {
+        let pods = if client_go {
             builder.client_go()
         } else {
             builder
         }
-        .build();
-        tokio::spawn(driver.run());
+        .spawn();
         let (plain, asks) = (Recorder::default(), Recorder::default());
         pods.add_handler(plain.clone());
         pods.add_handler_with(&HandlerOptions::default().unchanged(true), asks.clone());
@@ -964,10 +928,9 @@ async fn x14_a_late_handler_of_an_informer_that_is_not_synced_is_not_synced() {
     let mock = server(&["a", "b", "c"]);
     let stuck = Fault::nothing().cut_after_events(2).silently();
     mock.with(|server| server.inject(stuck.on(Verb::List)));
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .initial(Initial::List)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     sleep(secs(5)).await;
     let recorder = Recorder::default();
     let handle = pods.add_handler(recorder.clone());

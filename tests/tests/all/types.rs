@@ -10,9 +10,8 @@ use informer_tokio::selector::FieldSelector;
 use informer_tokio::transport::BoxTransport;
 use informer_tokio::{Event, Informer, Kind, Meta, Raw, boxed, kind};
 use serde::Deserialize;
-use tokio::time::sleep;
 
-type Server = Mock<FakeServer, TokioClock>;
+use crate::support::{Server, settle};
 
 fn server() -> Server {
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
@@ -28,10 +27,6 @@ fn pod(name: &str, node: &str) -> serde_json::Value {
                       "managedFields": [{ "manager": "kubelet" }] },
         "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "web:1" }] },
     })
-}
-
-async fn settle() {
-    sleep(Duration::from_millis(10)).await;
 }
 
 /// A user-defined struct needs only one line.
@@ -61,8 +56,7 @@ fn a_struct_knows_its_resource() {
 #[tokio::test(start_paused = true)]
 async fn a_struct_of_ones_own_keeps_what_it_names() {
     let mock = server();
-    let (pods, driver) = Informer::<Images>::builder(&mock.transport()).build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Images>::builder(&mock.transport()).spawn();
     pods.synced().await.unwrap();
     let a = pods.lister().get("prod", "a").unwrap();
     assert_eq!(a.spec.containers[0].image, "web:1");
@@ -76,10 +70,9 @@ async fn metadata_is_asked_for_by_two_media_types() {
     let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     for initial in [Initial::List, Initial::Stream] {
         let mock = server();
-        let (pods, driver) = Informer::<Meta>::builder_for(&mock.transport(), Images::resource())
+        let pods = Informer::<Meta>::builder_for(&mock.transport(), Images::resource())
             .initial(initial)
-            .build();
-        tokio::spawn(driver.run());
+            .spawn();
         pods.synced().await.unwrap();
         mock.create("pods", pod("c", "n3")).unwrap();
         settle().await;
@@ -114,11 +107,9 @@ async fn whole_objects_are_cut_down_to_metadata() {
     let whole = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"3"},"items":[
         {"metadata":{"name":"old","namespace":"prod","uid":"u","resourceVersion":"2"},"spec":{"nodeName":"n1"}}]}"#;
     mock.with(|server| server.inject(Fault::status(200, whole)));
-    let (pods, driver) =
-        Informer::<Meta>::builder_for(&mock.transport(), Resource::parse("pods").unwrap())
-            .initial(Initial::List)
-            .build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Meta>::builder_for(&mock.transport(), Resource::parse("pods").unwrap())
+        .initial(Initial::List)
+        .spawn();
     pods.synced().await.unwrap();
     let old = pods.lister().get("prod", "old").unwrap();
     assert_eq!(
@@ -131,10 +122,9 @@ async fn whole_objects_are_cut_down_to_metadata() {
 async fn a_field_selector_is_the_servers_work() {
     let mock = server();
     let on_n1 = FieldSelector::new().is("spec.nodeName", "n1");
-    let (pods, driver) = Informer::<Images>::builder(&mock.transport())
+    let pods = Informer::<Images>::builder(&mock.transport())
         .fields(on_n1)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     let mut events = pods.subscribe();
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().len(), 1);
@@ -175,11 +165,9 @@ async fn a_transport_may_be_chosen_at_run_time() {
         } else {
             boxed!(mock.transport())
         };
-        let (pods, driver) =
-            Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap())
-                .namespaces(["prod", "other"])
-                .build();
-        tokio::spawn(driver.run());
+        let pods = Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap())
+            .namespaces(["prod", "other"])
+            .spawn();
         pods.synced().await.unwrap();
         assert_eq!(pods.lister().len(), 2);
         mock.delete("pods", "prod", "a").unwrap();
@@ -194,9 +182,7 @@ async fn a_boxed_transport_keeps_the_classes_of_errors() {
     let mock = server();
     mock.with(|server| server.inject(Fault::refuse().always()));
     let transport = boxed!(mock.transport());
-    let (pods, driver) =
-        Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap()).build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Raw>::builder_for(&transport, Resource::parse("pods").unwrap()).spawn();
     let error = pods
         .synced_within(Duration::from_secs(20))
         .await

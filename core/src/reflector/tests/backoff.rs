@@ -302,7 +302,7 @@ fn no_fault_makes_a_storm() {
     assert_eq!(runs, 125);
     type Server = fn(&mut World, &str);
     // The servers, each with the maximum number of requests in one run.
-    let servers: [(&str, Server, usize); 10] = [
+    let servers: [(&str, Server, usize); 11] = [
         (
             "a watch that ends at once",
             |w, request| list_or(w, request, World::close),
@@ -313,6 +313,15 @@ fn no_fault_makes_a_storm() {
             |w, request| {
                 list_or(w, request, |w| {
                     w.events(&[error_event(410, "Expired")]);
+                });
+            },
+            2,
+        ),
+        (
+            "a watch that is reset at once",
+            |w, request| {
+                list_or(w, request, |w| {
+                    w.head(Head::new(200)).fail(FailureKind::Reset);
                 });
             },
             2,

@@ -490,11 +490,12 @@ fn an_answer_with_retry_after_is_asked_again_unchanged() {
 
 /// Without Retry-After in whole seconds, or with another status, there are no retries within the reflector.
 #[test]
-fn only_429_and_5xx_with_retry_after_are_asked_again() {
+fn t03_only_429_and_5xx_with_retry_after_are_asked_again() {
     for head in [
         Head::new(429),
         Head::new(500),
         Head::new(503).with_retry_after("Fri, 31 Dec 1999 23:59:59 GMT"),
+        Head::new(307).with_retry_after("1"),
         Head::new(404).with_retry_after("1"),
         Head::new(403).with_retry_after("1"),
     ] {
@@ -506,6 +507,12 @@ fn only_429_and_5xx_with_retry_after_are_asked_again() {
         assert_ne!(reports[0].retry_in, Some(secs(1)));
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
     }
+    // A good answer is not asked for again.
+    let mut w = World::list();
+    w.expect("LIST limit=500 resourceVersion=0");
+    w.answer_with(Head::new(200).with_retry_after("7"), &list("10", &[]));
+    w.expect("WATCH resourceVersion=10");
+    w.no_reports();
 }
 
 /// A page is retried with the same token.

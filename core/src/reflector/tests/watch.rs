@@ -323,6 +323,24 @@ fn a_watch_that_is_asked_again_has_its_whole_time() {
     w.no_reports();
 }
 
+/// After ten retries the run ends, and the next one lists.
+#[test]
+fn t02_a_watch_with_retry_after_each_time_is_given_up() {
+    for mut w in both() {
+        let busy = Head::new(503).with_retry_after("2");
+        for _ in 0..10 {
+            w.answer_with(busy, "");
+            w.wait(ms(1999)).nothing_asked();
+            w.wait(ms(1));
+            w.expect("WATCH resourceVersion=10");
+        }
+        w.answer_with(busy, "");
+        w.reports(&["service-unavailable"; 11]);
+        w.jump();
+        w.expect("LIST resourceVersion=10");
+    }
+}
+
 /// A blocked reader is not mistaken for a silent server.
 #[test]
 fn a_reader_without_room_excuses_the_silence() {
