@@ -96,8 +96,7 @@ fn listen(pods: &Informer<Raw>) -> Arc<Mutex<Known>> {
 async fn without_an_audit_a_lost_deletion_stays() {
     let mock = server(3);
     let reports = Reports::default();
-    let (pods, driver) = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports).build();
-    tokio::spawn(driver.run());
+    let pods = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports).spawn();
     pods.synced().await.unwrap();
     mock.with(|server| server.forget("pods", "prod", "p1"))
         .unwrap();
@@ -118,8 +117,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
                 .initial(initial)
                 .seed(when)
                 .audit(AuditConfig::new(PERIOD));
-            let (pods, driver) = audited.build();
-            tokio::spawn(driver.run());
+            let pods = audited.spawn();
             pods.synced().await.unwrap();
             let known = listen(&pods);
             sleep(PERIOD * u32::try_from(when).unwrap() / 5).await;
@@ -166,8 +164,7 @@ async fn lost_events_of_every_kind_are_repaired() {
     let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
         .initial(Initial::List)
         .audit(AuditConfig::new(PERIOD));
-    let (pods, driver) = audited.build();
-    tokio::spawn(driver.run());
+    let pods = audited.spawn();
     pods.synced().await.unwrap();
     let known = listen(&pods);
     mock.create("pods", pod("new", 0)).unwrap();
@@ -208,8 +205,7 @@ async fn a_list_that_was_cut_never_counts() {
             .initial(Initial::List)
             .page_size(5)
             .audit(AuditConfig::new(PERIOD));
-        let (pods, driver) = audited.build();
-        tokio::spawn(driver.run());
+        let pods = audited.spawn();
         pods.synced().await.unwrap();
         let mark = mock.log().mark();
         // The second page, and the first page of the list after it.
@@ -250,10 +246,9 @@ async fn what_cannot_be_repaired_is_not_repaired_for_ever() {
         false => Ok(Kept),
     };
     let reports = Reports::default();
-    let (pods, driver) = builder::<Kept, _>(&mock, decode, &reports)
+    let pods = builder::<Kept, _>(&mock, decode, &reports)
         .audit(AuditConfig::new(PERIOD))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     sleep(PERIOD * 5).await;
     let reports = reports.lock().unwrap();
@@ -286,10 +281,9 @@ async fn what_is_stale_is_audited_as_well() {
         }
     };
     let reports = Reports::default();
-    let (pods, driver) = builder::<Kept, _>(&mock, decode, &reports)
+    let pods = builder::<Kept, _>(&mock, decode, &reports)
         .audit(AuditConfig::new(PERIOD))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     mock.update("pods", pod("p1", 7)).unwrap();
     mock.update("pods", pod("p2", 7)).unwrap();
@@ -320,8 +314,7 @@ async fn every_source_is_audited() {
     let audited = builder::<Raw, _>(&mock, Decoder::<Raw>::new(), &reports)
         .namespaces(["prod", "staging"])
         .audit(AuditConfig::new(PERIOD));
-    let (pods, driver) = audited.build();
-    tokio::spawn(driver.run());
+    let pods = audited.spawn();
     pods.synced().await.unwrap();
     sleep(PERIOD).await;
     assert_eq!(*reports.lock().unwrap(), [""; 0]);
@@ -359,8 +352,7 @@ async fn lag_is_no_drift_and_drift_is_found_under_any_faults() {
             .seed(seed)
             .page_size(7)
             .audit(AuditConfig::new(Duration::from_secs(400)));
-        let (pods, driver) = audited.build();
-        tokio::spawn(driver.run());
+        let pods = audited.spawn();
         pods.synced().await.unwrap();
         let mut numbers = Numbers(seed);
         let mut lost = 0;

@@ -122,10 +122,9 @@ async fn ended_returns_after_handlers_have_what_is_pending() {
     for number in 0..20 {
         mock.create("pods", pod(&format!("web-{number}"))).unwrap();
     }
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .seed(1)
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     let counts: [Arc<AtomicUsize>; 4] = Default::default();
     let [direct, panicking, slow, blocking] = counts.clone();

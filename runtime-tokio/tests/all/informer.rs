@@ -204,28 +204,25 @@ kind!(Pod, "v1", "pods");
 async fn typed_and_metadata_forms_have_the_same_api() {
     let mock = mock();
     mock.create("pods", pod("a", "n1")).unwrap();
-    let (pods, driver) = Informer::<Pod>::builder(&mock.transport())
+    let pods = Informer::<Pod>::builder(&mock.transport())
         .index("node", |p| [p.spec.node_name.clone()])
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     pods.synced().await.unwrap();
     let found = pods.lister().by_index("node", "n1").unwrap();
     assert_eq!(found[0].get().spec.node_name, "n1");
     assert_eq!(found[0].label("tier").as_deref(), Some("front"));
 
-    let (pods, driver) = Informer::<Meta>::builder_for(&mock.transport(), PODS).build();
-    tokio::spawn(driver.run());
+    let pods = Informer::<Meta>::builder_for(&mock.transport(), PODS).spawn();
     pods.synced().await.unwrap();
     let a = pods.lister().get("prod", "a").unwrap();
     assert_eq!(a.value().label("app").unwrap().to_string(), "a");
 
-    let (pods, driver) = Informer::<Pod>::builder_with(
+    let pods = Informer::<Pod>::builder_with(
         mock.transport(),
         PODS,
         Decoder::<Json<Pod>>::new().without_labels(),
     )
-    .build();
-    tokio::spawn(driver.run());
+    .spawn();
     pods.synced().await.unwrap();
     assert_eq!(pods.lister().get("prod", "a").unwrap().label("app"), None);
 }

@@ -62,11 +62,10 @@ async fn parts_make_one_cache() {
         (false, Initial::Stream, ShardBy::Uid),
     ] {
         let mock = server(knows);
-        let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
             .initial(initial)
             .shards(parts(by, 4))
-            .build();
-        tokio::spawn(driver.run());
+            .spawn();
         timeout(Duration::from_secs(60), pods.synced())
             .await
             .unwrap()
@@ -98,13 +97,12 @@ async fn each_part_is_for_itself() {
     let mock = server(true);
     let shards: Vec<_> = parts(ShardBy::Uid, 3).collect();
     mock.with(|server| server.inject(Fault::delay(Duration::from_secs(20)).on(Verb::List)));
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS)
+    let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
         .initial(Initial::List)
         .namespaces(["ns-0", "ns-1", "ns-2"])
         .shards(shards.iter().copied().chain(shards.iter().copied()))
         .audit(AuditConfig::new(Duration::from_secs(3600)))
-        .build();
-    tokio::spawn(driver.run());
+        .spawn();
     assert_eq!(
         pods.health().sources.len(),
         9,
