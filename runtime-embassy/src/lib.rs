@@ -102,10 +102,6 @@ use core::time::Duration;
 
 /// Returns the configuration for a device: lists in pages of 32 objects, and watches of 30 s, so that several informers
 /// can take turns on one connection.
-///
-/// ```
-/// assert_eq!(informer_embassy::config().page_size, Some(32));
-/// ```
 #[must_use]
 pub fn config() -> ReflectorConfig {
     ReflectorConfig {

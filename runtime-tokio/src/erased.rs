@@ -65,16 +65,6 @@ pub trait DynTransport: Send {
 }
 
 /// The [`Body`] of a response as a trait object. See [`DynTransport`] for an example.
-///
-/// ```
-/// async fn length(mut body: Box<dyn informer_tokio::transport::DynBody>) -> Result<usize, informer_tokio::transport::Lost> {
-///     let mut length = 0;
-///     while let Some(chunk) = body.chunk().await? {
-///         length += chunk.len();
-///     }
-///     Ok(length)
-/// }
-/// ```
 #[async_trait]
 pub trait DynBody: Send {
     /// Waits for the next chunk of the body, like [`Body::chunk`]. `None` is the regular end. It must be cancel-safe
@@ -269,12 +259,6 @@ impl fmt::Debug for BoxBody {
 /// Converts a transport to a [`BoxTransport`]. The transport must implement `Clone`, and its futures must be `Send`.
 ///
 /// It is a macro because the compiler can prove that the futures are `Send` only where the transport's type is known.
-///
-/// ```
-/// use informer_mock::{FakeServer, Mock, TokioClock};
-/// let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-/// let transport: informer_tokio::transport::BoxTransport = informer_tokio::boxed!(mock.transport());
-/// ```
 #[macro_export]
 macro_rules! boxed {
     ($transport:expr) => {

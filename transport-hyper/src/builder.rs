@@ -90,15 +90,6 @@ impl HyperBuilder {
     ///
     /// Several calls add up. Without any call, the public CAs of Mozilla are trusted (from `webpki-roots`). A cluster's
     /// CA is usually not among them.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
-    ///     .root_certificates(std::fs::read("/etc/kubernetes/pki/ca.crt")?)
-    ///     .build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         let data = Secret(certificates.into());
         self.tls.roots.push(Source::Data(data));
@@ -110,15 +101,6 @@ impl HyperBuilder {
     /// The file is checked before each new connection, and at most every 10 s when a request is sent. After a change,
     /// existing connections accept no new requests, and their open streams continue. A file that later cannot be read
     /// or parsed is logged, and the previous certificates stay in use.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
-    ///     .root_certificates_file("/etc/kubernetes/pki/ca.crt")
-    ///     .build()?;
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
     pub fn root_certificates_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.roots.push(Source::File(path.into()));
         self
@@ -126,16 +108,6 @@ impl HyperBuilder {
 
     /// Authenticates with a client certificate in files. The files are checked for changes as described for
     /// [`root_certificates_file`](Self::root_certificates_file).
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::builder("https://10.0.0.1:6443")
-    ///     .root_certificates_file("ca.crt")
-    ///     .client_certificate_files("client.crt", "client.key")
-    ///     .build()?;
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
     pub fn client_certificate_files(
         mut self,
         chain: impl Into<PathBuf>,
@@ -218,13 +190,6 @@ impl HyperBuilder {
     /// Authenticates with a bearer token. Surrounding white space is removed.
     ///
     /// The token is sent with every request, also over plain HTTP.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").bearer_token("abc.def.ghi");
-    /// assert!(!format!("{builder:?}").contains("abc"));
-    /// ```
     pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
         self.credentials = Login::Token(Secret(token.into().into_bytes()));
         self
@@ -247,12 +212,6 @@ impl HyperBuilder {
     }
 
     /// Adds a header to every request, such as `Impersonate-User`. `Debug` does not show its value.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").header("Impersonate-User", "jane");
-    /// ```
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let value = Secret(value.into().into_bytes());
         self.headers.push((name.into(), value));
@@ -264,13 +223,6 @@ impl HyperBuilder {
     /// By default, the proxy is taken from the environment: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the server's
     /// URL, else `ALL_PROXY`. Servers listed in `NO_PROXY` and servers on this machine are reached directly. An HTTP
     /// proxy receives a CONNECT request, even if the server does not use TLS.
-    ///
-    /// # Examples
-    /// ```
-    /// # use informer_hyper::HyperTransport;
-    /// let builder = HyperTransport::builder("https://10.0.0.1:6443").proxy("http://me:s3cret@proxy:3128");
-    /// assert!(!format!("{builder:?}").contains("s3cret"));
-    /// ```
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = ProxySetting::Url(url.into());
         self

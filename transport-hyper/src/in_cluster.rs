@@ -17,13 +17,6 @@ impl HyperTransport {
     ///
     /// # Errors
     /// Fails if the program does not run in a Pod, or if its service account's token is not mounted.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # use informer_hyper::HyperTransport;
-    /// let transport = HyperTransport::in_cluster()?.user_agent("my-controller/1.2").build()?;
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
     pub fn in_cluster() -> Result<HyperBuilder, BuildError> {
         builder(|name| std::env::var(name).ok(), Path::new(ACCOUNT))
     }

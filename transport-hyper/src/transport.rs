@@ -78,13 +78,6 @@ impl HyperTransport {
     }
 
     /// Returns the server's URL, including its port.
-    ///
-    /// # Examples
-    /// ```
-    /// let transport = informer_hyper::HyperTransport::builder("https://10.0.0.1").build()?;
-    /// assert_eq!(transport.url(), "https://10.0.0.1:443");
-    /// # Ok::<(), informer_hyper::BuildError>(())
-    /// ```
     #[must_use]
     pub fn url(&self) -> String {
         self.settings.address.url()

@@ -6,14 +6,6 @@ use core::time::Duration;
 /// The behaviour of a [`FakeServer`](crate::FakeServer).
 ///
 /// The default is Kubernetes 1.36 with an unlimited history.
-///
-/// ```
-/// use informer_mock::{Config, FakeServer};
-///
-/// let mut config = Config::default();
-/// config.watch_list = false;
-/// let server = FakeServer::with_config(1, config);
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Config {

@@ -97,16 +97,6 @@ impl RequestRecord {
     /// Formats the request on one line: the verb, then `rv=`, `match=`, `limit=`, `continue`, `labels=`, `fields=` and
     /// `bookmarks` if they are present, then other parameters as they are. `watch` and `sendInitialEvents` are omitted
     /// because the verb implies them, and `timeoutSeconds` because it is random.
-    ///
-    /// ```
-    /// # use informer_mock::{FakeServer, Instant};
-    /// let mut server = FakeServer::new(1);
-    /// let target = "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=10&timeoutSeconds=431";
-    /// server.handle_request(Instant::from_micros(0), target, "application/json");
-    /// let request = server.log().iter().next().unwrap();
-    /// assert_eq!(request.compact(), "WATCH rv=10 bookmarks");
-    /// assert_eq!(request.to_string(), "WATCH /api/v1/pods rv=10 bookmarks");
-    /// ```
     #[must_use]
     pub fn compact(&self) -> String {
         let mut text = self.verb.as_str().to_string();

@@ -5,12 +5,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 /// The decoded query of a request, in the order in which it was sent.
-///
-/// ```
-/// let query = informer_mock::Query::parse("labelSelector=app%3Dweb%2Ctier&limit=500&watch=1");
-/// assert_eq!(query.get("labelSelector"), Some("app=web,tier"));
-/// assert!(query.flag("watch") && !query.flag("allowWatchBookmarks"));
-/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,

@@ -74,15 +74,6 @@ impl ScriptedServer {
     }
 
     /// Returns the log in the format of the suite's server: one JSON object per line.
-    ///
-    /// ```
-    /// # use informer_mock::{Instant, Backend, ScriptedServer};
-    /// let mut server = ScriptedServer::from_json("{}")?;
-    /// server.handle_request(Instant::from_micros(0), "/api/v1/pods?watch=true&timeoutSeconds=300", "application/json");
-    /// let line = r#"{"path":"/api/v1/pods","query":{"watch":"true"},"t":0.0,"timeout":300.0,"verb":"WATCH"}"#;
-    /// assert_eq!(server.log_lines(), format!("{line}\n"));
-    /// # Ok::<(), informer_mock::ScriptError>(())
-    /// ```
     #[must_use]
     pub fn log_lines(&self) -> String {
         let start = self

@@ -16,14 +16,6 @@ use crate::json::{Prune, value_at};
 /// The first few objects become the dictionary for the others. When objects no longer fit it well, later ones become
 /// the next dictionary. An object shares ownership of the dictionary that compressed it. For several threads use
 /// `Packed` of informer-tokio, which compresses twice as well.
-///
-/// ```
-/// use informer_core::{Decode, RawObject, decode::PackerLz4};
-///
-/// let json = br#"{"metadata":{"name":"web"},"spec":{"nodeName":"n1"}}"#;
-/// let kept = PackerLz4::new().decode(&RawObject::parse(json)).unwrap();
-/// assert_eq!(kept.unpack().unwrap().bytes(), json);
-/// ```
 #[derive(Clone, Debug)]
 pub struct PackerLz4 {
     state: Rc<RefCell<State>>,

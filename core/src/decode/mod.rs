@@ -217,15 +217,6 @@ impl<'a> RawObject<'a> {
     }
 
     /// Creates an object from a copy of its JSON without parsing the copy.
-    ///
-    /// ```
-    /// use informer_core::RawObject;
-    ///
-    /// let json = br#"{"metadata":{"name":"web"}}"#;
-    /// let places = RawObject::parse(json).places();
-    /// let copy = json.to_vec();
-    /// assert_eq!(RawObject::of_copy(&copy, &places).name().to_string(), "web");
-    /// ```
     #[must_use]
     pub fn of_copy(json: &'a [u8], places: &Places) -> Self {
         if u32::try_from(json.len()).is_err() {

@@ -57,15 +57,6 @@ impl Raw {
     ///
     /// # Errors
     /// Fails if the object does not match the type.
-    ///
-    /// ```
-    /// use informer_core::Raw;
-    ///
-    /// let object = Raw::new(br#"{"replicas":3}"#);
-    /// let value: std::collections::BTreeMap<String, u32> = object.decode()?;
-    /// assert_eq!(value["replicas"], 3);
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
     #[cfg(feature = "serde_json")]
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)

@@ -85,16 +85,6 @@ impl ElectionConfig {
 }
 
 /// The reason why a config or an identity is invalid. With it, two replicas could lead, or none.
-///
-/// ```
-/// use informer_core::election::{ElectionConfig, Elector};
-///
-/// let error = Elector::new("", ElectionConfig::default()).unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "election: the identity is empty; give each replica a unique one, such as the name of its Pod"
-/// );
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionError {

@@ -140,16 +140,6 @@ impl Elector {
     ///
     /// # Errors
     /// Fails if the identity is empty or the config is [invalid](ElectionConfig).
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_core::election::{ElectionConfig, Elector};
-    ///
-    /// let mut config = ElectionConfig::default();
-    /// config.lease_duration = Duration::from_secs(5);
-    /// let error = Elector::new("replica-1", config).unwrap_err();
-    /// assert!(error.to_string().contains("renew_deadline (10s) must be shorter than lease_duration (5s)"));
-    /// ```
     pub fn new(identity: impl Into<String>, config: ElectionConfig) -> Result<Self, ElectionError> {
         let identity = identity.into();
         config.validate_for(&identity)?;

@@ -172,14 +172,6 @@ impl Members {
     }
 
     /// Gives up all keys permanently. Call it before the Lease is released.
-    ///
-    /// ```
-    /// # use informer_core::{Instant, election::{ElectionConfig, Members}};
-    /// # let mut members = Members::new("replica-1", ElectionConfig::default())?;
-    /// members.resign();
-    /// assert!(!members.is_active(Instant::from_micros(0)));
-    /// # Ok::<(), informer_core::election::ElectionError>(())
-    /// ```
     pub const fn resign(&mut self) {
         self.resigned = true;
     }

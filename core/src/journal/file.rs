@@ -30,17 +30,6 @@ const PEEK_TIME: Duration = Duration::from_micros(20);
 /// [`sync`](super::RecordLog::sync). The journal stores the keys of its objects in memory: about 100 bytes each.
 ///
 /// The files contain the JSON of the objects, including Secrets, and are not encrypted. Only their owner can read them.
-///
-/// ```
-/// use informer_core::journal::FileJournal;
-///
-/// # let path = std::env::temp_dir().join(format!("informer-files-{}", std::process::id()));
-/// let journal = FileJournal::open(&path)?;
-/// assert!(FileJournal::open(&path).is_err(), "only one at a time");
-/// # drop(journal);
-/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub type FileJournal = Log<FileMedium, Keys, Vec<u8>>;
 
 impl FileJournal {
@@ -54,16 +43,6 @@ impl FileJournal {
 }
 
 /// Two files, for a [`Log`].
-///
-/// ```
-/// use informer_core::journal::{FileMedium, Keys, Log};
-///
-/// # let path = std::env::temp_dir().join(format!("informer-medium-{}", std::process::id()));
-/// let journal: Log<_, Keys, Vec<u8>> = Log::new(FileMedium::open(&path)?, Vec::new());
-/// # drop(journal);
-/// # for area in ["0", "1"] { std::fs::remove_file(format!("{}.{area}", path.display()))?; }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct FileMedium {
     files: [Named; 2],

@@ -51,16 +51,6 @@ impl TokenBucket {
 
     /// Takes a token if it is available within `most`, and returns how long to wait for it. With a `most` of zero, it
     /// takes a token that is there at once.
-    ///
-    /// ```
-    /// # use core::time::Duration;
-    /// # use informer_core::{Instant, queue::TokenBucket};
-    /// # let now = Instant::from_micros(0);
-    /// let mut bucket = TokenBucket::new(1.0, 1);
-    /// assert_eq!(bucket.reserve_within(now, Duration::ZERO), Some(Duration::ZERO));
-    /// assert_eq!(bucket.reserve_within(now, Duration::from_millis(900)), None);
-    /// assert_eq!(bucket.reserve_within(now, Duration::from_secs(1)), Some(Duration::from_secs(1)));
-    /// ```
     pub fn reserve_within(&mut self, now: Instant, most: Duration) -> Option<Duration> {
         self.fill(now);
         let tokens = self.tokens - 1.0;

@@ -131,15 +131,6 @@ impl<K: Ord + Clone> Default for PolledQueue<K> {
 
 impl<K: Ord + Clone, L> PolledQueue<K, L> {
     /// Creates a queue with a custom rate limit.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_core::queue::{Exponential, PolledQueue};
-    ///
-    /// let queue: PolledQueue<String, _> =
-    ///     PolledQueue::with_limit(Exponential::<String>::new(Duration::from_secs(1), Duration::from_secs(60)));
-    /// assert!(queue.is_empty());
-    /// ```
     #[must_use]
     pub const fn with_limit(limit: L) -> Self {
         Self {
@@ -163,15 +154,6 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 
     /// Adds a key. A key that waits with a lower priority is raised to this priority, behind others of the same
     /// priority.
-    ///
-    /// ```
-    /// # use informer_core::{Instant, queue::PolledQueue};
-    /// # let now = Instant::from_micros(0);
-    /// let mut queue = PolledQueue::new();
-    /// queue.add_with_priority(now, "resync", -100);
-    /// queue.add(now, "event");
-    /// assert_eq!(queue.take(now), Some("event"));
-    /// ```
     pub fn add_with_priority(&mut self, now: Instant, key: K, priority: i32) {
         if self.ending != Ending::Not {
             return;

@@ -15,13 +15,6 @@ pub enum Initial {
 }
 
 /// The configuration of a [`Reflector`](crate::Reflector).
-///
-/// ```
-/// use informer_core::{ReflectorConfig, reflector::Initial};
-///
-/// let config = ReflectorConfig { page_size: Some(100), ..ReflectorConfig::default() };
-/// assert_eq!(config.initial, Initial::Stream);
-/// ```
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
     /// How to get the initial state.

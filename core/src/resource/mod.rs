@@ -209,17 +209,6 @@ impl<'a> Resource<'a> {
     /// Returns the path of the collection, with each segment percent-encoded.
     ///
     /// The namespace is omitted if the resource is known to be cluster-scoped, as in `kubectl`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::Resource;
-    ///
-    /// let pods = Resource::new("", "v1", "pods").namespace("prod");
-    /// assert_eq!(pods.path().to_string(), "/api/v1/namespaces/prod/pods");
-    /// let deployments = Resource::new("apps", "v1", "deployments");
-    /// assert_eq!(deployments.path().to_string(), "/apis/apps/v1/deployments");
-    /// ```
     #[must_use]
     pub const fn path(&self) -> impl fmt::Display + use<'a> {
         Path(*self)

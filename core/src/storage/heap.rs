@@ -15,14 +15,6 @@ use crate::wire::FrameBuffer;
 /// Growable storage, for programs with an allocator.
 ///
 /// `X` is the type of its short texts. A runtime that shares keys between threads uses one that is cheap to clone.
-///
-/// ```
-/// use informer_core::{Heap, cache::DeltaFifo};
-///
-/// let by_key = |key: &String, out: &mut dyn std::fmt::Write| out.write_str(key);
-/// let fifo: DeltaFifo<String, Heap> = DeltaFifo::new(by_key);
-/// assert!(fifo.is_empty());
-/// ```
 #[derive(Debug)]
 pub struct Heap<X = Box<str>>(PhantomData<X>);
 

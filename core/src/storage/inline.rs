@@ -18,15 +18,6 @@ use crate::wire::FrameBuffer;
 ///
 /// `W` is the most sources of a cache, the most indexes, that by namespace included, and the most sweeps and resyncs in
 /// progress; the default is 8. A device with one source needs 2 if it applies changes after every frame.
-///
-/// ```
-/// use informer_core::{Inline, cache::DeltaFifo};
-///
-/// type Small = Inline<16, 64, 1024>;
-/// let by_key = |key: &u32, out: &mut dyn core::fmt::Write| write!(out, "{key}");
-/// let fifo: DeltaFifo<u32, Small> = DeltaFifo::merged(by_key);
-/// assert!(fifo.is_empty());
-/// ```
 #[derive(Debug)]
 pub enum Inline<
     const N: usize,

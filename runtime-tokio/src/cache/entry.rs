@@ -16,12 +16,6 @@ use informer_core::{
 pub(crate) type Store = Heap<Key>;
 
 /// The key of an object: `namespace/name`, or `name`. It is cheap to clone.
-///
-/// ```
-/// use informer_tokio::Key;
-/// let key = Key::new("prod/web");
-/// assert_eq!((key.namespace(), key.name()), ("prod", "web"));
-/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -235,12 +229,6 @@ impl<F: Form> Entry<F> {
 
     /// Returns the JSON of the value at a path, if the object is stored as JSON. A number in the path is an index into
     /// an array.
-    ///
-    /// ```
-    /// # fn example(pod: informer_tokio::Entry<informer_tokio::Raw>) {
-    /// let ports: Option<&[u8]> = pod.at(&["spec", "containers", "0", "ports"]);
-    /// # }
-    /// ```
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&[u8]> {
         json::value_at(F::json(self.value())?, path)

@@ -46,17 +46,6 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// recorder) is reported and does not end the driver. Any other panic, such as one in the `Drop` of an object, ends it.
 /// It is then reported and shown by health, handlers receive the pending notifications, and the panic resumes in the
 /// task that runs the driver. With `panic = "abort"` every panic ends the process.
-///
-/// ```
-/// use informer_tokio::{Informer, Raw, Resource};
-/// # async fn example(transport: informer_tokio::transport::BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
-/// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::parse("pods")?).build();
-/// let task = tokio::spawn(driver.run());
-/// pods.stop();
-/// task.await?;
-/// # Ok(())
-/// # }
-/// ```
 #[must_use = "an informer does nothing until its driver runs"]
 pub struct Driver<T, D: Decode> {
     inner: EndOnDrop<D::Value>,

@@ -49,13 +49,6 @@ impl<F: Form> Handlers<F> {
     }
 
     /// Sets the function for updates. Its arguments are the old and the new state.
-    ///
-    /// ```
-    /// # use informer_tokio::{Handlers, Raw};
-    /// let handler = Handlers::<Raw>::new().on_update(|old, pod| {
-    ///     println!("{pod} has changed: {}", !pod.is_same_state(old));
-    /// });
-    /// ```
     pub fn on_update(mut self, f: impl FnMut(&Entry<F>, &Entry<F>) + Send + 'static) -> Self {
         self.update = Some(Box::new(f));
         self
@@ -150,15 +143,6 @@ impl<F: Form> AsyncHandlers<F> {
     }
 
     /// Sets the function for added objects. Its second argument is whether the object belongs to the initial list.
-    ///
-    /// ```
-    /// # use informer_tokio::Raw;
-    /// # use informer_tokio::handler::AsyncHandlers;
-    /// let handler = AsyncHandlers::<Raw>::new().on_add(|pod, _| async move {
-    ///     tokio::time::sleep(core::time::Duration::from_secs(1)).await;
-    ///     println!("+ {pod}, a second ago");
-    /// });
-    /// ```
     pub fn on_add<Fut>(mut self, mut f: impl FnMut(Entry<F>, bool) -> Fut + Send + 'static) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,

@@ -197,14 +197,6 @@ impl fmt::Display for Trouble {
 }
 
 /// The health of one source. An informer of several namespaces has one for each.
-///
-/// ```
-/// # fn show(pods: &informer_tokio::Informer<informer_tokio::Raw>) {
-/// for source in &pods.health().sources {
-///     println!("{}: {} at {}", source.namespace, source.state, source.resource_version);
-/// }
-/// # }
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SourceHealth {
@@ -267,13 +259,6 @@ pub struct HandlerHealth {
 }
 
 /// How far a handler or a subscription is behind.
-///
-/// ```
-/// # fn show(handle: &informer_tokio::handler::HandlerHandle<informer_tokio::Raw>) {
-/// let lag = handle.lag();
-/// println!("{} pending, behind for {:?}; {} merged", lag.pending, lag.behind, lag.merged);
-/// # }
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Lag {

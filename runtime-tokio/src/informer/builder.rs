@@ -146,16 +146,6 @@ pub(crate) use selector_methods;
 
 impl<F: Form> Informer<F> {
     /// Returns the builder of an informer for the resource that a type represents. The transport is cloned.
-    ///
-    /// ```
-    /// use informer_tokio::Informer;
-    /// #[derive(serde::Deserialize)]
-    /// struct Pod {}
-    /// informer_tokio::kind!(Pod, "v1", "pods");
-    /// # fn build(client: &informer_tokio::transport::BoxTransport) {
-    /// let pods = Informer::<Pod>::builder(client).spawn();
-    /// # }
-    /// ```
     pub fn builder<T: Clone>(transport: &T) -> Builder<T, F, F::Decoder>
     where
         F: Kind,
@@ -435,18 +425,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
-    ///
-    /// ```
-    /// use informer_tokio::{Informer, Raw, Resource};
-    /// # use informer_mock::{FakeServer, Mock, TokioClock};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = Mock::with_clock(FakeServer::new(1), TokioClock::new()).transport();
-    /// let pods = Informer::<Raw>::builder_for(&client, Resource::parse("pods")?).spawn();
-    /// pods.synced().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn spawn(self) -> Informer<F>
     where
         T: SendTransport,

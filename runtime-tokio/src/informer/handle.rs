@@ -349,15 +349,6 @@ impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
     }
 
     /// Returns a stream of events that begins with the current state.
-    ///
-    /// ```
-    /// # async fn example(pods: informer_tokio::Informer<informer_tokio::Raw>) {
-    /// let mut events = pods.subscribe();
-    /// while let Some(event) = events.recv().await {
-    ///     println!("{event:?}");
-    /// }
-    /// # }
-    /// ```
     #[must_use]
     pub fn subscribe(&self) -> Subscription<F> {
         self.subscribe_with(&HandlerOptions::default().name("subscription"))
@@ -376,15 +367,6 @@ impl<F: Form<Stored: Send + Sync + 'static>> Informer<F> {
 
     /// Subscribes like [`Informer::subscribe_with`], restricted to objects for which `keep` returns `true`. An object
     /// that begins to match is added, and one that ceases to match is deleted; see [`Filter`](crate::handler::Filter).
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, Raw};
-    /// # use informer_tokio::handler::HandlerOptions;
-    /// # fn example(pods: Informer<Raw>) {
-    /// let options = HandlerOptions::default().name("prod");
-    /// let events = pods.subscribe_where(&options, |pod| pod.namespace() == "prod");
-    /// # }
-    /// ```
     #[must_use]
     pub fn subscribe_where(
         &self,

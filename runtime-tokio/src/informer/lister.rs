@@ -12,14 +12,6 @@ use crate::cache::users::Users;
 /// Reads the cache of an informer. It never sends a request, and never waits for the network or for parsing.
 ///
 /// It is cheap to clone. It returns entries, which are immutable.
-///
-/// ```
-/// # fn example(pods: informer_tokio::Lister<informer_tokio::Raw>) {
-/// for pod in pods.list_in("prod") {
-///     println!("{pod}");
-/// }
-/// # }
-/// ```
 pub struct Lister<F: Form>(Arc<Inner<F::Stored>>, Option<Arc<Users>>);
 
 impl<F: Form> Lister<F> {

@@ -254,13 +254,6 @@ impl Dictionary {
 }
 
 /// A compressed object. Each read decompresses the whole object.
-///
-/// ```
-/// use informer_tokio::{Entry, Packed, Raw};
-/// fn show(pod: &Entry<Packed<Raw>>) {
-///     println!("{} runs on {:?}", pod.key(), pod.string_at(&["spec", "nodeName"]));
-/// }
-/// ```
 #[derive(Clone)]
 pub struct Packed<T = Raw> {
     dictionary: Option<Arc<Dictionary>>,

@@ -83,10 +83,6 @@ impl Page {
     }
 
     /// Returns the page as a router.
-    ///
-    /// ```
-    /// let app: axum::Router = axum::Router::new().nest("/informers", informer_tokio::page::Page::new("mine").router());
-    /// ```
     pub fn router(self) -> Router {
         let page = Arc::new(self);
         let with = |answer: fn(&Self) -> Answer| {

@@ -80,16 +80,6 @@ impl Credential {
     ///
     /// # Errors
     /// Fails if the text cannot be a token. The error does not contain the text.
-    ///
-    /// # Examples
-    /// ```
-    /// use informer_hyper::Credential;
-    ///
-    /// let credential = Credential::bearer("abc.def.ghi\n")?;
-    /// assert!(!format!("{credential:?}").contains("abc"));
-    /// assert!(Credential::bearer("two words").is_err());
-    /// # Ok::<(), informer_hyper::CredentialError>(())
-    /// ```
     pub fn bearer(token: impl AsRef<[u8]>) -> Result<Self, CredentialError> {
         let token = token.as_ref().trim_ascii();
         if token.is_empty() {

@@ -121,12 +121,6 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// Fails if it cannot be read.
-    ///
-    /// # Examples
-    /// ```
-    /// let error = informer_hyper::Kubeconfig::from_file("/nowhere").unwrap_err();
-    /// assert_eq!(error.to_string(), "kubeconfig /nowhere: the file does not exist");
-    /// ```
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, BuildError> {
         let path = path.as_ref();
         let missing = || problem(&path.display().to_string(), "the file does not exist");

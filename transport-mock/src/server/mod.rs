@@ -128,13 +128,6 @@ impl FakeServer {
 
     /// Adds a resource as a CustomResourceDefinition does. Members of its objects and lists are sorted, so a list's
     /// metadata follows its items. Items of its lists have kind and apiVersion.
-    ///
-    /// ```
-    /// # let mut server = informer_mock::FakeServer::new(1);
-    /// server.add_resource("example.com", "v1", "widgets", "Widget", true);
-    /// server.create("widgets.example.com", informer_mock::json!({ "metadata": { "name": "a" } }))?;
-    /// # Ok::<(), informer_mock::MutationError>(())
-    /// ```
     pub fn add_resource(
         &mut self,
         group: &str,
@@ -352,15 +345,6 @@ impl FakeServer {
     }
 
     /// Iterates over the current objects of a resource, in the order of lists.
-    ///
-    /// ```
-    /// # use informer_mock::{FakeServer, json};
-    /// # let mut server = FakeServer::new(1);
-    /// server.create("pods", json!({ "metadata": { "name": "a" } }))?;
-    /// let all: Vec<(String, u64)> = server.objects("pods").map(|pod| (pod.key(), pod.version())).collect();
-    /// assert_eq!(all, [("default/a".to_string(), 2)]);
-    /// # Ok::<(), informer_mock::MutationError>(())
-    /// ```
     pub fn objects(&self, resource: &str) -> impl Iterator<Item = ObjectRef<'_>> {
         self.objects_at(resource, self.store.version)
     }

@@ -104,11 +104,6 @@ impl FakeServer {
     }
 
     /// Returns the number of open responses, and how many of them are active watches.
-    ///
-    /// ```
-    /// # use informer_mock::FakeServer;
-    /// assert_eq!(FakeServer::new(1).open_responses(), (0, 0));
-    /// ```
     pub fn open_responses(&mut self) -> (usize, usize) {
         let watches = self
             .responses

@@ -127,17 +127,6 @@ impl<'a> Selector<'a> {
     /// # Errors
     ///
     /// Returns a [`SelectorError`] for the first mistake.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// assert!(Selector::parse("app.kubernetes.io/name=web,!legacy").is_ok());
-    ///
-    /// let error = Selector::parse("app=web)").unwrap_err();
-    /// assert_eq!(error.offset(), Some(7));
-    /// ```
     pub fn parse(text: &'a str) -> Result<Self, SelectorError> {
         let mut lexer = Lexer::new(text);
         while let Some(scanned) = lexer.requirement()? {
@@ -154,17 +143,6 @@ impl<'a> Selector<'a> {
     }
 
     /// Returns whether every requirement holds for these labels.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::Selector;
-    ///
-    /// let selector = Selector::parse("app!=web")?;
-    /// assert!(selector.matches(&[("app", "db")]));
-    /// assert!(selector.matches(&[("tier", "web")]));
-    /// # Ok::<(), informer_core::selector::SelectorError>(())
-    /// ```
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements()
             .all(|requirement| requirement.matches(labels))

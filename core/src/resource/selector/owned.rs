@@ -172,15 +172,6 @@ impl Requirement {
     /// Returns a [`SelectorError`] if the key or a value is invalid, or if the operator takes another number of values.
     /// `in` and `notin` take at least one value, `key` and `!key` take none, and the others take one. For `>` and `<`
     /// it must be an integer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use informer_core::selector::{Operator, Requirement, SelectorErrorKind};
-    ///
-    /// let error = Requirement::new("app", Operator::Equals, ["a", "b"]).unwrap_err();
-    /// assert_eq!(error.kind(), SelectorErrorKind::NotOneValue);
-    /// ```
     pub fn new<V: AsRef<str>>(
         key: &str,
         operator: Operator,
