@@ -284,7 +284,7 @@ impl Gathered {
 }
 
 /// The next step that the reflector requests.
-struct Step {
+struct Requested {
     send: Option<Pending>,
     cancelled: bool,
     deadline: Option<Instant>,
@@ -300,11 +300,11 @@ fn advance<R: Target, S: Storage, K: Sink<S::Text>>(
     now: Instant,
     sink: &mut K,
     mut target: Option<&mut Line<S>>,
-) -> Step {
+) -> Requested {
     if sink.deadline().is_some_and(|deadline| now >= deadline) {
         sink.handle_timeout(now);
     }
-    let mut step = Step {
+    let mut step = Requested {
         send: None,
         cancelled: false,
         deadline: None,
@@ -409,7 +409,7 @@ async fn exchange<R, S, C, K, O>(
     sink: &mut K,
     gathered: &mut Gathered,
     sending: impl Future<Output = O>,
-    step: &mut Step,
+    step: &mut Requested,
 ) -> Option<O>
 where
     R: Target,
@@ -454,7 +454,7 @@ async fn read<R, S, C, K, B>(
     gathered: &mut Gathered,
     id: RequestId,
     body: &mut B,
-    step: &mut Step,
+    step: &mut Requested,
 ) -> Option<bool>
 where
     R: Target,

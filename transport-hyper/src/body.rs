@@ -31,7 +31,7 @@ use crate::pool::Slot;
 /// member's checksum has arrived, and a wrong checksum is an error.
 pub struct HyperBody {
     from: Origin,
-    state: State,
+    state: BodyState,
     /// The bytes received last. They are lent to the caller as they are, or decoded first.
     received: Bytes,
     gzip: Option<Gzip>,
@@ -67,14 +67,14 @@ impl Silence {
     }
 }
 
-enum State {
-    Open(Source),
+enum BodyState {
+    Open(BodySource),
     Ended,
     Failed(HyperError),
 }
 
 /// The source of a body's data.
-pub(crate) enum Source {
+pub(crate) enum BodySource {
     Http1 {
         connection: Box<Http1>,
         incoming: Incoming,
@@ -143,14 +143,14 @@ impl HyperBody {
     pub(crate) fn new(
         from: Origin,
         headers: &HeaderMap,
-        source: Source,
+        source: BodySource,
         silence: Option<Duration>,
     ) -> Self {
-        let open = State::Open(source);
+        let open = BodyState::Open(source);
         let (state, gzip) = match Coding::of(headers) {
             Coding::Identity => (open, None),
             Coding::Gzip => (open, Some(Gzip::new())),
-            Coding::Unknown(name) => (State::Failed(HyperError::encoding(&from, &name)), None),
+            Coding::Unknown(name) => (BodyState::Failed(HyperError::encoding(&from, &name)), None),
         };
         Self {
             from,
@@ -165,9 +165,9 @@ impl HyperBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, HyperError>> {
         loop {
             let source = match &mut self.state {
-                State::Open(source) => source,
-                State::Ended => return Poll::Ready(Ok(false)),
-                State::Failed(error) => return Poll::Ready(Err(error.clone())),
+                BodyState::Open(source) => source,
+                BodyState::Ended => return Poll::Ready(Ok(false)),
+                BodyState::Failed(error) => return Poll::Ready(Err(error.clone())),
             };
             if let Some(gzip) = &mut self.gzip {
                 match ready!(gzip.poll_decode(&mut self.received, cx)) {
@@ -211,15 +211,15 @@ impl HyperBody {
     fn fail(&mut self, error: HyperError) {
         self.received = Bytes::new();
         self.gzip = None;
-        self.state = State::Failed(error);
+        self.state = BodyState::Failed(error);
     }
 
     /// Ends the body and returns the connection to the pool, if the connection can be reused.
     fn end(&mut self, cx: &mut Context<'_>) {
         self.received = Bytes::new();
         self.gzip = None;
-        let state = core::mem::replace(&mut self.state, State::Ended);
-        if let State::Open(Source::Http1 {
+        let state = core::mem::replace(&mut self.state, BodyState::Ended);
+        if let BodyState::Open(BodySource::Http1 {
             mut connection,
             slot,
             ..
@@ -233,7 +233,7 @@ impl HyperBody {
     }
 }
 
-impl Source {
+impl BodySource {
     fn poll_data(
         &mut self,
         from: &Origin,
@@ -344,9 +344,9 @@ const GZIP: [&str; 2] = ["gzip", "x-gzip"];
 impl fmt::Debug for HyperBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Open(_) => "open",
-            State::Ended => "ended",
-            State::Failed(_) => "failed",
+            BodyState::Open(_) => "open",
+            BodyState::Ended => "ended",
+            BodyState::Failed(_) => "failed",
         };
         write!(f, "HyperBody({}, {state})", self.from)
     }

@@ -16,7 +16,7 @@ use crate::connect::{Connector, Protocols};
 use crate::credentials::{self, Credential, CredentialSource, Fixed, Secret, TokenFile};
 use crate::http2::{Http2Settings, Pings};
 use crate::proxy::{Proxy, ProxySetting};
-use crate::tls::{Identity, Source, Tls, TlsSettings};
+use crate::tls::{Identity, PemSource, Tls, TlsSettings};
 use crate::transport::{HyperTransport, Settings};
 
 /// Collects the settings of a [`HyperTransport`].
@@ -92,7 +92,7 @@ impl HyperBuilder {
     /// CA is usually not among them.
     pub fn root_certificates(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         let data = Secret(certificates.into());
-        self.tls.roots.push(Source::Data(data));
+        self.tls.roots.push(PemSource::Data(data));
         self
     }
 
@@ -102,7 +102,7 @@ impl HyperBuilder {
     /// existing connections accept no new requests, and their open streams continue. A file that later cannot be read
     /// or parsed is logged, and the previous certificates stay in use.
     pub fn root_certificates_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls.roots.push(Source::File(path.into()));
+        self.tls.roots.push(PemSource::File(path.into()));
         self
     }
 
@@ -114,14 +114,14 @@ impl HyperBuilder {
         key: impl Into<PathBuf>,
     ) -> Self {
         self.tls.identity = Some(Identity {
-            chain: Source::File(chain.into()),
-            key: Source::File(key.into()),
+            chain: PemSource::File(chain.into()),
+            key: PemSource::File(key.into()),
         });
         self
     }
 
     #[cfg(feature = "kubeconfig")]
-    pub(crate) fn roots(mut self, source: Source) -> Self {
+    pub(crate) fn roots(mut self, source: PemSource) -> Self {
         self.tls.roots.push(source);
         self
     }
@@ -159,8 +159,8 @@ impl HyperBuilder {
         key: impl Into<Vec<u8>>,
     ) -> Self {
         self.tls.identity = Some(Identity {
-            chain: Source::Data(Secret(chain.into())),
-            key: Source::Data(Secret(key.into())),
+            chain: PemSource::Data(Secret(chain.into())),
+            key: PemSource::Data(Secret(key.into())),
         });
         self
     }

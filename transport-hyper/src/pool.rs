@@ -20,13 +20,13 @@ use crate::tls::Version;
 /// An HTTP/2 connection is shared by all clones. Each clone has one idle HTTP/1.1 connection of its own.
 pub(crate) struct Pool {
     connector: Arc<Connector>,
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<Connections>>,
     slot: Slot,
 }
 
 /// The state that all clones share.
 #[derive(Default)]
-struct State {
+struct Connections {
     /// The protocol of the last connection.
     speaks: Option<Protocol>,
     /// The HTTP/2 connections that accept requests. A connection that received a GOAWAY is removed; its bodies keep it
@@ -153,7 +153,7 @@ impl Pool {
     }
 
     /// Joins the running connection attempt, or begins one.
-    fn opening(&self, state: &mut State) -> Shared<Opening> {
+    fn opening(&self, state: &mut Connections) -> Shared<Opening> {
         if let Some(opening) = state.opening.as_ref().and_then(WeakShared::upgrade) {
             return opening;
         }
@@ -194,7 +194,7 @@ impl Clone for Pool {
     }
 }
 
-impl State {
+impl Connections {
     fn add(&mut self, connection: Arc<Http2>) {
         self.speaks = Some(Protocol::Http2);
         self.open.push(connection);

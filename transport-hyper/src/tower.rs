@@ -13,7 +13,7 @@ use informer_core::{
 };
 use tower_service::Service;
 
-use crate::body::{HyperBody, Origin, Source};
+use crate::body::{BodySource, HyperBody, Origin};
 use crate::error::HyperError;
 use crate::transport::head;
 
@@ -102,7 +102,7 @@ where
         let body = HyperBody::new(
             Origin::Service,
             &parts.headers,
-            Source::Service(Box::pin(body)),
+            BodySource::Service(Box::pin(body)),
             None,
         );
         Ok((head(parts.status, &parts.headers), body))

@@ -15,7 +15,7 @@ use informer_core::{
 };
 
 use crate::address::Address;
-use crate::body::{HyperBody, Origin, Source};
+use crate::body::{BodySource, HyperBody, Origin};
 use crate::builder::HyperBuilder;
 use crate::connect::Connector;
 use crate::credentials::{Credential, CredentialError, Login};
@@ -164,7 +164,7 @@ pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    source: Source,
+    source: BodySource,
 }
 
 impl HyperTransport {
@@ -208,7 +208,7 @@ impl HyperTransport {
                         .await
                         .map_err(|error| HyperError::answering(address, &error, was_used))?;
                     let (parts, incoming) = response.into_parts();
-                    let source = Source::Http1 {
+                    let source = BodySource::Http1 {
                         connection: Box::new(connection),
                         incoming,
                         slot: self.pool.slot(),
@@ -224,7 +224,7 @@ impl HyperTransport {
                         return Ok(Answer {
                             status,
                             headers,
-                            source: Source::Http2(body),
+                            source: BodySource::Http2(body),
                         });
                     }
                     // The server has not processed the request: it is closing the connection (GOAWAY), or refuses

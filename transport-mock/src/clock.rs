@@ -29,11 +29,11 @@ use informer_core::{Instant, Timer};
 /// ```
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Sleepers>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Sleepers {
     now: Instant,
     /// The waiting tasks, in the order in which they are woken.
     sleepers: BTreeMap<(Instant, u64), Waker>,
@@ -44,7 +44,7 @@ impl VirtualClock {
     /// Creates a clock.
     #[must_use]
     pub fn new() -> Self {
-        let state = State {
+        let state = Sleepers {
             now: Instant::from_micros(1_000_000),
             sleepers: BTreeMap::new(),
             next: 0,
@@ -92,7 +92,7 @@ impl VirtualClock {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
         // A panic elsewhere leaves the state consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -59,7 +59,7 @@ impl AuditConfig {
 pub struct Audit<X> {
     config: AuditConfig,
     rng: Rng,
-    state: State<X>,
+    state: Progress<X>,
     /// Hashes of the keys in the list. If two keys have the same hash, which is very unlikely, one of them is not
     /// checked.
     seen: Vec<u64>,
@@ -74,7 +74,7 @@ pub struct Audit<X> {
 }
 
 #[derive(Debug)]
-enum State<X> {
+enum Progress<X> {
     /// The time of the next audit; `None` before the first poll.
     Idle(Option<Instant>),
     /// A list is wanted or in progress.
@@ -149,23 +149,12 @@ pub struct AuditEntry<'a, X> {
 
 impl<X: Text + PartialEq> Audit<X> {
     /// Creates an audit that is due after its first period.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use informer_core::{Instant, ResourceVersion, audit::{Audit, AuditConfig, AuditStep}};
-    ///
-    /// let mut audit = Audit::<Box<str>>::new(AuditConfig::new(Duration::from_secs(3600)), 1);
-    /// let now = Instant::from_micros(0);
-    /// let AuditStep::Wait(due) = audit.poll(now, &ResourceVersion::default()) else { panic!() };
-    /// assert!(due <= now + Duration::from_secs(3600));
-    /// assert_eq!(audit.poll(due, &ResourceVersion::default()), AuditStep::List);
-    /// ```
     #[must_use]
     pub const fn new(config: AuditConfig, seed: u64) -> Self {
         Self {
             config,
             rng: Rng::new(seed),
-            state: State::Idle(None),
+            state: Progress::Idle(None),
             seen: Vec::new(),
             suspects: Vec::new(),
             doubts: Vec::new(),
@@ -183,23 +172,23 @@ impl<X: Text + PartialEq> Audit<X> {
     /// Returns the next step. `reached` is the version up to which the cache is complete.
     pub fn poll(&mut self, now: Instant, reached: &ResourceVersion<X>) -> AuditStep {
         match &self.state {
-            State::Idle(None) => AuditStep::Wait(self.rest(now)),
-            State::Idle(Some(due)) if now < *due => AuditStep::Wait(*due),
-            State::Idle(Some(_)) => {
-                self.state = State::Listing {
+            Progress::Idle(None) => AuditStep::Wait(self.rest(now)),
+            Progress::Idle(Some(due)) if now < *due => AuditStep::Wait(*due),
+            Progress::Idle(Some(_)) => {
+                self.state = Progress::Listing {
                     second: false,
                     begun: false,
                 };
                 AuditStep::List
             }
-            State::Listing { .. } => AuditStep::List,
-            State::Listed {
+            Progress::Listing { .. } => AuditStep::List,
+            Progress::Listed {
                 version,
                 until,
                 lags: true,
                 ..
             } if now < *until && !is_at(reached, version) => AuditStep::Behind(*until),
-            State::Listed { .. } => AuditStep::Compare,
+            Progress::Listed { .. } => AuditStep::Compare,
         }
     }
 
@@ -208,7 +197,7 @@ impl<X: Text + PartialEq> Audit<X> {
         self.seen.clear();
         self.suspects.clear();
         self.drift.clear();
-        if let State::Listing { begun, .. } = &mut self.state {
+        if let Progress::Listing { begun, .. } = &mut self.state {
             *begun = true;
         }
     }
@@ -235,7 +224,7 @@ impl<X: Text + PartialEq> Audit<X> {
     where
         X: Clone,
     {
-        let State::Listing {
+        let Progress::Listing {
             second,
             begun: true,
         } = self.state
@@ -245,7 +234,7 @@ impl<X: Text + PartialEq> Audit<X> {
         self.seen.sort_unstable();
         self.seen.dedup();
         self.suspects.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        self.state = State::Listed {
+        self.state = Progress::Listed {
             second,
             version: version.clone(),
             until: now + self.config.patience,
@@ -269,7 +258,7 @@ impl<X: Text + PartialEq> Audit<X> {
     where
         X: Clone + 'e,
     {
-        let State::Listed {
+        let Progress::Listed {
             second,
             version,
             until,
@@ -305,7 +294,7 @@ impl<X: Text + PartialEq> Audit<X> {
             return AuditVerdict::Doubt;
         }
         self.doubts = found;
-        self.state = State::Listing {
+        self.state = Progress::Listing {
             second: true,
             begun: false,
         };
@@ -325,7 +314,7 @@ impl<X: Text + PartialEq> Audit<X> {
         let period = self.config.period;
         let most = period - self.config.patience.min(period / 4);
         let due = now + self.rng.between(most / 5 * 4, most);
-        self.state = State::Idle(Some(due));
+        self.state = Progress::Idle(Some(due));
         self.seen = Vec::new();
         self.suspects = Vec::new();
         self.doubts = Vec::new();

@@ -98,7 +98,7 @@ pub struct Cache<T, S: Storage> {
     table: Table<Held<T>, S>,
     queue: Queue<Incoming<T, S>, S>,
     store: Store<T, S>,
-    sources: S::Few<Source<S::Text>>,
+    sources: S::Few<SourceState<S::Text>>,
     walks: S::Few<Walk<S::Text>>,
     config: CacheConfig,
     epoch: u32,
@@ -150,7 +150,7 @@ struct Incoming<T, S: Storage> {
     values: Values<S>,
 }
 
-struct Source<X> {
+struct SourceState<X> {
     /// The epoch of the current or latest list.
     epoch: u32,
     /// Counts lists; a list that is begun again counts once.
@@ -182,7 +182,7 @@ enum Lack {
     Room,
 }
 
-impl<X> Default for Source<X> {
+impl<X> Default for SourceState<X> {
     fn default() -> Self {
         Self {
             epoch: 0,
@@ -232,7 +232,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         let mut few = S::Few::default();
         let mut lacks_source = false;
         for _ in 0..sources.max(1) {
-            lacks_source |= few.push(Source::default()).is_err();
+            lacks_source |= few.push(SourceState::default()).is_err();
         }
         let mode = if config.merged {
             Mode::Merged
@@ -1098,11 +1098,11 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         self.table.get(id).is_some_and(|slot| slot.object.is_some())
     }
 
-    fn source(&self, source: u16) -> Option<&Source<S::Text>> {
+    fn source(&self, source: u16) -> Option<&SourceState<S::Text>> {
         self.sources.as_slice().get(usize::from(source))
     }
 
-    fn source_mut(&mut self, source: u16) -> Option<&mut Source<S::Text>> {
+    fn source_mut(&mut self, source: u16) -> Option<&mut SourceState<S::Text>> {
         self.sources.as_mut_slice().get_mut(usize::from(source))
     }
 

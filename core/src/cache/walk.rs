@@ -185,7 +185,7 @@ impl<T: Cached, S: Storage> Cache<T, S> {
 
     /// Notifies of `Synced` once the cache is synced.
     pub(super) fn tell_synced(&mut self) -> Turn {
-        let notified = |source: &super::Source<S::Text>| source.notified && !source.restored;
+        let notified = |source: &super::SourceState<S::Text>| source.notified && !source.restored;
         if !self.synced && self.sources.as_slice().iter().all(notified) {
             self.synced = true;
             return Turn::Notify(Notice::Synced);

@@ -18,12 +18,12 @@ use crate::json::{Prune, value_at};
 /// `Packed` of informer-tokio, which compresses twice as well.
 #[derive(Clone, Debug)]
 pub struct PackerLz4 {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<Codec>>,
     prune: Prune,
 }
 
 #[derive(Debug)]
-struct State {
+struct Codec {
     training: Training,
     dictionary: Option<Rc<[u8]>>,
     kept: Vec<u8>,
@@ -38,7 +38,7 @@ impl PackerLz4 {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            state: Rc::new(RefCell::new(State {
+            state: Rc::new(RefCell::new(Codec {
                 training: Training::of_samples(DICTIONARY_BYTES, 1),
                 dictionary: None,
                 kept: Vec::new(),
@@ -64,7 +64,7 @@ impl Default for PackerLz4 {
 impl PackerLz4 {
     fn pack(&self, prune: Prune, whole: &[u8]) -> PackedLz4 {
         let mut state = self.state.borrow_mut();
-        let State {
+        let Codec {
             training,
             dictionary,
             kept,

@@ -58,14 +58,14 @@ impl Samples {
 /// ```
 #[derive(Debug)]
 pub struct Training {
-    state: State,
+    state: Stage,
     window: Ratio,
     sample_bytes: usize,
     least_samples: usize,
 }
 
 #[derive(Debug)]
-enum State {
+enum Stage {
     Sampling(Samples),
     /// The dictionary is being built.
     Making,
@@ -108,7 +108,7 @@ impl Training {
     /// Starts to collect at least `least` samples of `bytes` bytes in total, but at most 1024 samples.
     pub(super) fn of_samples(bytes: usize, least: usize) -> Self {
         Self {
-            state: State::Sampling(Samples::default()),
+            state: Stage::Sampling(Samples::default()),
             window: Ratio::default(),
             sample_bytes: bytes,
             least_samples: least,
@@ -119,29 +119,29 @@ impl Training {
     /// then calls [`Training::made`].
     pub fn observe(&mut self, json: &[u8], packed: usize) -> Option<Samples> {
         match &mut self.state {
-            State::Sampling(samples) => {
+            Stage::Sampling(samples) => {
                 samples.push(json);
                 if !samples.is_enough(self.sample_bytes, self.least_samples) {
                     return None;
                 }
                 let samples = core::mem::take(samples);
-                self.state = State::Making;
+                self.state = Stage::Making;
                 Some(samples)
             }
-            State::Making => None,
-            State::Measuring => {
+            Stage::Making => None,
+            Stage::Measuring => {
                 self.window.add(json.len(), packed);
                 if self.window.objects >= WINDOW {
-                    self.state = State::Using(core::mem::take(&mut self.window));
+                    self.state = Stage::Using(core::mem::take(&mut self.window));
                 }
                 None
             }
-            State::Using(new) => {
+            Stage::Using(new) => {
                 self.window.add(json.len(), packed);
                 if self.window.objects >= WINDOW
                     && core::mem::take(&mut self.window).is_worse_than(*new)
                 {
-                    self.state = State::Sampling(Samples::default());
+                    self.state = Stage::Sampling(Samples::default());
                 }
                 None
             }
@@ -151,7 +151,7 @@ impl Training {
     /// Records that the dictionary is in use, or that it could not be built.
     pub fn made(&mut self) {
         self.window = Ratio::default();
-        self.state = State::Measuring;
+        self.state = Stage::Measuring;
     }
 }
 

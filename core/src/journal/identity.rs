@@ -65,7 +65,7 @@ impl Identity {
     /// one informer has several sources.
     #[must_use]
     pub fn source(&self) -> impl fmt::Display + use<> {
-        Source(self.resource ^ self.selectors.rotate_left(32))
+        Hex(self.resource ^ self.selectors.rotate_left(32))
     }
 
     pub(super) const fn parts(&self) -> [u64; 4] {
@@ -82,9 +82,9 @@ impl Identity {
     }
 }
 
-struct Source(u64);
+struct Hex(u64);
 
-impl fmt::Display for Source {
+impl fmt::Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }

@@ -19,6 +19,6 @@ pub use error::{ScanError, ScanErrorKind};
 pub use members::{Elements, Fields, as_str, as_u64, value_at};
 #[cfg(feature = "alloc")]
 pub use prune::Prune;
-pub(crate) use scan::Step;
+pub(crate) use scan::Stop;
 pub use scan::{DEPTH_LIMIT, Scanner};
 pub use text::JsonStr;

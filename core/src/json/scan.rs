@@ -19,7 +19,7 @@ pub const DEPTH_LIMIT: u32 = 128;
 /// The scanner is unusable after an error.
 #[derive(Debug, Clone)]
 pub struct Scanner {
-    state: State,
+    state: Expected,
     /// The number of open containers.
     depth: u32,
     /// One bit for each open container up to the limit, the innermost lowest; set for objects.
@@ -38,7 +38,7 @@ impl Scanner {
     /// Creates a scanner that expects the first byte of a value.
     pub const fn new() -> Self {
         Self {
-            state: State::Value,
+            state: Expected::Value,
             depth: 0,
             kinds: 0,
             offset: 0,
@@ -58,13 +58,14 @@ impl Scanner {
     /// # Errors
     ///
     /// Fails if the input is not JSON.
-    pub(crate) fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Step, ScanError> {
+    pub(crate) fn step(&mut self, input: &[u8], at: &mut usize) -> Result<Stop, ScanError> {
         while let Some(&byte) = input.get(*at) {
             let start = *at;
             let state = self.state;
             let step = match (state, self.in_key) {
-                (State::Text, true) => self.key_text(input, at),
-                (State::Escape | State::Hex(_), true) => match state.after_escaped_byte(byte) {
+                (Expected::Text, true) => self.key_text(input, at),
+                (Expected::Escape | Expected::Hex(_), true) => match state.after_escaped_byte(byte)
+                {
                     Some(next) => {
                         self.state = next;
                         *at += 1;
@@ -73,12 +74,12 @@ impl Scanner {
                     None => Err(ScanErrorKind::BadEscape(byte)),
                 },
                 (
-                    State::Key
-                    | State::KeyOrEnd
-                    | State::Colon
-                    | State::Value
-                    | State::ValueOrEnd
-                    | State::AfterValue,
+                    Expected::Key
+                    | Expected::KeyOrEnd
+                    | Expected::Colon
+                    | Expected::Value
+                    | Expected::ValueOrEnd
+                    | Expected::AfterValue,
                     _,
                 ) => self.between(byte, at),
                 // A value that was not skipped to its end.
@@ -86,7 +87,7 @@ impl Scanner {
                     if self.skip_value(input, at, u32::MAX)? {
                         continue;
                     }
-                    return Ok(Step::More);
+                    return Ok(Stop::More);
                 }
             };
             self.offset += (*at - start) as u64;
@@ -99,53 +100,53 @@ impl Scanner {
                 }
             }
         }
-        Ok(Step::More)
+        Ok(Stop::More)
     }
 
     /// Takes a byte outside of keys and values.
-    fn between(&mut self, byte: u8, at: &mut usize) -> Result<Option<Step>, ScanErrorKind> {
+    fn between(&mut self, byte: u8, at: &mut usize) -> Result<Option<Stop>, ScanErrorKind> {
         let in_object = self.kinds & 1 == 1;
         let step = match (self.state, byte) {
             (_, b' ' | b'\n' | b'\r' | b'\t') => None,
-            (State::Key | State::KeyOrEnd, b'"') => {
+            (Expected::Key | Expected::KeyOrEnd, b'"') => {
                 self.in_key = true;
-                self.state = State::Text;
-                Some(Step::KeyStart)
+                self.state = Expected::Text;
+                Some(Stop::KeyStart)
             }
-            (State::Colon, b':') => {
-                self.state = State::Value;
+            (Expected::Colon, b':') => {
+                self.state = Expected::Value;
                 None
             }
-            (State::Value | State::ValueOrEnd, _) if begins_value(byte) => {
-                return Ok(Some(Step::Value(byte)));
+            (Expected::Value | Expected::ValueOrEnd, _) if begins_value(byte) => {
+                return Ok(Some(Stop::Value(byte)));
             }
-            (State::AfterValue, b',') => {
+            (Expected::AfterValue, b',') => {
                 self.state = after_comma(self.kinds);
                 None
             }
-            (State::KeyOrEnd | State::AfterValue, b'}') if in_object => Some(self.close()),
-            (State::ValueOrEnd | State::AfterValue, b']') if !in_object => Some(self.close()),
+            (Expected::KeyOrEnd | Expected::AfterValue, b'}') if in_object => Some(self.close()),
+            (Expected::ValueOrEnd | Expected::AfterValue, b']') if !in_object => Some(self.close()),
             _ => return Err(ScanErrorKind::UnexpectedByte(byte)),
         };
         *at += 1;
         Ok(step)
     }
 
-    fn close(&mut self) -> Step {
+    fn close(&mut self) -> Stop {
         self.depth -= 1;
         self.kinds >>= 1;
         self.state = after_value(self.depth);
-        Step::Closed
+        Stop::Closed
     }
 
     /// Reads the text of a key and its closing quote.
-    fn key_text(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Step>, ScanErrorKind> {
+    fn key_text(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Stop>, ScanErrorKind> {
         let end = scan_text(input, *at, &mut self.non_ascii);
         *at = end.at;
         match end.how {
             TextEnd::Quote => {
-                self.state = State::Colon;
-                Ok(Some(Step::KeyEnd))
+                self.state = Expected::Colon;
+                Ok(Some(Stop::KeyEnd))
             }
             TextEnd::Pause(inside) => {
                 self.state = inside;
@@ -210,7 +211,7 @@ impl Scanner {
                 let end = scan_text(input, i, &mut wide);
                 i = end.at;
                 match end.how {
-                    TextEnd::Quote if depth > DEPTH_LIMIT => state = State::Deep,
+                    TextEnd::Quote if depth > DEPTH_LIMIT => state = Expected::Deep,
                     TextEnd::Quote => {
                         ended!();
                         comma!();
@@ -229,10 +230,10 @@ impl Scanner {
                 i = end.at;
                 match end.how {
                     TextEnd::Quote => {
-                        state = State::Colon;
+                        state = Expected::Colon;
                         if input.get(i) == Some(&b':') {
                             i += 1;
-                            state = State::Value;
+                            state = Expected::Value;
                             if input.get(i) == Some(&b'"') {
                                 i += 1;
                                 string!();
@@ -253,26 +254,26 @@ impl Scanner {
                 break Ok(false);
             };
             match state {
-                State::Key | State::KeyOrEnd => match byte {
+                Expected::Key | Expected::KeyOrEnd => match byte {
                     b'"' => {
                         i += 1;
                         key!();
                     }
-                    b'}' if state == State::KeyOrEnd => {
+                    b'}' if state == Expected::KeyOrEnd => {
                         close!();
                     }
                     b' ' | b'\n' | b'\r' | b'\t' => i += 1,
                     _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
                 },
-                State::Colon => match byte {
+                Expected::Colon => match byte {
                     b':' => {
                         i += 1;
-                        state = State::Value;
+                        state = Expected::Value;
                     }
                     b' ' | b'\n' | b'\r' | b'\t' => i += 1,
                     _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
                 },
-                State::Value | State::ValueOrEnd => match byte {
+                Expected::Value | Expected::ValueOrEnd => match byte {
                     b'"' => {
                         i += 1;
                         string!();
@@ -283,25 +284,25 @@ impl Scanner {
                         let object = byte == b'{';
                         if depth > DEPTH_LIMIT {
                             self.too_deep = true;
-                            state = State::Deep;
+                            state = Expected::Deep;
                         } else {
                             kinds = kinds << 1 | u128::from(object);
                             state = if object {
-                                State::KeyOrEnd
+                                Expected::KeyOrEnd
                             } else {
-                                State::ValueOrEnd
+                                Expected::ValueOrEnd
                             };
                         }
                     }
-                    b']' if state == State::ValueOrEnd => {
+                    b']' if state == Expected::ValueOrEnd => {
                         close!();
                     }
                     b'0'..=b'9' | b'-' => {
                         i += 1;
                         state = match byte {
-                            b'-' => State::Minus,
-                            b'0' => State::Zero,
-                            _ => State::Integer,
+                            b'-' => Expected::Minus,
+                            b'0' => Expected::Zero,
+                            _ => Expected::Integer,
                         };
                     }
                     b't' | b'f' | b'n' => {
@@ -311,12 +312,12 @@ impl Scanner {
                             b'f' => b"alse",
                             _ => b"ull",
                         };
-                        state = State::Literal;
+                        state = Expected::Literal;
                     }
                     b' ' | b'\n' | b'\r' | b'\t' => i += 1,
                     _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
                 },
-                State::AfterValue => match byte {
+                Expected::AfterValue => match byte {
                     b',' => {
                         i += 1;
                         state = after_comma(kinds);
@@ -327,20 +328,20 @@ impl Scanner {
                     b' ' | b'\n' | b'\r' | b'\t' => i += 1,
                     _ => break Err(ScanErrorKind::UnexpectedByte(byte)),
                 },
-                State::Text if self.in_key => {
+                Expected::Text if self.in_key => {
                     key!();
                 }
-                State::Text => {
+                Expected::Text => {
                     string!();
                 }
-                State::Escape | State::Hex(_) => match state.after_escaped_byte(byte) {
+                Expected::Escape | Expected::Hex(_) => match state.after_escaped_byte(byte) {
                     Some(next) => {
                         i += 1;
                         state = next;
                     }
                     None => break Err(ScanErrorKind::BadEscape(byte)),
                 },
-                State::Literal => match self.literal {
+                Expected::Literal => match self.literal {
                     [next, rest @ ..] if *next == byte => {
                         i += 1;
                         self.literal = rest;
@@ -350,14 +351,14 @@ impl Scanner {
                     }
                     _ => break Err(ScanErrorKind::BadLiteral(byte)),
                 },
-                State::Minus
-                | State::Zero
-                | State::Integer
-                | State::Point
-                | State::Fraction
-                | State::ExponentMark
-                | State::ExponentSign
-                | State::Exponent => match state.after_number_byte(byte) {
+                Expected::Minus
+                | Expected::Zero
+                | Expected::Integer
+                | Expected::Point
+                | Expected::Fraction
+                | Expected::ExponentMark
+                | Expected::ExponentSign
+                | Expected::Exponent => match state.after_number_byte(byte) {
                     Some(next) => {
                         i += 1;
                         state = next;
@@ -367,7 +368,7 @@ impl Scanner {
                     }
                     None => break Err(ScanErrorKind::BadNumber(byte)),
                 },
-                State::Deep => {
+                Expected::Deep => {
                     i += 1;
                     match byte {
                         b'"' => {
@@ -432,9 +433,9 @@ impl Scanner {
         self.kinds = self.kinds << 1 | u128::from(object);
         self.depth += 1;
         self.state = if object {
-            State::KeyOrEnd
+            Expected::KeyOrEnd
         } else {
-            State::ValueOrEnd
+            Expected::ValueOrEnd
         };
         self.offset += 1;
         *at += 1;
@@ -478,7 +479,7 @@ impl Default for Scanner {
 
 /// The position at which [`Scanner::step`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Stop {
     /// All input was consumed.
     More,
     /// A key begins; its opening quote is consumed.
@@ -493,7 +494,7 @@ pub(crate) enum Step {
 
 /// The input that is expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Expected {
     /// A value; at the top level also whitespace or nothing.
     Value,
     /// The first element of an array, or its end.
@@ -524,7 +525,7 @@ enum State {
     Deep,
 }
 
-impl State {
+impl Expected {
     /// Returns the state after another byte of a number; `None` if the byte is not part of it.
     fn after_number_byte(self, byte: u8) -> Option<Self> {
         match (self, byte) {
@@ -565,19 +566,19 @@ impl State {
 }
 
 /// Returns the state after a value. At the top level, no comma can follow.
-const fn after_value(depth: u32) -> State {
+const fn after_value(depth: u32) -> Expected {
     if depth == 0 {
-        State::Value
+        Expected::Value
     } else {
-        State::AfterValue
+        Expected::AfterValue
     }
 }
 
-const fn after_comma(kinds: u128) -> State {
+const fn after_comma(kinds: u128) -> Expected {
     if kinds & 1 == 1 {
-        State::Key
+        Expected::Key
     } else {
-        State::Value
+        Expected::Value
     }
 }
 
@@ -589,7 +590,7 @@ fn begins_value(byte: u8) -> bool {
 }
 
 /// The position up to which a string was read, and the reason to stop.
-struct Text {
+struct ReadText {
     at: usize,
     how: TextEnd,
 }
@@ -598,14 +599,14 @@ enum TextEnd {
     /// Its closing quote is consumed.
     Quote,
     /// The string continues in this state.
-    Pause(State),
+    Pause(Expected),
     Bad(ScanErrorKind),
 }
 
 /// Reads the text of a string from `input[i]` on.
 // Small processors have no flash for a copy at each place.
 #[cfg_attr(target_pointer_width = "64", inline(always))]
-fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
+fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> ReadText {
     let how = loop {
         i = plain_end(input, i, wide);
         match input.get(i) {
@@ -618,14 +619,14 @@ fn scan_text(input: &[u8], mut i: usize, wide: &mut bool) -> Text {
                 match input.get(i) {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => i += 1,
                     // Unicode escapes and errors are handled by the state machine.
-                    _ => break TextEnd::Pause(State::Escape),
+                    _ => break TextEnd::Pause(Expected::Escape),
                 }
             }
             Some(&byte) => break TextEnd::Bad(ScanErrorKind::ControlInString(byte)),
-            None => break TextEnd::Pause(State::Text),
+            None => break TextEnd::Pause(Expected::Text),
         }
     };
-    Text { at: i, how }
+    ReadText { at: i, how }
 }
 
 /// Returns the position of the first quote, backslash or control character from `input[i]` on, and records bytes
@@ -670,7 +671,7 @@ mod tests {
             }
             if ended {
                 let step = scanner.step(part, &mut at)?;
-                if let Step::Value(byte) = step {
+                if let Stop::Value(byte) = step {
                     return Err(scanner_error(&scanner, byte));
                 }
             }
@@ -855,7 +856,7 @@ mod tests {
     fn does_not_overflow() {
         let mut scanner = Scanner {
             depth: u32::MAX,
-            state: State::Deep,
+            state: Expected::Deep,
             ..Scanner::new()
         };
         let error = scanner.skip_value(b"[", &mut 0, 0);
@@ -875,32 +876,32 @@ mod tests {
             let step = scanner.step(json, &mut at).unwrap();
             steps.push(step);
             match step {
-                Step::More => break,
-                Step::Value(first @ (b'{' | b'[')) => scanner.enter(first, &mut at).unwrap(),
-                Step::Value(_) => {
+                Stop::More => break,
+                Stop::Value(first @ (b'{' | b'[')) => scanner.enter(first, &mut at).unwrap(),
+                Stop::Value(_) => {
                     let floor = scanner.depth();
                     assert_eq!(scanner.skip_value(json, &mut at, floor), Ok(true));
                 }
-                Step::KeyStart | Step::KeyEnd | Step::Closed => {}
+                Stop::KeyStart | Stop::KeyEnd | Stop::Closed => {}
             }
         }
         let expected = [
-            Step::Value(b'{'),
-            Step::KeyStart,
-            Step::KeyEnd,
-            Step::Value(b'['),
-            Step::Value(b'1'),
-            Step::Value(b'{'),
-            Step::KeyStart,
-            Step::KeyEnd,
-            Step::Value(b'n'),
-            Step::Closed,
-            Step::Closed,
-            Step::KeyStart,
-            Step::KeyEnd,
-            Step::Value(b'"'),
-            Step::Closed,
-            Step::More,
+            Stop::Value(b'{'),
+            Stop::KeyStart,
+            Stop::KeyEnd,
+            Stop::Value(b'['),
+            Stop::Value(b'1'),
+            Stop::Value(b'{'),
+            Stop::KeyStart,
+            Stop::KeyEnd,
+            Stop::Value(b'n'),
+            Stop::Closed,
+            Stop::Closed,
+            Stop::KeyStart,
+            Stop::KeyEnd,
+            Stop::Value(b'"'),
+            Stop::Closed,
+            Stop::More,
         ];
         assert_eq!(steps, expected);
         assert_eq!((scanner.depth(), scanner.offset()), (0, json.len() as u64));
@@ -913,7 +914,7 @@ mod tests {
         let mut at = 0;
         let error = loop {
             let step = scanner.step(json.as_bytes(), &mut at).unwrap();
-            assert_eq!(step, Step::Value(b'['));
+            assert_eq!(step, Stop::Value(b'['));
             if let Err(error) = scanner.enter(b'[', &mut at) {
                 break error;
             }

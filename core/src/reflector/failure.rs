@@ -7,7 +7,7 @@ use super::config::{
     RETRY_DELAY, SHORT, STREAM_SILENCE,
 };
 use super::read::Outcome;
-use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, State, Target};
+use super::{Call, From, Initial, Next, Phase, Purpose, Reflector, RequestId, RunState, Target};
 use crate::json::ScanError;
 use crate::report::{Level, Phase as ReportPhase, Problem, Report};
 use crate::storage::Storage;
@@ -149,7 +149,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     pub(super) fn page_done(&mut self, now: Instant) {
         if self.run.token.as_slice().is_empty() {
             if self.once {
-                self.state = State::Stopped;
+                self.state = RunState::Stopped;
             } else {
                 self.call(now, Purpose::Watch);
             }
@@ -194,7 +194,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Retries the request under a new id.
     pub(super) fn resend(&mut self) {
         let id = RequestId(self.next_id);
-        if let State::Calling(call) = &mut self.state {
+        if let RunState::Calling(call) = &mut self.state {
             call.id = id;
             call.phase = Phase::ToSend;
             self.next_id = self.next_id.wrapping_add(1);
@@ -219,7 +219,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         };
         let delay = self.run_backoff.step(now, &mut self.rng, cap);
         let delay = delay.max(self.asked_wait.unwrap_or_default());
-        self.state = State::Paused {
+        self.state = RunState::Paused {
             until: now + delay,
             then: Next::Run,
         };
@@ -284,7 +284,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn retry_at(&mut self, now: Instant, call: Call, wait: Duration) {
         let retries = call.retries.saturating_add(1);
-        self.state = State::Calling(Call {
+        self.state = RunState::Calling(Call {
             phase: Phase::Retry { at: now + wait },
             retries,
             ..call
@@ -434,7 +434,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         } else {
             Next::Watch
         };
-        self.state = State::Paused {
+        self.state = RunState::Paused {
             until: now + delay,
             then,
         };

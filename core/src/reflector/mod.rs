@@ -68,7 +68,7 @@ pub struct Reflector<R, S: Storage> {
     once: bool,
     config: ReflectorConfig,
     rng: Rng,
-    state: State,
+    state: RunState,
     next_id: u32,
     cancel: Option<RequestId>,
     reports: [Option<Stored>; 4],
@@ -165,7 +165,7 @@ enum From {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum RunState {
     Idle,
     Paused { until: Instant, then: Next },
     Calling(Call),
@@ -239,7 +239,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             accept: Accept::default(),
             once: false,
             rng: Rng::new(seed),
-            state: State::Idle,
+            state: RunState::Idle,
             next_id: 0,
             cancel: None,
             reports: [const { None }; 4],
@@ -320,7 +320,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let version = restored.version.clone();
         if restored.complete && !version.is_command() {
             self.resuming = true;
-            self.state = State::Paused {
+            self.state = RunState::Paused {
                 until: Instant::from_micros(0),
                 then: Next::Watch,
             };
@@ -337,7 +337,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         if let Some(id) = self.cancel.take() {
             return Output::Cancel(id);
         }
-        if let State::Calling(call) = &mut self.state
+        if let RunState::Calling(call) = &mut self.state
             && call.phase == Phase::ToSend
         {
             call.phase = Phase::Sent;
@@ -362,14 +362,14 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             }
         }
         match self.state {
-            State::Idle => self.begin_run(now),
-            State::Paused { until, then } if now >= until => match then {
+            RunState::Idle => self.begin_run(now),
+            RunState::Paused { until, then } if now >= until => match then {
                 Next::Run => self.begin_run(now),
                 Next::Watch => self.call(now, Purpose::Watch),
                 Next::Stream => self.begin_stream(now),
             },
-            State::Paused { .. } | State::Stopped => {}
-            State::Calling(call) => self.check_call(now, call),
+            RunState::Paused { .. } | RunState::Stopped => {}
+            RunState::Calling(call) => self.check_call(now, call),
         }
     }
 
@@ -456,7 +456,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         if !self.is_in_run() {
             return;
         }
-        if let State::Calling(call) = self.state {
+        if let RunState::Calling(call) = self.state {
             self.note_health(now, &call);
         }
         self.abandon();
@@ -491,23 +491,23 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             return;
         }
         match self.state {
-            State::Stopped
-            | State::Idle
-            | State::Paused {
+            RunState::Stopped
+            | RunState::Idle
+            | RunState::Paused {
                 then: Next::Run | Next::Stream,
                 ..
             } => return,
-            State::Paused {
+            RunState::Paused {
                 then: Next::Watch, ..
             } => {}
             // A list that is still being read benefits from the free room anyway.
-            State::Calling(call)
+            RunState::Calling(call)
                 if (call.verb == Purpose::List || call.verb == Purpose::Stream && call.initial)
                     && !matches!(call.phase, Phase::Draining { .. }) =>
             {
                 return;
             }
-            State::Calling(call) => self.note_health(now, &call),
+            RunState::Calling(call) => self.note_health(now, &call),
         }
         let delay = self.run_backoff.step(now, &mut self.rng, Duration::ZERO);
         self.refill_at = Some(now + delay);
@@ -516,12 +516,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Returns whether a run is in progress.
     const fn is_in_run(&self) -> bool {
         match self.state {
-            State::Stopped
-            | State::Idle
-            | State::Paused {
+            RunState::Stopped
+            | RunState::Idle
+            | RunState::Paused {
                 then: Next::Run, ..
             } => false,
-            State::Paused { .. } | State::Calling(_) => true,
+            RunState::Paused { .. } | RunState::Calling(_) => true,
         }
     }
 
@@ -535,18 +535,18 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// Cancels the current request and stops permanently.
     pub fn stop(&mut self) {
         self.abandon();
-        self.state = State::Stopped;
+        self.state = RunState::Stopped;
     }
 
     /// Returns whether the reflector has stopped.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
-        matches!(self.state, State::Stopped)
+        matches!(self.state, RunState::Stopped)
     }
 
     /// Excludes the time until now from the silence of the server, because the reader was blocked.
     pub const fn excuse_silence(&mut self, now: Instant) {
-        if let State::Calling(call) = &mut self.state {
+        if let RunState::Calling(call) = &mut self.state {
             call.last_byte = now;
             call.last_event = now;
         }
@@ -581,8 +581,10 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn current(&mut self, id: RequestId) -> Option<&mut Call> {
         match &mut self.state {
-            State::Calling(call) if call.id == id => Some(call),
-            State::Calling(_) | State::Idle | State::Paused { .. } | State::Stopped => None,
+            RunState::Calling(call) if call.id == id => Some(call),
+            RunState::Calling(_) | RunState::Idle | RunState::Paused { .. } | RunState::Stopped => {
+                None
+            }
         }
     }
 
@@ -646,7 +648,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         }
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
-        self.state = State::Calling(Call {
+        self.state = RunState::Calling(Call {
             id,
             verb,
             initial: verb == Purpose::Stream
@@ -768,9 +770,9 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     fn deadline(&self) -> Option<Instant> {
         let deadline = match &self.state {
-            State::Idle | State::Stopped => None,
-            State::Paused { until, .. } => Some(*until),
-            State::Calling(call) => match call.phase {
+            RunState::Idle | RunState::Stopped => None,
+            RunState::Paused { until, .. } => Some(*until),
+            RunState::Calling(call) => match call.phase {
                 Phase::ToSend => None,
                 Phase::Retry { at } => Some(at),
                 Phase::Draining { since } => Some(since + config::DRAIN),
@@ -789,7 +791,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
 
     /// Cancels the current request without counting it as a failure.
     fn abandon(&mut self) {
-        if let State::Calling(call) = &self.state
+        if let RunState::Calling(call) = &self.state
             && !matches!(call.phase, Phase::ToSend | Phase::Retry { .. })
         {
             self.cancel = Some(call.id);

@@ -1,7 +1,7 @@
 //! Reading: from the bytes of an answer to frames.
 
 use super::{
-    Call, Change, Frame, From, ObjectFrame, Phase, Purpose, Reflector, Run, State, Target,
+    Call, Change, Frame, From, ObjectFrame, Phase, Purpose, Reflector, Run, RunState, Target,
 };
 use core::cmp::Ordering;
 
@@ -47,7 +47,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         if input.is_empty() {
             return None;
         }
-        let State::Calling(call) = &mut self.state else {
+        let RunState::Calling(call) = &mut self.state else {
             return skip(input);
         };
         if call.id != id || self.outcome.is_some() {
@@ -107,7 +107,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let Some(outcome) = self.outcome.take() else {
             return;
         };
-        let State::Calling(call) = self.state else {
+        let RunState::Calling(call) = self.state else {
             return;
         };
         self.settle_outcome(now, call, outcome);

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::identity::{Collector, KeyText, ObjectIdentity};
-use crate::json::{ScanError, ScanErrorKind, Scanner, Step};
+use crate::json::{ScanError, ScanErrorKind, Scanner, Stop};
 
 /// A buffer for a frame that is split between two pieces of input.
 pub trait FrameBuffer: Default {
@@ -198,7 +198,7 @@ impl<B: FrameBuffer> Framer<B> {
                     if self.stage == Stage::Key {
                         self.key.extend(text);
                     }
-                    if step == Step::More {
+                    if step == Stop::More {
                         return Ok(None);
                     }
                     self.stage = self.after(step, input)?;
@@ -211,38 +211,38 @@ impl<B: FrameBuffer> Framer<B> {
     }
 
     /// Returns the stage after a step outside of frames.
-    fn after(&mut self, step: Step, input: &mut &[u8]) -> Result<Stage, ScanError> {
+    fn after(&mut self, step: Stop, input: &mut &[u8]) -> Result<Stage, ScanError> {
         let offset = self.scanner.offset();
         let error = |kind| Err(ScanError { offset, kind });
         match (self.stage, step) {
-            (Stage::Start, Step::Value(first @ b'{')) => match self.mode {
+            (Stage::Start, Stop::Value(first @ b'{')) => match self.mode {
                 FramerMode::Watch => Ok(self.begin(What::Event)),
                 FramerMode::List => {
                     self.enter(first, input)?;
                     Ok(Stage::Between)
                 }
             },
-            (Stage::Start, Step::Value(first)) => error(ScanErrorKind::NotAnObject(first)),
-            (Stage::Between, Step::KeyStart) => {
+            (Stage::Start, Stop::Value(first)) => error(ScanErrorKind::NotAnObject(first)),
+            (Stage::Between, Stop::KeyStart) => {
                 self.key = KeyText::new();
                 Ok(Stage::Key)
             }
-            (Stage::Between, Step::Closed) => Ok(Stage::Ended),
-            (Stage::Key, Step::KeyEnd) => Ok(Stage::Named(name_of(&self.key))),
-            (Stage::Named(Name::Items), Step::Value(first @ b'[')) => {
+            (Stage::Between, Stop::Closed) => Ok(Stage::Ended),
+            (Stage::Key, Stop::KeyEnd) => Ok(Stage::Named(name_of(&self.key))),
+            (Stage::Named(Name::Items), Stop::Value(first @ b'[')) => {
                 self.enter(first, input)?;
                 Ok(Stage::Elements)
             }
-            (Stage::Named(Name::Items), Step::Value(first)) if first != b'n' => {
+            (Stage::Named(Name::Items), Stop::Value(first)) if first != b'n' => {
                 error(ScanErrorKind::ItemsNotAnArray(first))
             }
-            (Stage::Named(Name::Member(name)), Step::Value(_)) => {
+            (Stage::Named(Name::Member(name)), Stop::Value(_)) => {
                 Ok(self.begin(What::Member(name)))
             }
-            (Stage::Named(_), Step::Value(_)) => Ok(Stage::Skip),
-            (Stage::Elements, Step::Value(_)) => Ok(self.begin(What::Item)),
-            (Stage::Elements, Step::Closed) => Ok(Stage::Between),
-            (Stage::Ended, Step::Value(first)) => error(ScanErrorKind::TrailingData(first)),
+            (Stage::Named(_), Stop::Value(_)) => Ok(Stage::Skip),
+            (Stage::Elements, Stop::Value(_)) => Ok(self.begin(What::Item)),
+            (Stage::Elements, Stop::Closed) => Ok(Stage::Between),
+            (Stage::Ended, Stop::Value(first)) => error(ScanErrorKind::TrailingData(first)),
             // The scanner never returns this step in this stage.
             _ => error(ScanErrorKind::UnexpectedByte(0)),
         }

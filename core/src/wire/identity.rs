@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::object::{EventType, ObjectHead};
-use crate::json::scan::{Scanner, Step};
+use crate::json::scan::{Scanner, Stop};
 use crate::json::{JsonStr, ScanError};
 
 /// The maximum total size of the parts of an identity, in bytes.
@@ -288,14 +288,14 @@ impl Collector {
                         self.key.extend(bytes.get(start..at).unwrap_or_default());
                     }
                     self.stage = match (self.stage, step) {
-                        (stage, Step::More) => stage,
-                        (Stage::Between, Step::KeyStart) => {
+                        (stage, Stop::More) => stage,
+                        (Stage::Between, Stop::KeyStart) => {
                             self.key = KeyText::new();
                             Stage::Key
                         }
-                        (Stage::Between, Step::Closed) => self.leave(),
-                        (Stage::Key, Step::KeyEnd) => Stage::Named(self.field()),
-                        (Stage::Named(field), Step::Value(first)) => {
+                        (Stage::Between, Stop::Closed) => self.leave(),
+                        (Stage::Key, Stop::KeyEnd) => Stage::Named(self.field()),
+                        (Stage::Named(field), Stop::Value(first)) => {
                             self.value(field, first, &mut at)?
                         }
                         // The scanner never returns this step in this stage.

@@ -21,7 +21,7 @@ use crate::cache::listener::ListenerState;
 use crate::cache::metrics::Figures;
 use crate::cache::panics::{Panic, catch};
 use crate::health::Lag;
-use crate::health::source::{Noted, Source};
+use crate::health::source::{Noted, SourceRecord};
 
 /// Called with every report.
 pub(crate) type OnReport = Arc<dyn Fn(&Report<'_>) + Send + Sync>;
@@ -45,7 +45,7 @@ pub(crate) struct Inner<V> {
     pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
-    sources: Vec<(SourceId, Mutex<Source>)>,
+    sources: Vec<(SourceId, Mutex<SourceRecord>)>,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
@@ -135,7 +135,7 @@ impl<V> Inner<V> {
             sources: ids
                 .into_iter()
                 .zip(sources)
-                .map(|(id, resource)| (id, Mutex::new(Source::new(resource))))
+                .map(|(id, resource)| (id, Mutex::new(SourceRecord::new(resource))))
                 .collect(),
             last: Mutex::new(Last {
                 report: None,
@@ -203,7 +203,7 @@ impl<V> Inner<V> {
     pub(crate) fn source<R>(
         &self,
         source: SourceId,
-        look: impl FnOnce(&mut Source) -> R,
+        look: impl FnOnce(&mut SourceRecord) -> R,
     ) -> Option<R> {
         let (_, source) = self.sources.get(source.index())?;
         Some(look(
@@ -212,7 +212,10 @@ impl<V> Inner<V> {
     }
 
     /// Calls `look` with the state of each source.
-    pub(crate) fn each_source<R>(&self, mut look: impl FnMut(SourceId, &Source) -> R) -> Vec<R> {
+    pub(crate) fn each_source<R>(
+        &self,
+        mut look: impl FnMut(SourceId, &SourceRecord) -> R,
+    ) -> Vec<R> {
         let sources = self.sources.iter();
         sources
             .map(|(id, source)| look(*id, &source.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -235,7 +238,7 @@ impl<V> Inner<V> {
 
     /// Records that a source completed a list.
     pub(crate) fn listed(&self, source: SourceId) {
-        self.source(source, Source::listed);
+        self.source(source, SourceRecord::listed);
         self.hook(METRICS, || self.figures.listed());
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Gathered<V> {
     pub(crate) change: Change,
     /// The end of its key, and the start of the next one.
     pub(crate) key_end: usize,
-    state: State<V>,
+    state: Content<V>,
     /// The range of its data for the journal.
     pub(crate) persisted: (usize, usize),
     values: Vec<(u16, Box<str>)>,
@@ -57,7 +57,7 @@ pub(crate) struct Gathered<V> {
     indexed: usize,
 }
 
-enum State<V> {
+enum Content<V> {
     /// JSON that ends at this position.
     Json(usize),
     Decoded(Object<V>),
@@ -72,8 +72,8 @@ impl<V> Gathered<V> {
             change: self.change,
             key,
             object: match self.state {
-                State::Decoded(object) => Some(object),
-                State::Json(_) | State::Refused => None,
+                Content::Decoded(object) => Some(object),
+                Content::Json(_) | Content::Refused => None,
             },
             values: self.values,
         }
@@ -153,7 +153,7 @@ impl<V> Batch<V> {
             }
             None => {
                 self.json.extend_from_slice(json);
-                State::Json(self.json.len())
+                Content::Json(self.json.len())
             }
         };
         self.push(Change::Listed, state, (0, 0));
@@ -162,13 +162,13 @@ impl<V> Batch<V> {
     /// Records that an object has a newer state that could not be used.
     pub(crate) fn keep(&mut self, key: &str) {
         self.keys.push_str(key);
-        self.push(Change::Modified, State::Refused, (0, 0));
+        self.push(Change::Modified, Content::Refused, (0, 0));
     }
 
     /// Records that an object was deleted, of which only the key is known.
     pub(crate) fn gone(&mut self, key: &str) {
         self.keys.push_str(key);
-        self.push(Change::Deleted, State::Refused, (0, 0));
+        self.push(Change::Deleted, Content::Refused, (0, 0));
     }
 
     /// Adds a copy of an object, which is decoded later. Its frame must be valid.
@@ -176,10 +176,10 @@ impl<V> Batch<V> {
         self.keys.push_str(frame.key);
         self.places.push(frame.raw.places());
         self.json.extend_from_slice(frame.raw.json());
-        self.push(frame.change, State::Json(self.json.len()), (0, 0));
+        self.push(frame.change, Content::Json(self.json.len()), (0, 0));
     }
 
-    fn push(&mut self, change: Change, state: State<V>, persisted: (usize, usize)) {
+    fn push(&mut self, change: Change, state: Content<V>, persisted: (usize, usize)) {
         self.items.push(Item::Object(Gathered {
             change,
             key_end: self.keys.len(),
@@ -204,7 +204,7 @@ impl<V> Batch<V> {
         let mut headroom = Headroom::default();
         let mut places = self.places.drain(..);
         for (key, gathered) in objects(&self.keys, &mut self.items) {
-            if let State::Json(end) = gathered.state {
+            if let Content::Json(end) = gathered.state {
                 headroom.before(end - start);
                 let json = &json[start..end];
                 let raw = match places.next() {
@@ -239,7 +239,7 @@ impl<V> Batch<V> {
         report: &mut dyn FnMut(Report<'_>),
     ) {
         for (key, gathered) in objects(&self.keys, &mut self.items) {
-            if let State::Decoded(object) = &gathered.state {
+            if let Content::Decoded(object) = &gathered.state {
                 let (from, values) = (gathered.indexed, &mut gathered.values);
                 indexes.values(from, key, object.value(), values, report);
                 gathered.indexed = indexes.len();
@@ -248,7 +248,7 @@ impl<V> Batch<V> {
     }
 }
 
-impl<V> From<Option<Object<V>>> for State<V> {
+impl<V> From<Option<Object<V>>> for Content<V> {
     fn from(object: Option<Object<V>>) -> Self {
         object.map_or(Self::Refused, Self::Decoded)
     }

@@ -132,7 +132,7 @@ impl SourceJournal {
     ) -> (Outbox, Writer) {
         let (steps, inbox) = mpsc::unbounded_channel();
         let (wants_list, lists) = mpsc::channel(1);
-        let state = Arc::new(State {
+        let state = Arc::new(SharedState {
             waiting: watch::Sender::new(0),
             broken: AtomicBool::new(begin_anew || has_failed),
         });
@@ -161,7 +161,7 @@ impl SourceJournal {
 }
 
 /// The state that the driver and the writer share.
-struct State {
+struct SharedState {
     /// The number of pending bytes.
     waiting: watch::Sender<usize>,
     /// Whether nothing is written until the next list, which restarts the journal. Set and cleared by the writer.
@@ -188,13 +188,13 @@ enum Op {
 }
 
 /// Several operations, with their texts.
-struct Step {
+struct Operations {
     ops: Vec<Op>,
     keys: String,
     objects: Vec<u8>,
 }
 
-impl Step {
+impl Operations {
     fn bytes(&self) -> usize {
         self.keys.len() + self.objects.len() + self.ops.len() * size_of::<Op>()
     }
@@ -205,8 +205,8 @@ type Room = core::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Gathers the operations for the writer. Nothing here waits for a disk.
 pub(crate) struct Outbox {
-    steps: mpsc::UnboundedSender<Step>,
-    state: Arc<State>,
+    steps: mpsc::UnboundedSender<Operations>,
+    state: Arc<SharedState>,
     room: Option<Room>,
     /// Requests of the writer for a list.
     lists: mpsc::Receiver<()>,
@@ -231,7 +231,7 @@ impl Outbox {
             return;
         }
         let has_objects = self.ops.iter().any(|op| matches!(op, Op::Put(..)));
-        let step = Step {
+        let step = Operations {
             ops: core::mem::take(&mut self.ops),
             keys: core::mem::take(keys),
             objects: if has_objects {
@@ -330,7 +330,7 @@ impl informer_core::journal::RecordLog for Outbox {
 
 /// Writes the operations of the driver, step by step, on a blocking thread of the runtime.
 pub(crate) struct Writer {
-    inbox: mpsc::UnboundedReceiver<Step>,
+    inbox: mpsc::UnboundedReceiver<Operations>,
     wants_list: mpsc::Sender<()>,
     disk: Disk,
     /// Whether a failure was reported without a recovery since.
@@ -343,12 +343,12 @@ struct Disk {
     /// `None` if it could not be opened, or if it was lost in a panic.
     log: Option<FileJournal>,
     journal: SourceJournal,
-    state: Arc<State>,
+    state: Arc<SharedState>,
 }
 
 /// A job for the blocking thread.
 enum Work {
-    Write(Step),
+    Write(Operations),
     Sync,
     /// Checks whether the journal can be written again.
     Probe,
@@ -505,7 +505,11 @@ fn sync(log: &mut FileJournal) -> Result<(), LogError<FileError>> {
     log.sync()
 }
 
-fn write(log: &mut FileJournal, step: &Step, state: &State) -> Result<Done, LogError<FileError>> {
+fn write(
+    log: &mut FileJournal,
+    step: &Operations,
+    state: &SharedState,
+) -> Result<Done, LogError<FileError>> {
     use informer_core::journal::RecordLog as _;
     let key = |(start, end): Range| step.keys.get(start..end).unwrap_or_default();
     let mut done = Done::Nothing;

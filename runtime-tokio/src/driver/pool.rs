@@ -59,12 +59,12 @@ pub(crate) struct Decoder<D: Decode> {
 }
 
 struct Job<V> {
-    state: Mutex<State<V>>,
+    state: Mutex<Decoding<V>>,
     changed: Condvar,
 }
 
 /// A batch is decoded by whoever takes it first: a helper thread, or the driver when it needs the batch.
-enum State<V> {
+enum Decoding<V> {
     Waiting(Batch<V>),
     Taken,
     Done(Batch<V>),
@@ -160,7 +160,7 @@ impl<D: Decode> Drop for Pool<D> {
 }
 
 impl<V> Job<V> {
-    fn lock(&self) -> MutexGuard<'_, State<V>> {
+    fn lock(&self) -> MutexGuard<'_, Decoding<V>> {
         // Code under this lock cannot panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,16 +168,16 @@ impl<V> Job<V> {
     /// Does the job, unless it has been started.
     fn help<D: Decode<Value = V>>(&self, decoder: &Decoder<D>) {
         let mut state = self.lock();
-        let State::Waiting(_) = *state else {
+        let Decoding::Waiting(_) = *state else {
             return;
         };
-        let State::Waiting(mut batch) = core::mem::replace(&mut *state, State::Taken) else {
+        let Decoding::Waiting(mut batch) = core::mem::replace(&mut *state, Decoding::Taken) else {
             return;
         };
         drop(state);
         let done = match catch_unwind(AssertUnwindSafe(|| decoder.run(&mut batch))) {
-            Ok(()) => State::Done(batch),
-            Err(panic) => State::Panicked(panic),
+            Ok(()) => Decoding::Done(batch),
+            Err(panic) => Decoding::Panicked(panic),
         };
         *self.lock() = done;
         self.changed.notify_all();
@@ -187,13 +187,13 @@ impl<V> Job<V> {
     fn finish(&self) -> Batch<V> {
         let mut state = self.lock();
         loop {
-            match core::mem::replace(&mut *state, State::Taken) {
-                State::Done(batch) => return batch,
-                State::Panicked(panic) => {
+            match core::mem::replace(&mut *state, Decoding::Taken) {
+                Decoding::Done(batch) => return batch,
+                Decoding::Panicked(panic) => {
                     drop(state);
                     resume_unwind(panic);
                 }
-                before @ (State::Waiting(_) | State::Taken) => *state = before,
+                before @ (Decoding::Waiting(_) | Decoding::Taken) => *state = before,
             }
             state = self
                 .changed
@@ -203,7 +203,7 @@ impl<V> Job<V> {
     }
 
     fn is_done(&self) -> bool {
-        matches!(*self.lock(), State::Done(_) | State::Panicked(_))
+        matches!(*self.lock(), Decoding::Done(_) | Decoding::Panicked(_))
     }
 }
 
@@ -269,7 +269,7 @@ where
     /// Passes on a batch.
     pub(crate) fn push(&mut self, batch: Batch<D::Value>) {
         let job = Arc::new(Job {
-            state: Mutex::new(State::Waiting(batch)),
+            state: Mutex::new(Decoding::Waiting(batch)),
             changed: Condvar::new(),
         });
         self.under_way.push_back(Arc::clone(&job));

@@ -15,7 +15,7 @@ use crate::health::{SourceHealth, State, Trouble};
 
 /// The state of one source, which lists and watches one namespace.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceRecord {
     pub(crate) resource: OwnedResource,
     /// `None` until the driver runs.
     activity: Option<Activity>,
@@ -89,7 +89,7 @@ impl Noted {
     }
 }
 
-impl Source {
+impl SourceRecord {
     pub(crate) fn new(resource: OwnedResource) -> Self {
         Self {
             resource,

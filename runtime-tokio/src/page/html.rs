@@ -37,7 +37,7 @@ fn write_page(
     all: &[Health],
     controllers: &[(String, ControllerMetrics)],
 ) -> fmt::Result {
-    let title = Text(title);
+    let title = Escaped(title);
     let well = all.iter().filter(|health| health.is_well()).count();
     write!(
         out,
@@ -59,7 +59,7 @@ fn write_page(
 }
 
 fn controller(out: &mut String, name: &str, metrics: &ControllerMetrics) -> fmt::Result {
-    writeln!(out, "<section><h2>controller {}</h2><table>", Text(name))?;
+    writeln!(out, "<section><h2>controller {}</h2><table>", Escaped(name))?;
     let queue = &metrics.queue;
     row(
         out,
@@ -112,7 +112,7 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
     writeln!(
         out,
         "<section><h2>{} <span class=\"badge {class}\">{word}</span></h2>",
-        Text(&health.name)
+        Escaped(&health.name)
     )?;
     for source in &health.sources {
         if let Some(trouble) = &source.trouble {
@@ -133,7 +133,7 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
         "state",
         format_args!("{} for {}", health.state, Time(health.state_age)),
     )?;
-    row(out, "resource", Text(&health.resource))?;
+    row(out, "resource", Escaped(&health.resource))?;
     row(
         out,
         "objects",
@@ -142,7 +142,7 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
     row(
         out,
         "resourceVersion",
-        format_args!("<code>{}</code>", Text(&health.resource_version)),
+        format_args!("<code>{}</code>", Escaped(&health.resource_version)),
     )?;
     row(
         out,
@@ -171,7 +171,7 @@ fn informer(out: &mut String, health: &Health) -> fmt::Result {
         row(
             out,
             "stale",
-            format_args!("{}: <code>{}</code>", health.stale_count, Text(&keys)),
+            format_args!("{}: <code>{}</code>", health.stale_count, Escaped(&keys)),
         )?;
     }
     out.write_str("</table>\n")?;
@@ -184,18 +184,18 @@ fn trouble_of(out: &mut String, trouble: &Trouble, namespace: &str) -> fmt::Resu
     let over = if trouble.is_over { " over" } else { "" };
     write!(out, "<div class=\"trouble{over}\"><p>")?;
     if !namespace.is_empty() {
-        write!(out, "<b>{}</b>: ", Text(namespace))?;
+        write!(out, "<b>{}</b>: ", Escaped(namespace))?;
     }
     write!(
         out,
         "{} <small>({}, {} ago{})</small></p>",
-        Text(&trouble.message),
-        Text(trouble.class),
+        Escaped(&trouble.message),
+        Escaped(trouble.class),
         Time(trouble.age),
         if trouble.is_over { ", resolved" } else { "" }
     )?;
     if let Some(advice) = &trouble.advice {
-        write!(out, "<p>{}</p>", Text(advice))?;
+        write!(out, "<p>{}</p>", Escaped(advice))?;
     }
     out.write_str("</div>\n")
 }
@@ -211,11 +211,11 @@ fn sources(out: &mut String, health: &Health) -> fmt::Result {
         writeln!(
             out,
             "<tr><td>{}</td><td>{} for {}</td><td>{}</td><td><code>{}</code></td></tr>",
-            Text(&source.namespace),
+            Escaped(&source.namespace),
             source.state,
             Time(source.state_age),
             if source.synced { "yes" } else { "no" },
-            Text(&source.resource_version)
+            Escaped(&source.resource_version)
         )?;
     }
     out.write_str("</table>\n")
@@ -233,7 +233,7 @@ fn handlers(out: &mut String, health: &Health) -> fmt::Result {
         writeln!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Text(&handler.name),
+            Escaped(&handler.name),
             if handler.synced { "yes" } else { "no" },
             handler.lag.pending,
             Time(handler.lag.behind),
@@ -250,9 +250,9 @@ fn row(out: &mut String, name: &str, value: impl fmt::Display) -> fmt::Result {
 }
 
 /// Text with HTML escapes.
-struct Text<'a>(&'a str);
+struct Escaped<'a>(&'a str);
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn what_a_server_says_is_text_and_no_markup() {
         assert_eq!(
-            Text("<script>\"a\" & 'b'").to_string(),
+            Escaped("<script>\"a\" & 'b'").to_string(),
             "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;"
         );
     }

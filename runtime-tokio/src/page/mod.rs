@@ -42,11 +42,11 @@ use crate::informer::Informer;
 #[must_use = "call `router` for the page"]
 pub struct Page {
     title: String,
-    sources: Vec<Source>,
+    sources: Vec<HealthFn>,
     controllers: Vec<ControllerHandle>,
 }
 
-type Source = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
+type HealthFn = Arc<dyn Fn() -> Vec<Health> + Send + Sync>;
 
 impl Page {
     /// Creates an empty page with a title.

@@ -19,11 +19,11 @@ use crate::credentials::{Credential, CredentialError, CredentialSource};
 pub(crate) struct Login {
     source: Arc<dyn CredentialSource>,
     limit: Option<Duration>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Acquired>>,
 }
 
 #[derive(Default)]
-struct State {
+struct Acquired {
     running: Option<Acquisition>,
     failed: Option<Failed>,
 }
@@ -124,7 +124,7 @@ impl Login {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<Acquired>) -> MutexGuard<'_, Acquired> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

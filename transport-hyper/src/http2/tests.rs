@@ -16,7 +16,7 @@ use tokio::io::{
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::body::{HyperBody, Origin, Source};
+use crate::body::{BodySource, HyperBody, Origin};
 
 fn address() -> Arc<Address> {
     Arc::new(Address::parse("http://server:80").unwrap())
@@ -361,7 +361,7 @@ async fn silence_is_counted_from_what_came_last() {
     let mut asked = serve(server);
     let (body, mut stream) = open(&connection, &mut asked).await;
     let (from, limit) = (Origin::Server(address()), Duration::from_secs(90));
-    let source = Source::Http2(body);
+    let source = BodySource::Http2(body);
     let mut body = HyperBody::new(from, &HeaderMap::new(), source, Some(limit));
     for _ in 0..3 {
         tokio::join!(

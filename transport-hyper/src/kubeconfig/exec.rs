@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::credentials::{Credential, CredentialError, CredentialFuture, CredentialSource};
 use crate::kubeconfig::file::{Cluster, ExecConfig, Material};
-use crate::tls::Source;
+use crate::tls::PemSource;
 
 /// Runs a program to obtain a credential. It runs if there is none yet, or if the last one is about to expire or was
 /// refused.
@@ -284,7 +284,7 @@ async fn certificates(ca: &Material) -> Result<Option<String>, String> {
     let data = match (&ca.data, &ca.file) {
         (Some(data), _) => data.clone(),
         (None, Some(path)) => {
-            let source = Source::File(path.clone());
+            let source = PemSource::File(path.clone());
             let reading = spawn_blocking(move || source.read("certificate-authority")).await;
             reading
                 .map_err(|error| error.to_string())?

@@ -18,7 +18,7 @@ use crate::builder::{BuildError, HyperBuilder};
 use crate::credentials::{Credential, Fixed, Secret, TokenFile};
 use crate::kubeconfig::exec::Exec;
 use crate::kubeconfig::file::{Cluster, Context, Entries, File, Material, User};
-use crate::tls::{Identity, Source};
+use crate::tls::{Identity, PemSource};
 use crate::transport::HyperTransport;
 
 /// The clusters, users and contexts of kubeconfig files. `Debug` shows only the names of the files.
@@ -334,13 +334,13 @@ impl Kubeconfig {
     }
 
     /// Returns the source of a certificate or a key.
-    fn source(&self, what: &str, material: &Material) -> Result<Option<Source>, BuildError> {
+    fn source(&self, what: &str, material: &Material) -> Result<Option<PemSource>, BuildError> {
         match (&material.data, &material.file) {
             (Some(_), Some(_)) => {
                 Err(self.problem(format!("{what} and {what}-data are both given; remove one")))
             }
-            (Some(data), None) => Ok(Some(Source::Data(data.clone()))),
-            (None, Some(file)) => Ok(Some(Source::File(file.clone()))),
+            (Some(data), None) => Ok(Some(PemSource::Data(data.clone()))),
+            (None, Some(file)) => Ok(Some(PemSource::File(file.clone()))),
             (None, None) => Ok(None),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) use describe::describe;
 /// The user's TLS settings.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct TlsSettings {
-    pub(crate) roots: Vec<Source>,
+    pub(crate) roots: Vec<PemSource>,
     pub(crate) identity: Option<Identity>,
     pub(crate) config: Option<ClientConfig>,
     pub(crate) server_name: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct TlsSettings {
 
 /// The source of certificates or a key.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum PemSource {
     /// `Debug` does not show it, since it may hold keys beside certificates.
     Data(Secret),
     File(PathBuf),
@@ -49,8 +49,8 @@ pub(crate) enum Source {
 /// A client's certificate and key.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    pub(crate) chain: Source,
-    pub(crate) key: Source,
+    pub(crate) chain: PemSource,
+    pub(crate) key: PemSource,
 }
 
 impl TlsSettings {
@@ -92,11 +92,11 @@ impl TlsSettings {
     fn has_files(&self) -> bool {
         let identity = self.identity.iter().flat_map(|i| [&i.chain, &i.key]);
         let mut sources = self.roots.iter().chain(identity);
-        sources.any(|source| matches!(source, Source::File(_)))
+        sources.any(|source| matches!(source, PemSource::File(_)))
     }
 }
 
-impl Source {
+impl PemSource {
     pub(crate) fn read(&self, what: &str) -> Result<Secret, BuildError> {
         match self {
             Self::Data(data) => Ok(data.clone()),
@@ -135,10 +135,10 @@ pub(crate) struct Tls {
     pub(crate) name: ServerName<'static>,
     settings: Arc<TlsSettings>,
     protocols: Protocols,
-    state: Mutex<State>,
+    state: Mutex<Current>,
 }
 
-struct State {
+struct Current {
     config: Arc<ClientConfig>,
     version: Version,
     material: Material,
@@ -178,7 +178,7 @@ impl Tls {
             name: name(&settings, host)?,
             settings: Arc::new(settings),
             protocols,
-            state: Mutex::new(State {
+            state: Mutex::new(Current {
                 config: Arc::new(config),
                 version: Version::default(),
                 material,
@@ -251,7 +251,7 @@ impl Tls {
         }
     }
 
-    fn renew(&self, state: &mut State, material: Material) -> Result<(), BuildError> {
+    fn renew(&self, state: &mut Current, material: Material) -> Result<(), BuildError> {
         if material == state.material {
             return Ok(());
         }
@@ -271,7 +271,7 @@ impl Tls {
     /// Builds a configuration from the state.
     fn make(
         &self,
-        state: &mut State,
+        state: &mut Current,
         presented: Option<Arc<ClientCertificate>>,
     ) -> Result<(), BuildError> {
         let valid = state.roots.valid(UnixTime::now());
@@ -291,7 +291,7 @@ impl Tls {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Current> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

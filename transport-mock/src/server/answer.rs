@@ -11,7 +11,7 @@ use informer_core::Instant;
 use super::FakeServer;
 use super::list::{ListBody, ListMeta};
 use super::options::{Match, Options, accepted};
-use super::response::{Response, Source, UNKNOWN};
+use super::response::{BodySource, Response, UNKNOWN};
 use super::watch::{Opening, WatchBody};
 use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 use crate::config::Gone;
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
     until: Instant,
 }
 
-type Answer = (ResponseHead, Source);
+type Answer = (ResponseHead, BodySource);
 
 /// The reason why there is no response.
 enum No {
@@ -66,14 +66,14 @@ impl Backend for FakeServer {
         let (head, source) = if self.replica().down {
             effects.fail = Some(informer_core::transport::FailureKind::Refused);
             effects.silent = false;
-            (ResponseHead::new(0), Source::Whole(Vec::new()))
+            (ResponseHead::new(0), BodySource::Whole(Vec::new()))
         } else if let Some(answer) = effects.answer.take() {
             let head = ResponseHead {
                 status: answer.status,
                 headers: answer.headers,
                 content_length: Some(answer.body.len() as u64),
             };
-            (head, Source::Whole(answer.body))
+            (head, BodySource::Whole(answer.body))
         } else if let Some(seconds) = self.unready_for() {
             refusal(&Status::not_ready(seconds))
         } else {
@@ -278,7 +278,7 @@ impl FakeServer {
                 let mut head = ResponseHead::new(200);
                 head.set_header("Content-Type", "text/plain; charset=utf-8");
                 head.content_length = Some(2);
-                (head, Source::Whole(b"ok".to_vec()))
+                (head, BodySource::Whole(b"ok".to_vec()))
             }
             "/version" => {
                 let minor = self.config.minor;
@@ -370,7 +370,7 @@ impl FakeServer {
         let head = json_head(200);
         Ok((
             head,
-            Source::List(ListBody::new(Arc::clone(kind), view, items, &meta)),
+            BodySource::List(ListBody::new(Arc::clone(kind), view, items, &meta)),
         ))
     }
 
@@ -502,7 +502,7 @@ impl FakeServer {
                 },
             )
             .failed(status.json());
-            return Ok((json_head(200), Source::Watch(body)));
+            return Ok((json_head(200), BodySource::Watch(body)));
         }
         let mut body = WatchBody::new(self.now, opening);
         let events = self
@@ -513,13 +513,13 @@ impl FakeServer {
             body.offer(entry);
         }
         body.pass(self.replica().visible);
-        Ok((json_head(200), Source::Watch(body)))
+        Ok((json_head(200), BodySource::Watch(body)))
     }
 }
 
 impl Response {
     pub(super) const fn is_watch(&self) -> bool {
-        matches!(self.source, Source::Watch(_))
+        matches!(self.source, BodySource::Watch(_))
     }
 }
 
@@ -545,7 +545,7 @@ fn whole(status: u16, body: Vec<u8>) -> Answer {
         content_length: Some(body.len() as u64),
         ..json_head(status)
     };
-    (head, Source::Whole(body))
+    (head, BodySource::Whole(body))
 }
 
 fn json_head(status: u16) -> ResponseHead {

@@ -7,7 +7,7 @@ use alloc::vec::{self, Vec};
 
 use serde_json::Value;
 
-use super::response::Step;
+use super::response::Progress;
 use crate::fault::Ending;
 use crate::object::{Object, ResourceType, View};
 
@@ -96,27 +96,27 @@ impl ListBody {
         self.part = Part::FirstItem;
     }
 
-    pub(super) fn next(&mut self, out: &mut Vec<u8>) -> Step {
+    pub(super) fn next(&mut self, out: &mut Vec<u8>) -> Progress {
         match self.part {
             Part::Before => {
                 out.append(&mut self.before);
                 self.part = Part::FirstItem;
-                Step::Bytes
+                Progress::Bytes
             }
             Part::FirstItem | Part::Items => {
                 let Some(object) = self.items.next() else {
                     out.append(&mut self.after);
                     self.part = Part::End;
-                    return Step::Bytes;
+                    return Progress::Bytes;
                 };
                 if self.part == Part::Items {
                     out.push(b',');
                 }
                 self.part = Part::Items;
                 object.write_item(out, &self.kind, self.view);
-                Step::Event
+                Progress::Event
             }
-            Part::End => Step::End(Ending::Close),
+            Part::End => Progress::End(Ending::Close),
         }
     }
 }

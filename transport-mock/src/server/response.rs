@@ -16,7 +16,7 @@ const CHUNK: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Response {
-    pub(super) source: Source,
+    pub(super) source: BodySource,
     /// The mark of the request in the log.
     pub(super) mark: usize,
     /// The API server that sends it.
@@ -47,7 +47,7 @@ struct Pace {
 
 /// The source of a body's bytes.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum BodySource {
     Whole(Vec<u8>),
     List(ListBody),
     Watch(WatchBody),
@@ -55,7 +55,7 @@ pub(super) enum Source {
 
 /// The result of one step of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum Progress {
     /// It wrote bytes that are neither an event nor an item.
     Bytes,
     /// It wrote one event or item.
@@ -69,7 +69,7 @@ pub(super) enum Step {
 impl Response {
     pub(super) fn new(
         head: ResponseHead,
-        source: Source,
+        source: BodySource,
         mark: usize,
         ready_at: Instant,
         effects: Effects,
@@ -99,15 +99,15 @@ impl Response {
     }
 
     /// Sets the response to a request that had to wait.
-    pub(super) fn answer(&mut self, head: ResponseHead, source: Source) {
+    pub(super) fn answer(&mut self, head: ResponseHead, source: BodySource) {
         (self.head, self.source) = (head, source);
         self.decorate();
     }
 
     pub(super) fn watch_mut(&mut self) -> Option<&mut WatchBody> {
         match &mut self.source {
-            Source::Watch(body) if self.ending.is_none() => Some(body),
-            Source::Watch(_) | Source::Whole(_) | Source::List(_) => None,
+            BodySource::Watch(body) if self.ending.is_none() => Some(body),
+            BodySource::Watch(_) | BodySource::Whole(_) | BodySource::List(_) => None,
         }
     }
 
@@ -115,7 +115,7 @@ impl Response {
     pub(super) fn end(&mut self, ending: Ending) {
         self.stash.clear();
         self.ending = Some(ending);
-        self.source = Source::Whole(Vec::new());
+        self.source = BodySource::Whole(Vec::new());
     }
 
     pub(super) fn poll_head(&mut self, now: Instant) -> HeadPoll {
@@ -137,7 +137,7 @@ impl Response {
             return HeadPoll::Failed(kind);
         }
         if self.effects.late_head
-            && let Source::Watch(body) = &self.source
+            && let BodySource::Watch(body) = &self.source
             && let Some(until) = body.idle_until(now)
         {
             return HeadPoll::Pending { until };
@@ -203,7 +203,7 @@ impl Response {
                 break;
             }
             let step = self.step(now, &mut out);
-            if let Step::Pending(next) = step {
+            if let Progress::Pending(next) = step {
                 until = next;
                 break;
             }
@@ -239,11 +239,11 @@ impl Response {
     }
 
     /// Takes the next part from the source and applies the fault's edits.
-    fn step(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+    fn step(&mut self, now: Instant, out: &mut Vec<u8>) -> Progress {
         let start = out.len();
         let step = self.source.next(now, out);
         match step {
-            Step::Event => {
+            Progress::Event => {
                 let index = self.events;
                 self.events += 1;
                 self.edit(index, start, out);
@@ -252,13 +252,13 @@ impl Response {
                     self.ending = Some(self.effects.ending);
                 }
             }
-            Step::End(ending) => {
+            Progress::End(ending) => {
                 if ending == Ending::Close {
                     out.append(&mut self.effects.append);
                 }
                 self.ending = Some(ending);
             }
-            Step::Bytes | Step::Pending(_) => {}
+            Progress::Bytes | Progress::Pending(_) => {}
         }
         step
     }
@@ -272,17 +272,17 @@ impl Response {
         {
             match edit {
                 Edit::Duplicate => {
-                    if matches!(self.source, Source::List(_)) && out.get(start) != Some(&b',') {
+                    if matches!(self.source, BodySource::List(_)) && out.get(start) != Some(&b',') {
                         out.push(b',');
                     }
                     out.extend_from_within(start..);
-                    if matches!(self.source, Source::List(_)) && out.last() == Some(&b',') {
+                    if matches!(self.source, BodySource::List(_)) && out.last() == Some(&b',') {
                         out.pop();
                     }
                 }
                 Edit::Drop => {
                     out.truncate(start);
-                    if let (0, Source::List(body)) = (index, &mut self.source) {
+                    if let (0, BodySource::List(body)) = (index, &mut self.source) {
                         body.starts_again();
                     }
                 }
@@ -328,13 +328,13 @@ impl Response {
     }
 }
 
-impl Source {
-    fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+impl BodySource {
+    fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Progress {
         match self {
-            Self::Whole(bytes) if bytes.is_empty() => Step::End(Ending::Close),
+            Self::Whole(bytes) if bytes.is_empty() => Progress::End(Ending::Close),
             Self::Whole(bytes) => {
                 out.append(bytes);
-                Step::Bytes
+                Progress::Bytes
             }
             Self::List(body) => body.next(out),
             Self::Watch(body) => body.next(now, out),

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use informer_core::Instant;
 
-use super::response::Step;
+use super::response::Progress;
 use crate::fault::Ending;
 use crate::filter::Filter;
 use crate::object::{Object, ResourceType, View};
@@ -146,30 +146,30 @@ impl WatchBody {
         (!busy && self.ending.is_none() && until > now).then_some(Some(until))
     }
 
-    pub(super) fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Step {
+    pub(super) fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Progress {
         if let Some(object) = self.initial.next() {
             self.write_change(out, "ADDED", &object, object.version);
-            return Step::Event;
+            return Progress::Event;
         }
         if core::mem::take(&mut self.initial_end) {
             self.write_bookmark(out, true);
-            return Step::Event;
+            return Progress::Event;
         }
         match self.queue.pop_front() {
             Some(Event::Change(kind, object, version)) => {
                 self.write_change(out, kind, &object, version);
-                return Step::Event;
+                return Progress::Event;
             }
             Some(Event::Error(status)) => {
                 out.extend_from_slice(b"{\"type\":\"ERROR\",\"object\":");
                 out.extend_from_slice(status.trim_ascii_end());
                 out.extend_from_slice(b"}\n");
-                return Step::Event;
+                return Progress::Event;
             }
             None => {}
         }
         if let Some(ending) = self.ending {
-            return Step::End(ending);
+            return Progress::End(ending);
         }
         if let Some(bookmarks) = &mut self.bookmarks
             && bookmarks.next.is_some_and(|next| next <= now)
@@ -177,14 +177,14 @@ impl WatchBody {
             bookmarks.next = next_bookmark(now, self.deadline, bookmarks.every);
             if now < self.deadline && !self.is_ahead {
                 self.write_bookmark(out, false);
-                return Step::Event;
+                return Progress::Event;
             }
         }
         if self.deadline <= now {
             self.ending = Some(Ending::Close);
-            return Step::End(Ending::Close);
+            return Progress::End(Ending::Close);
         }
-        Step::Pending(Some(self.next_time()))
+        Progress::Pending(Some(self.next_time()))
     }
 
     fn next_time(&self) -> Instant {

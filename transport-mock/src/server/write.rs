@@ -86,7 +86,7 @@ impl FakeServer {
         if path.namespace.is_some() != is_namespaced {
             return Err(Status::no_such_path());
         }
-        let target = Target {
+        let target = WriteTarget {
             resource: &resource,
             path,
             is_status,
@@ -100,7 +100,7 @@ impl FakeServer {
         }
     }
 
-    fn post(&mut self, target: Target<'_>, body: &[u8]) -> Result<(u16, Value), Status> {
+    fn post(&mut self, target: WriteTarget<'_>, body: &[u8]) -> Result<(u16, Value), Status> {
         let object = target.place(parse(body)?, None)?;
         let before = self.store.version;
         self.create(target.resource, object)
@@ -116,7 +116,7 @@ impl FakeServer {
 
     fn replace(
         &mut self,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         name: &str,
         body: &[u8],
     ) -> Result<(u16, Value), Status> {
@@ -129,7 +129,7 @@ impl FakeServer {
 
     fn patch(
         &mut self,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         name: &str,
         write: Write<'_>,
     ) -> Result<(u16, Value), Status> {
@@ -172,7 +172,7 @@ impl FakeServer {
 
     fn remove(
         &mut self,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         name: &str,
         body: &[u8],
     ) -> Result<(u16, Value), Status> {
@@ -213,7 +213,12 @@ impl FakeServer {
     }
 
     /// Returns the object to store: a write to `/status` changes only the status.
-    fn with_status_of(&self, target: Target<'_>, name: &str, new: Value) -> Result<Value, Status> {
+    fn with_status_of(
+        &self,
+        target: WriteTarget<'_>,
+        name: &str,
+        new: Value,
+    ) -> Result<Value, Status> {
         if !target.is_status {
             return Ok(new);
         }
@@ -232,7 +237,7 @@ impl FakeServer {
         Ok(object)
     }
 
-    fn shown(&self, target: Target<'_>, namespace: &str, name: &str) -> Result<Value, Status> {
+    fn shown(&self, target: WriteTarget<'_>, namespace: &str, name: &str) -> Result<Value, Status> {
         self.get(target.resource, namespace, name)
             .ok_or_else(|| target.refused(MutationError::NotFound, name))
     }
@@ -240,14 +245,14 @@ impl FakeServer {
 
 /// The target of a write.
 #[derive(Clone, Copy)]
-struct Target<'a> {
+struct WriteTarget<'a> {
     /// The name that `FakeServer::find` accepts.
     resource: &'a str,
     path: ApiPath<'a>,
     is_status: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> WriteTarget<'a> {
     fn namespace(&self) -> &'a str {
         self.path.namespace.unwrap_or_default()
     }
