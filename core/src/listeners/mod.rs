@@ -264,27 +264,25 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
         };
         let end = self.first + self.log.len() as u64;
         let is_last = listener.next == self.first;
-        let mut taken = 0;
-        while taken < max {
-            let event = if listener.has_own()
-                && let Some(event) = listener.pop_own()
-            {
-                event
-            } else if listener.next < end {
-                let event = usize::try_from(listener.next - self.first)
-                    .ok()
-                    .and_then(|i| self.log.get(i));
-                listener.next += 1;
-                match event {
-                    Some(event) if listener.wants(event) => event.clone(),
-                    _ => continue,
-                }
-            } else {
-                break;
-            };
+        let full = out.len().saturating_add(max);
+        while out.len() < full
+            && listener.has_own()
+            && let Some(event) = listener.pop_own()
+        {
             out.push(event);
-            taken += 1;
         }
+        let from = usize::try_from(listener.next - self.first).unwrap_or(usize::MAX);
+        let mut read = 0;
+        for event in self.log.range(from.min(self.log.len())..) {
+            if out.len() == full {
+                break;
+            }
+            read += 1;
+            if listener.wants(event) {
+                out.push(event.clone());
+            }
+        }
+        listener.next += read;
         let more = listener.has_own() || listener.next < end;
         if is_last && listener.next != self.first {
             self.forget();
