@@ -2,16 +2,16 @@
 
 use core::time::Duration;
 
-use informer_core::{Form, reflector::Initial, time::BackoffConfig};
+use informer_core::{reflector::Initial, time::BackoffConfig};
 use informer_hyper::HyperTransport;
 use informer_mock::{Fault, Verb, serve};
-use informer_tokio::decode::Decode;
+use informer_tokio::decode::Decoder;
 use informer_tokio::informer::Driver;
 use informer_tokio::transport::Transport;
-use informer_tokio::{Informer, Meta, Raw, Subscription};
+use informer_tokio::{Informer, Json, Subscription, kind};
 use serde::Deserialize;
 
-use crate::support::{PODS, Reports, Server, pod, server, settle, shown_next};
+use crate::support::{Reports, Server, pod, server, settle, shown_next};
 
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "it is decoded, and that is all")]
@@ -26,56 +26,30 @@ struct Spec {
     node_name: String,
 }
 
-/// The forms in which objects are stored.
-trait Tried:
-    Form<
-        Stored: Send + Sync + 'static,
-        Decoder: Decode<Value = <Self as Form>::Stored> + Default + Send + Sync + 'static,
-    >
-{
-    const NAME: &'static str;
-}
-
-impl Tried for Raw {
-    const NAME: &'static str = "raw";
-}
-
-impl Tried for Meta {
-    const NAME: &'static str = "metadata";
-}
-
-impl Tried for Pod {
-    const NAME: &'static str = "typed";
-}
-
-/// Calls a function for each form.
-macro_rules! each_form {
-    ($function:ident($($argument:expr),*)) => {
-        $function::<Raw>($($argument),*).await;
-        $function::<Meta>($($argument),*).await;
-        $function::<Pod>($($argument),*).await;
-    };
-}
+kind!(Pod, "v1", "pods", "Pod");
 
 /// An informer with its notifications and its reports.
-struct World<F: Form> {
-    informer: Informer<F>,
-    events: Subscription<F>,
+struct World {
+    informer: Informer<Pod>,
+    events: Subscription<Pod>,
     reports: Reports,
     /// The name of the case, for messages.
     what: String,
 }
 
-impl<F: Tried> World<F> {
-    fn build<T: Transport + Clone>(transport: T, what: &str) -> (Self, Driver<T, F::Decoder>) {
+impl World {
+    fn build<T: Transport + Clone>(
+        transport: T,
+        what: &str,
+    ) -> (Self, Driver<T, Decoder<Json<Pod>>>) {
         let reports = Reports::default();
         let mut backoff = BackoffConfig::default();
         // In real time, waiting would show nothing.
         backoff.initial = Duration::from_millis(1);
-        let builder = Informer::<F>::builder_for(&transport, PODS).initial(Initial::List);
+        let builder = Informer::<Pod>::builder(&transport).initial(Initial::List);
         let (informer, driver) = reports.of(builder.seed(1).backoff(backoff)).build();
         let events = informer.subscribe();
-        let what = format!("{what}, {}", F::NAME);
+        let what = what.to_owned();
         (
             Self {
                 informer,
@@ -156,7 +130,7 @@ fn unusable(name: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A Pod whose `nodeName` is not a string, which matters only to forms that read it.
+/// A Pod whose `nodeName` is not a string.
 fn of_another_form(name: &str) -> Vec<u8> {
     let text = String::from_utf8(with(name, b"\"status\":{}")).expect("it is text");
     text.replace("\"n1\"", "[1]").into_bytes()
@@ -182,11 +156,11 @@ fn unwanted() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     ]
 }
 
-async fn in_a_list<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8>) {
+async fn in_a_list(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let mock = server(&["a", "b", "c"]);
     let item = [b",", bad.as_slice()].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
-    let mut world = World::<F>::start(&mock, &format!("{class} in a list"));
+    let mut world = World::start(&mock, &format!("{class} in a list"));
     let told = world.told(4).await;
     assert_eq!(
         told,
@@ -210,19 +184,19 @@ async fn in_a_list<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8
 #[tokio::test(start_paused = true)]
 async fn a_bad_object_in_a_list_is_one_report_and_no_more() {
     for (class, object) in unusable("bad") {
-        each_form!(in_a_list(class, "prod/bad", object.clone()));
+        in_a_list(class, "prod/bad", object).await;
     }
     for (class, key, object) in unwanted() {
-        each_form!(in_a_list(class, key, object.clone()));
+        in_a_list(class, key, object).await;
     }
-    in_a_list::<Pod>("undecodable", "prod/bad", of_another_form("bad")).await;
+    in_a_list("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
-async fn in_a_watch<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u8>) {
+async fn in_a_watch(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let mock = server(&["a", "b", "c"]);
     let event = [b"{\"type\":\"ADDED\",\"object\":", bad.as_slice(), b"}\n"].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::<F>::start(&mock, &format!("{class} in a watch"));
+    let mut world = World::start(&mock, &format!("{class} in a watch"));
     world.told(4).await;
     settle().await;
     mock.with(|server| {
@@ -247,16 +221,16 @@ async fn in_a_watch<F: Tried>(class: &'static str, key: &'static str, bad: Vec<u
 #[tokio::test(start_paused = true)]
 async fn a_bad_object_in_a_watch_is_one_report_and_no_more() {
     for (class, object) in unusable("bad") {
-        each_form!(in_a_watch(class, "prod/bad", object.clone()));
+        in_a_watch(class, "prod/bad", object).await;
     }
     for (class, key, object) in unwanted() {
-        each_form!(in_a_watch(class, key, object.clone()));
+        in_a_watch(class, key, object).await;
     }
-    in_a_watch::<Pod>("undecodable", "prod/bad", of_another_form("bad")).await;
+    in_a_watch("undecodable", "prod/bad", of_another_form("bad")).await;
 }
 
 /// An unusable state leaves the previous one in the cache, and the key is stale until the next state.
-async fn of_an_object_that_is_there<F: Tried>(class: &'static str, bad: Vec<u8>) {
+async fn of_an_object_that_is_there(class: &'static str, bad: Vec<u8>) {
     let mock = server(&["a", "b", "c"]);
     let event = [
         b"{\"type\":\"MODIFIED\",\"object\":",
@@ -265,7 +239,7 @@ async fn of_an_object_that_is_there<F: Tried>(class: &'static str, bad: Vec<u8>)
     ]
     .concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
-    let mut world = World::<F>::start(&mock, &format!("{class} of an object that is there"));
+    let mut world = World::start(&mock, &format!("{class} of an object that is there"));
     world.told(4).await;
     settle().await;
     mock.with(|server| {
@@ -286,35 +260,9 @@ async fn of_an_object_that_is_there<F: Tried>(class: &'static str, bad: Vec<u8>)
 #[tokio::test(start_paused = true)]
 async fn a_bad_state_leaves_the_older_one() {
     for (class, object) in unusable("a") {
-        each_form!(of_an_object_that_is_there(class, object.clone()));
+        of_an_object_that_is_there(class, object).await;
     }
-    of_an_object_that_is_there::<Pod>("undecodable", of_another_form("a")).await;
-}
-
-/// Input that one form rejects is valid for another.
-async fn is_taken<F: Tried>() {
-    let mock = server(&["a", "b", "c"]);
-    let item = [b",".to_vec(), of_another_form("x")].concat();
-    mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
-    let mut world = World::<F>::start(&mock, "an object of another form");
-    let told = world.told(5).await;
-    assert_eq!(
-        told,
-        [
-            "++prod/a@2",
-            "++prod/b@3",
-            "++prod/c@4",
-            "++prod/x@5",
-            "synced"
-        ]
-    );
-    world.reported(&[]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_does_not_look_does_not_mind() {
-    is_taken::<Raw>().await;
-    is_taken::<Meta>().await;
+    of_an_object_that_is_there("undecodable", of_another_form("a")).await;
 }
 
 /// A wrong Content-Length over real HTTP: hyper detects it, and the informer gets its error.
@@ -325,7 +273,7 @@ async fn over_http(class: &'static str, length: u64) {
     tokio::spawn(serving.run());
     mock.with(|server| server.inject(Fault::nothing().content_length(length).on(Verb::List)));
     let transport = HyperTransport::builder(&url).build().expect("a URL");
-    let (mut world, driver) = World::<Pod>::build(transport, &format!("a length of {length}"));
+    let (mut world, driver) = World::build(transport, &format!("a length of {length}"));
     let driver = tokio::spawn(driver.run());
     let told = world.told(4).await;
     assert_eq!(

@@ -7,11 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use informer_core::cache::SourceId;
-use informer_core::{
-    Cache, Heap, Notification, Object, RawObject, Resource, ResourceVersion, Step, Uid,
-    cache::CacheConfig, reflector::Change,
-};
+use informer_core::{RawObject, Resource};
 use informer_mock::{FakeServer, Fault, Verb, json};
 use informer_tests::next;
 use informer_tokio::informer::Initial;
@@ -19,7 +15,7 @@ use informer_tokio::{Entry, Event, Form, Handlers, Informer, Key, Raw};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{
-    PODS, Server, at, event, list, pod, script, secs, server, settle, shown_next, start, start_with,
+    PODS, Server, at, list, pod, script, secs, server, settle, shown_next, start, start_with,
 };
 
 /// A small reproducible random number generator.
@@ -323,33 +319,6 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
     }
 }
 
-/// Changes missed without a watch are notified once: a change as an update, a new object as an add that is not
-/// initial.
-#[tokio::test(start_paused = true)]
-async fn c08_what_was_missed_is_told_once() {
-    for initial in [Initial::List, Initial::Stream] {
-        let mock = server(&["a", "b"]);
-        let pods = Informer::<Raw>::builder_for(&mock.transport(), PODS)
-            .initial(initial)
-            .spawn();
-        let mut events = pods.subscribe();
-        assert_eq!(
-            shown_next(&mut events, 3).await,
-            ["++prod/a@2", "++prod/b@3", "synced"]
-        );
-        sleep(secs(5)).await;
-        mock.with(|server| {
-            server.cut_watches();
-            server.update("pods", pod("b", 2)).unwrap();
-            server.create("pods", pod("c", 1)).unwrap();
-            server.compact_all();
-        });
-        assert_eq!(shown_next(&mut events, 2).await, ["~prod/b@4", "+prod/c@5"]);
-        let more = timeout(secs(60), events.recv()).await;
-        assert!(more.is_err(), "{more:?}");
-    }
-}
-
 /// The version follows every change, and is never ahead of the objects that readers see.
 #[tokio::test(start_paused = true)]
 async fn c09_the_version_follows_changes_and_deletions() {
@@ -369,25 +338,6 @@ async fn c09_the_version_follows_changes_and_deletions() {
     assert_eq!(pods.resource_version(), version.to_string());
     assert_eq!(pods.health().resource_version, version.to_string());
     assert!(pods.lister().get("prod", "a").is_none());
-}
-
-/// X17: a deletion that only a list reveals has no version.
-#[tokio::test(start_paused = true)]
-async fn x17_a_deletion_that_nobody_saw_brings_no_version() {
-    let mock = server(&["a", "b"]);
-    let pods = start(&mock);
-    let mut events = pods.subscribe();
-    assert_eq!(shown_next(&mut events, 3).await.len(), 3);
-    sleep(secs(5)).await;
-    let listed = mock.with(|server| {
-        server.cut_watches();
-        server.delete("pods", "prod", "b").unwrap();
-        server.compact_all();
-        server.version()
-    });
-    assert_eq!(shown_next(&mut events, 1).await, ["-?prod/b@3"]);
-    settle().await;
-    assert_eq!(pods.resource_version(), listed.to_string());
 }
 
 /// The identity is read before the decoder runs, so versions are known whatever it returns. (In client-go a transform
@@ -457,28 +407,6 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
     }
 }
 
-/// X08: a stop delivers pending notifications to handlers and subscriptions. (client-go discards them.)
-#[tokio::test(start_paused = true)]
-async fn x08_a_stop_discards_nothing() {
-    let mock = server(&["a", "b"]);
-    let (pods, driver) = Informer::<Raw>::builder_for(&mock.transport(), PODS).build();
-    let driver = tokio::spawn(driver.run());
-    pods.synced().await.unwrap();
-    let count = Arc::new(AtomicUsize::new(0));
-    pods.add_handler({
-        let count = Arc::clone(&count);
-        Handlers::<Raw>::new().on_add(move |_, _| {
-            count.fetch_add(1, Ordering::Relaxed);
-        })
-    });
-    let mut events = pods.subscribe();
-    pods.stop();
-    driver.await.unwrap();
-    assert_eq!(count.load(Ordering::Relaxed), 2);
-    assert_eq!(shown_next(&mut events, 3).await.len(), 3);
-    assert!(events.recv().await.is_none());
-}
-
 /// X09: a watched object that the decoder rejects is skipped, and the version advances. A listed one does not fail
 /// the list. (In client-go it does.)
 #[tokio::test(start_paused = true)]
@@ -495,67 +423,6 @@ async fn x09_a_decoder_that_refuses_fails_no_list_and_no_watch() {
     sleep(secs(60)).await;
     mock.log().assert_count_since(0, Verb::List, 1);
     mock.log().assert_count_since(0, Verb::Watch, 1);
-}
-
-/// X10: the deletion of an object that is not cached is not notified. (client-go notifies it.)
-#[tokio::test(start_paused = true)]
-async fn x10_a_deletion_of_what_was_never_there_is_not_told() {
-    let frames = [
-        event("DELETED", &at("never", 11)),
-        event("ADDED", &at("b", 12)),
-    ];
-    let watch = json!({ "frames": frames, "end": "hold" });
-    let mock = script(&json!({ "lists": [list(10, &[])], "watches": [watch] }));
-    let (pods, _) = start_with(&mock, Initial::Stream);
-    let mut events = pods.subscribe();
-    assert_eq!(shown_next(&mut events, 2).await, ["synced", "+prod/b@12"]);
-}
-
-/// X12: a change that arrives while a replay is pending is notified first, and the replay shows the present state, so
-/// it never goes back. (In client-go the replay comes first, with the old state.)
-#[test]
-fn x12_a_replay_is_of_the_state_that_was_told_last() {
-    type Pod = Object<u32, Box<str>>;
-    let at = |version: &str| Pod::new(Uid::new("u"), ResourceVersion::new(version), 0);
-    let mut pods: Cache<Pod, Heap> = Cache::new(CacheConfig::default(), 1, 0);
-    pods.apply(SourceId::FIRST, Step::Begin, &mut ()).unwrap();
-    pods.apply(
-        SourceId::FIRST,
-        Step::object(Change::Listed, "a", at("1")),
-        &mut (),
-    )
-    .unwrap();
-    pods.apply(
-        SourceId::FIRST,
-        Step::Complete(ResourceVersion::new("1")),
-        &mut (),
-    )
-    .unwrap();
-    while pods.pop().is_some() {}
-    pods.resync();
-    pods.apply(
-        SourceId::FIRST,
-        Step::object(Change::Modified, "a", at("2")),
-        &mut (),
-    )
-    .unwrap();
-    let Some(Notification::Updated {
-        old: (_, old),
-        new: (_, object),
-    }) = pods.pop()
-    else {
-        panic!("the change comes first");
-    };
-    assert_eq!(old.resource_version().to_string(), "1");
-    assert_eq!(object.resource_version().to_string(), "2");
-    let Some(Notification::Replayed {
-        entry: (_, object), ..
-    }) = pods.pop()
-    else {
-        panic!("then comes the replay");
-    };
-    assert_eq!(object.resource_version().to_string(), "2");
-    assert!(pods.pop().is_none());
 }
 
 /// X15: if a list contains an object twice, the last state is stored.

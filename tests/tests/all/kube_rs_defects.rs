@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use informer_core::{
-    Frame, Heap, Instant, Output, Reflector, ReflectorConfig, Resource, reflector::Change,
-};
+use informer_core::Instant;
 use informer_mock::{Config, FakeServer, Fault, Gone, Mock, RequestLog, TokioClock, Verb, json};
 use informer_tests::{next, shown};
 use informer_tokio::handler::HandlerOptions;
@@ -15,7 +13,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::support::{
-    PODS, Reports, at, event, list, pod, script, server, settle, shown_next, start_with,
+    Reports, at, event, list, pod, script, server, settle, shown_next, start_with,
 };
 
 fn end_of_stream(version: u32) -> Value {
@@ -311,7 +309,8 @@ async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
     assert!(log.since(mark).any(|request| request.verb == Verb::List));
 }
 
-/// nor by a repeated event,
+/// nor by a repeated event. The answer to an abandoned request is tested beside the reflector:
+/// `answers_to_abandoned_requests_are_ignored`.
 #[tokio::test(start_paused = true)]
 async fn k9_an_event_that_comes_twice_is_told_once() {
     let twice = event("MODIFIED", &at("a", 11));
@@ -330,63 +329,4 @@ async fn k9_an_event_that_comes_twice_is_told_once() {
             .await
             .is_err()
     );
-}
-
-/// nor by the answer to an abandoned request.
-#[test]
-fn k9_an_answer_to_an_abandoned_request_is_not_taken() {
-    fn request(
-        reflector: &mut Reflector<Resource<'static>, Heap>,
-        now: Instant,
-    ) -> informer_core::RequestId {
-        for _ in 0..10 {
-            if let Output::Send(request) = reflector.poll_output(now) {
-                return request.id();
-            }
-        }
-        panic!("it asks for nothing");
-    }
-    fn items(
-        reflector: &mut Reflector<Resource<'static>, Heap>,
-        now: Instant,
-        id: informer_core::RequestId,
-        body: &Value,
-    ) -> usize {
-        let text = body["body"].to_string();
-        let mut rest = text.as_bytes();
-        let mut items = 0;
-        while let Some(frame) = reflector.next_frame(now, id, &mut rest) {
-            if let Frame::Object(object) = frame {
-                assert_eq!(object.change, Change::Listed);
-                items += 1;
-            }
-        }
-        items
-    }
-    let mut now = Instant::from_micros(0);
-    let mut reflector: Reflector<_, Heap> = Reflector::new(PODS, ReflectorConfig::list(), 1);
-    let abandoned = request(&mut reflector, now);
-    reflector.relist(now);
-    while let Output::Report(_) | Output::Cancel(_) = reflector.poll_output(now) {}
-    now = now + Duration::from_secs(2);
-    let present = request(&mut reflector, now);
-    assert_ne!(abandoned, present);
-    let head = informer_core::Head::new(200);
-    reflector.handle_head(now, abandoned, head);
-    assert_eq!(
-        items(&mut reflector, now, abandoned, &list(5, &[at("a", 4)])),
-        0
-    );
-    assert!(!reflector.version().is_known());
-    reflector.handle_head(now, present, head);
-    assert_eq!(
-        items(&mut reflector, now, present, &list(10, &[at("a", 9)])),
-        1
-    );
-    assert_eq!(reflector.version().to_string(), "10");
-    assert_eq!(
-        items(&mut reflector, now, abandoned, &list(5, &[at("a", 4)])),
-        0
-    );
-    assert_eq!(reflector.version().to_string(), "10");
 }

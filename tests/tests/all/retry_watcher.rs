@@ -258,24 +258,6 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     }
 }
 
-/// An object deleted without a watch is notified as deleted, with its last known state.
-#[tokio::test(start_paused = true)]
-async fn w09_what_an_empty_list_shows_is_gone_with_its_last_state() {
-    let watches = [
-        json!({ "frames": [event("MODIFIED", &at("a", 11)), error(410, "Expired")], "end": "hold" }),
-        json!({ "frames": [], "end": "hold" }),
-    ];
-    let mock =
-        script(&json!({ "lists": [list(10, &[at("a", 5)]), list(20, &[])], "watches": watches }));
-    let (pods, _) = start_with(&mock, Initial::List);
-    let mut told = pods.subscribe();
-    assert_eq!(
-        shown_next(&mut told, 4).await,
-        ["++prod/a@5", "synced", "~prod/a@11", "-?prod/a@11"]
-    );
-    assert!(pods.lister().is_empty());
-}
-
 /// A thousand events keep their order. A slow reader blocks nobody and can be dropped.
 #[tokio::test(start_paused = true)]
 async fn w10_a_thousand_events_keep_their_order() {
