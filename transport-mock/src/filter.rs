@@ -44,10 +44,14 @@ impl Filter {
             let name = field.path == "metadata.name"
                 || field.path == "metadata.namespace" && kind.namespaced;
             if !name && !kind.selectable.contains(&field.path) {
-                let message = format!(
-                    "Unable to find \"{}\" that match label selector \"\", field selector \"{}\": field label not supported: {}",
-                    kind.plural, field.path, field.path
-                );
+                let message = if kind.selectable.is_empty() {
+                    format!(
+                        "\"{}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        field.path
+                    )
+                } else {
+                    format!("field label not supported: {}", field.path)
+                };
                 return Err(Status::bad_request(message));
             }
         }

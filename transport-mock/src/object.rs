@@ -32,6 +32,23 @@ impl ResourceType {
         }
     }
 
+    /// Returns whether the status is a subresource: other writes do not change it.
+    pub(crate) fn has_status(&self) -> bool {
+        const WITHOUT: [&str; 10] = [
+            "configmaps",
+            "secrets",
+            "serviceaccounts",
+            "endpoints",
+            "events",
+            "leases",
+            "endpointslices",
+            "networkpolicies",
+            "storageclasses",
+            "roles",
+        ];
+        self.custom || !WITHOUT.contains(&self.plural.as_str())
+    }
+
     /// Returns whether a name means this type: `pods`, `deployments.apps` or `apps/v1/deployments`.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let rest = name.strip_prefix(self.plural.as_str());

@@ -91,7 +91,7 @@ impl Status {
     /// The version is in the future. Old servers report it in the cause's message (up to 1.18) or in the text (up to
     /// 1.16).
     pub(crate) fn too_large(asked: u64, current: u64, minor: u32) -> Self {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let status = Self::new(504, "Timeout", message);
         let mut cause = json!({ "message": "Too large resource version" });
         match minor {
@@ -106,6 +106,11 @@ impl Status {
     pub(crate) fn not_ready(seconds: u64) -> Self {
         let message = "storage is (re)initializing";
         Self::new(429, "TooManyRequests", message).details(json!({ "retryAfterSeconds": seconds }))
+    }
+
+    pub(crate) fn unsupported() -> Self {
+        let message = "the body of the request was in an unknown format";
+        Self::new(415, "UnsupportedMediaType", message)
     }
 
     pub(crate) fn not_acceptable() -> Self {
@@ -123,10 +128,12 @@ impl Status {
             .as_ref()
             .map_or_else(|| json!({}), |token| json!({ "continue": token }));
         let mut text = format!(
-            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"status\":\"Failure\",\"message\":{},\"reason\":\"{}\"",
-            Value::from(self.message.as_str()),
-            self.reason
+            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"status\":\"Failure\",\"message\":{}",
+            Value::from(self.message.as_str())
         );
+        if !self.reason.is_empty() {
+            text += &format!(",\"reason\":\"{}\"", self.reason);
+        }
         if let Some(details) = &self.details {
             text += &format!(",\"details\":{details}");
         }
@@ -134,7 +141,7 @@ impl Status {
         text.into_bytes()
     }
 
-    fn details(self, details: Value) -> Self {
+    pub(crate) fn details(self, details: Value) -> Self {
         Self {
             details: Some(details),
             ..self

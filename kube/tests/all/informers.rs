@@ -189,9 +189,9 @@ async fn the_caches_show_the_writes_of_the_client() {
             .unwrap();
         informers.sees_own_writes().await.unwrap();
         assert_eq!(version("a"), replaced.resource_version());
-        let status = Patch::Merge(json!({ "status": { "n": 1 } }));
+        let strategic = Patch::Strategic(json!({ "data": { "n": "4" } }));
         let patched = api
-            .patch_status("a", &PatchParams::default(), &status)
+            .patch("a", &PatchParams::default(), &strategic)
             .await
             .unwrap();
         informers.sees_own_writes().await.unwrap();

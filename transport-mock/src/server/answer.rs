@@ -224,7 +224,12 @@ impl FakeServer {
     }
 
     fn try_answer(&self, request: &RequestRecord) -> Result<Answer, No> {
-        let Some(path) = ApiPath::parse(&request.path) else {
+        let status = request.path.strip_suffix("/status");
+        let (text, is_status) = match status.and_then(ApiPath::parse) {
+            Some(path) if path.name.is_some() => (status.unwrap_or_default(), true),
+            _ => (request.path.as_str(), false),
+        };
+        let Some(path) = ApiPath::parse(text) else {
             return Ok(self.answer_other(&request.path));
         };
         let found = self.store.kinds().position(|kind| {
@@ -238,6 +243,7 @@ impl FakeServer {
         let kind = self.store.kind(resource);
         if path.namespace.is_some() && !kind.namespaced
             || path.name.is_some() && kind.namespaced && path.namespace.is_none()
+            || is_status && !kind.has_status()
         {
             return Err(Status::no_such_path().into());
         }

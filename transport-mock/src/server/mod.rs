@@ -1,6 +1,7 @@
 //! The fake API server.
 
 mod answer;
+mod json_patch;
 mod list;
 mod options;
 mod replica;
@@ -90,9 +91,23 @@ impl FakeServer {
                     "status.phase",
                     "spec.restartPolicy",
                     "spec.schedulerName",
+                    "spec.serviceAccountName",
+                    "status.podIP",
+                    "status.nominatedNodeName",
                 ],
                 "nodes" => &["spec.unschedulable"],
                 "secrets" => &["type"],
+                "services" => &["spec.clusterIP", "spec.type"],
+                "namespaces" => &["status.phase"],
+                "jobs" => &["status.successful"],
+                "events" => &[
+                    "involvedObject.kind",
+                    "involvedObject.namespace",
+                    "involvedObject.name",
+                    "involvedObject.uid",
+                    "reason",
+                    "type",
+                ],
                 _ => &[],
             };
             store.add(ResourceType {
@@ -406,8 +421,7 @@ impl FakeServer {
             .as_ref()
             .map(|existing| existing.created.to_string());
         let created = created.or_else(|| metadata("creationTimestamp").map(ToOwned::to_owned));
-        let created = created
-            .unwrap_or_else(|| rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000));
+        let created = created.unwrap_or_else(|| self.time());
         let identity = Identity {
             version: self.store.next_version(),
             namespace: &namespace,
@@ -453,7 +467,7 @@ impl FakeServer {
     ) -> Result<u64, MutationError> {
         let resource = self.find(resource)?;
         let uid = self.seed.uuid();
-        let created = rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000);
+        let created = self.time();
         let object =
             template.make(
                 self.store.next_version(),
@@ -499,6 +513,11 @@ impl FakeServer {
             ""
         };
         Ok((namespace.to_owned(), name))
+    }
+
+    /// The current time, as in `creationTimestamp`.
+    fn time(&self) -> String {
+        rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000)
     }
 
     fn find(&self, name: &str) -> Result<usize, MutationError> {

@@ -50,7 +50,7 @@ impl Options {
         let version = version.map_err(|_| {
             let text = text.unwrap_or_default();
             Status::bad_request(format!(
-                "invalid resource version: strconv.ParseUint: parsing \"{text}\": invalid syntax"
+                "invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
             ))
         })?;
         let token = if query.flag("watch") {

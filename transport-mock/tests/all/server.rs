@@ -405,7 +405,7 @@ fn a_version_from_the_future_is_waited_for() {
     assert_eq!(status["reason"], "Timeout");
     assert_eq!(
         status["message"],
-        "Too large resource version: 6, current: 5"
+        "Timeout: Too large resource version: 6, current: 5"
     );
     assert_eq!(
         status["details"]["causes"][0]["reason"],

@@ -115,10 +115,7 @@ fn patches_are_merged() {
     );
     let old = json!({ "metadata": { "resourceVersion": applied["metadata"]["resourceVersion"] }, "data": {} });
     assert_eq!(patch(&mut server, MERGE, old).0, 409);
-    assert_eq!(
-        patch(&mut server, "application/json-patch+json", json!([])).0,
-        415
-    );
+    assert_eq!(patch(&mut server, "application/json", json!({})).0, 415);
     assert_eq!(patch(&mut server, MERGE, json!([1])).0, 400);
 }
 
@@ -153,7 +150,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         ("POST", "/api/v1/configmaps", map("a", "1"), 405),
         ("POST", "/nothing", map("a", "1"), 404),
-        ("POST", MAPS, json!({ "data": {} }), 400),
+        ("POST", MAPS, json!({ "data": {} }), 422),
         ("POST", MAPS, json!("text"), 400),
         ("DELETE", MAPS, Value::Null, 405),
         ("PUT", MAPS, map("a", "1"), 405),
@@ -237,8 +234,187 @@ fn a_body_of_the_wrong_types_is_a_bad_request() {
     );
     let nothing = json!({ "metadata": { "name": "other", "labels": null, "uid": null } });
     assert_eq!(send(&mut server, "POST", MAPS, nothing).0, 201);
+    // A PUT needs the name nevertheless.
     assert_eq!(
         send(&mut server, "PUT", &one, json!({ "metadata": null })).0,
-        200
+        400
+    );
+}
+
+#[test]
+fn json_patches_are_applied_as_a_whole() {
+    let mut server = FakeServer::new(1);
+    send(&mut server, "POST", MAPS, map("web", "1"));
+    let one = format!("{MAPS}/web");
+    let mut patch = |body| {
+        write(
+            &mut server,
+            ("PATCH", &one),
+            "application/json-patch+json",
+            &body,
+        )
+    };
+    let (status, patched) = patch(json!([
+        { "op": "test", "path": "/data/a", "value": "1" },
+        { "op": "add", "path": "/metadata/finalizers", "value": ["example.com/a"] },
+        { "op": "add", "path": "/metadata/finalizers/-", "value": "example.com/c" },
+        { "op": "add", "path": "/metadata/finalizers/1", "value": "example.com/b" },
+        { "op": "add", "path": "/metadata/labels", "value": { "a/b": "c~d" } },
+        { "op": "copy", "from": "/metadata/labels/a~1b", "path": "/data/b" },
+        { "op": "move", "from": "/data/a", "path": "/data/c" },
+        { "op": "replace", "path": "/data/b", "value": "2" },
+        { "op": "remove", "path": "/metadata/finalizers/0" },
+    ]));
+    assert_eq!(
+        (status, &patched["data"]),
+        (200, &json!({ "b": "2", "c": "1" }))
+    );
+    assert_eq!(
+        patched["metadata"]["finalizers"],
+        json!(["example.com/b", "example.com/c"])
+    );
+    for refused in [
+        json!([{ "op": "test", "path": "/data/c", "value": "2" }, { "op": "remove", "path": "/data/c" }]),
+        json!([{ "op": "add", "path": "/data/d", "value": "1" }, { "op": "remove", "path": "/data/none" }]),
+        json!([{ "op": "replace", "path": "/data/none", "value": "1" }]),
+        json!([{ "op": "add", "path": "/none/none", "value": "1" }]),
+        json!([{ "op": "add", "path": "/metadata/finalizers/9", "value": "1" }]),
+        json!([{ "op": "what", "path": "/data" }]),
+    ] {
+        assert_eq!(patch(refused.clone()).0, 422, "{refused}");
+    }
+    assert_eq!(patch(json!({})).0, 400);
+    assert_eq!(patch(json!([])).1["data"], json!({ "b": "2", "c": "1" }));
+}
+
+#[test]
+fn an_object_with_finalizers_is_deleted_when_the_last_is_removed() {
+    let mut server = FakeServer::new(1);
+    let mut object = map("web", "1");
+    object["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
+    send(&mut server, "POST", MAPS, object);
+    let one = format!("{MAPS}/web");
+    let (status, deleted) = send(&mut server, "DELETE", &one, Value::Null);
+    let time = deleted["metadata"]["deletionTimestamp"].clone();
+    assert_eq!((status, time.is_string()), (200, true), "{deleted}");
+    let version = server.version();
+    assert_eq!(send(&mut server, "DELETE", &one, Value::Null).0, 200);
+    assert_eq!(server.version(), version);
+
+    let finalizers =
+        |list: Value| json!({ "metadata": { "finalizers": list, "deletionTimestamp": null } });
+    let (status, kept) = write(
+        &mut server,
+        ("PATCH", &one),
+        MERGE,
+        &finalizers(json!(["example.com/b"])),
+    );
+    assert_eq!(
+        (status, &kept["metadata"]["deletionTimestamp"]),
+        (200, &time)
+    );
+    assert!(server.get("configmaps", "prod", "web").is_some());
+    let mut old = finalizers(json!([]));
+    old["metadata"]["resourceVersion"] = json!("1");
+    assert_eq!(write(&mut server, ("PATCH", &one), MERGE, &old).0, 409);
+    let (status, _) = write(
+        &mut server,
+        ("PATCH", &one),
+        MERGE,
+        &finalizers(Value::Null),
+    );
+    assert_eq!(status, 200);
+    assert!(server.get("configmaps", "prod", "web").is_none());
+}
+
+#[test]
+fn only_the_status_of_a_resource_that_has_one_is_apart() {
+    let mut server = FakeServer::new(1);
+    server.add_resource("example.com", "v1", "widgets", "Widget", true);
+    let all = "/apis/example.com/v1/namespaces/prod/widgets";
+    let (one, status) = (format!("{all}/web"), format!("{all}/web/status"));
+    let widget = |version: &Value, ready: bool| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": { "name": "web", "resourceVersion": version }, "status": { "ready": ready },
+        })
+    };
+    let (code, created) = send(&mut server, "POST", all, widget(&Value::Null, true));
+    assert_eq!((code, &created["status"]), (201, &Value::Null));
+    let version = &created["metadata"]["resourceVersion"];
+    let (code, written) = send(&mut server, "PUT", &status, widget(version, true));
+    assert_eq!((code, &written["status"]["ready"]), (200, &json!(true)));
+    let version = &written["metadata"]["resourceVersion"];
+    let (code, kept) = send(&mut server, "PUT", &one, widget(version, false));
+    assert_eq!((code, &kept["status"]["ready"]), (200, &json!(true)));
+    let patch = json!({ "status": { "ready": false } });
+    let (_, kept) = write(&mut server, ("PATCH", &one), MERGE, &patch);
+    assert_eq!(kept["status"]["ready"], true);
+
+    for (method, target, body, code) in [
+        // A custom resource is replaced at a version.
+        ("PUT", one.as_str(), widget(&Value::Null, true), 422),
+        ("DELETE", &status, Value::Null, 405),
+        (
+            "PUT",
+            "/api/v1/namespaces/prod/configmaps/web/status",
+            map("web", "1"),
+            404,
+        ),
+        ("GET", &status, Value::Null, 405),
+    ] {
+        assert_eq!(
+            send(&mut server, method, target, body).0,
+            code,
+            "{method} {target}"
+        );
+    }
+}
+
+#[test]
+fn an_object_is_created_as_the_server_would() {
+    let mut server = FakeServer::new(1);
+    server.add_resource("example.com", "v1", "widgets", "Widget", true);
+    let widgets = "/apis/example.com/v1/namespaces/prod/widgets";
+    let named = |extra: Value| {
+        let mut object = map("web", "1");
+        if let Value::Object(extra) = extra {
+            object.as_object_mut().unwrap().extend(extra);
+        }
+        object
+    };
+    for (target, body, code) in [
+        (MAPS, named(json!({ "kind": "Secret" })), 400),
+        (MAPS, named(json!({ "apiVersion": "v2" })), 400),
+        (widgets, named(json!({})), 400),
+        (
+            MAPS,
+            named(json!({ "metadata": { "name": "web", "resourceVersion": "1" } })),
+            500,
+        ),
+        (
+            "/api/v1/namespaces/prod/configmaps?dryRun=All",
+            named(json!({})),
+            400,
+        ),
+    ] {
+        assert_eq!(send(&mut server, "POST", target, body).0, code, "{target}");
+    }
+    let media = write(&mut server, ("POST", MAPS), "text/plain", &named(json!({})));
+    assert_eq!(media.0, 415);
+    assert_eq!(server.objects("configmaps").count(), 0);
+
+    send(
+        &mut server,
+        "POST",
+        MAPS,
+        named(json!({ "kind": "ConfigMap", "apiVersion": "v1" })),
+    );
+    let (_, refused) = send(&mut server, "POST", MAPS, named(json!({})));
+    assert_eq!(refused["message"], "configmaps \"web\" already exists");
+    let another = json!({ "metadata": { "name": "web", "uid": "another" } });
+    assert_eq!(
+        send(&mut server, "PUT", &format!("{MAPS}/web"), another).0,
+        409
     );
 }
