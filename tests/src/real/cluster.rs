@@ -69,6 +69,12 @@ impl Cluster {
         })
     }
 
+    /// Returns the configuration of a client.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Returns the address of the API server.
     ///
     /// # Errors
@@ -223,6 +229,30 @@ impl Cluster {
             }
         }
         Ok(tables)
+    }
+
+    /// Returns a resource that discovery lists, such as `pods.v1.`.
+    ///
+    /// # Errors
+    /// Fails if there is none of that name.
+    pub async fn built_in(&self, definition: &str) -> Outcome<Table> {
+        let all = self.resources().await?;
+        let found = all.into_iter().find(|table| table.definition == definition);
+        Ok(found.ok_or_else(|| format!("there are no {definition}"))?)
+    }
+
+    /// Returns a resource that need not be there, with its objects in the namespace `default`.
+    ///
+    /// # Errors
+    /// Fails if the name is not one of a resource.
+    pub fn foreign(&self, group: &str, plural: &str, kind: &str) -> Outcome<Table> {
+        Ok(Table {
+            cluster: self.clone(),
+            path: format!("/apis/{group}/v1/namespaces/default/{plural}"),
+            definition: format!("{plural}.{group}"),
+            kind: kind.to_owned(),
+            resource: format!("{plural}.v1.{group}").parse()?,
+        })
     }
 
     /// Creates a CustomResourceDefinition whose plural starts with `name`, for objects in the namespace `default`,
@@ -385,6 +415,50 @@ impl Table {
             .request(Method::POST, &self.path, Some(&object))
             .await?;
         version(status, &answer, &[201], "create", name)
+    }
+
+    /// Returns the objects of one namespace, of a built-in resource in all namespaces.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        if let Some((head, plural)) = self.path.rsplit_once('/') {
+            self.path = format!("{head}/namespaces/{namespace}/{plural}");
+        }
+        self
+    }
+
+    /// Creates a minimal object, also of a built-in resource.
+    ///
+    /// # Errors
+    /// Fails if the server rejects it.
+    pub async fn create_minimal(&self, name: &str, value: u64) -> Outcome<String> {
+        let api_version = self.resource.as_ref().api_version().to_string();
+        let mut object = json!({
+            "apiVersion": api_version, "kind": self.kind,
+            "metadata": { "name": name, "labels": { "value": value.to_string() } },
+        });
+        if self.kind == "Pod" {
+            let container = json!({ "name": "main", "image": "registry.example.com/main:1" });
+            object["spec"] = json!({ "containers": [container] });
+        }
+        let (status, answer) = self
+            .cluster
+            .request(Method::POST, &self.path, Some(&object))
+            .await?;
+        version(status, &answer, &[201], "create", name)
+    }
+
+    /// Changes a label of any object.
+    ///
+    /// # Errors
+    /// Fails if the server rejects it.
+    pub async fn label(&self, name: &str, value: u64) -> Outcome<String> {
+        let patch = json!({ "metadata": { "labels": { "value": value.to_string() } } });
+        let path = format!("{}/{name}", self.path);
+        let (status, answer) = self
+            .cluster
+            .request(Method::PATCH, &path, Some(&patch))
+            .await?;
+        version(status, &answer, &[200], "label", name)
     }
 
     /// Creates the objects `PREFIX-0000` and so on, several at a time.

@@ -121,19 +121,7 @@ impl Server {
     /// # Errors
     /// Fails if openssl fails.
     pub async fn certificate(&self, name: &str, subject: &str) -> Outcome {
-        let output = Command::new(script())
-            .arg("certificate")
-            .arg(&self.folder)
-            .args([name, subject])
-            .output()
-            .await?;
-        super::ensure(
-            output.status.success(),
-            format_args!(
-                "no certificate: {}",
-                String::from_utf8_lossy(&output.stderr)
-            ),
-        )
+        certificate(&self.folder, name, subject).await
     }
 
     /// Sends a signal to the program `etcd` or `apiserver`.
@@ -154,21 +142,7 @@ impl Server {
     /// # Errors
     /// Fails if etcd refuses.
     pub async fn compact(&self, version: &str) -> Outcome {
-        let url = self.etcd()?;
-        let address = url.trim_start_matches("http://");
-        let body = json!({ "revision": version, "physical": true }).to_string();
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!(
-            "POST /v3/kv/compaction HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        super::ensure(
-            answer.starts_with("HTTP/1.1 200"),
-            format_args!("etcd: {answer}"),
-        )
+        compact(&self.etcd()?, version).await
     }
 
     /// Returns the review server of this API server.
@@ -185,6 +159,41 @@ impl Server {
             .trim()
             .to_owned())
     }
+}
+
+/// Makes a certificate and its key in the folder `pki` of a server's folder.
+pub(super) async fn certificate(folder: &Path, name: &str, subject: &str) -> Outcome {
+    let output = Command::new(script())
+        .arg("certificate")
+        .arg(folder)
+        .args([name, subject])
+        .output()
+        .await?;
+    super::ensure(
+        output.status.success(),
+        format_args!(
+            "no certificate: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    )
+}
+
+/// Makes an etcd discard everything older than a version.
+pub(super) async fn compact(url: &str, version: &str) -> Outcome {
+    let address = url.trim_start_matches("http://");
+    let body = json!({ "revision": version, "physical": true }).to_string();
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!(
+        "POST /v3/kv/compaction HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    super::ensure(
+        answer.starts_with("HTTP/1.1 200"),
+        format_args!("etcd: {answer}"),
+    )
 }
 
 impl Drop for Server {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use informer_core::decode::Form;
+use informer_tokio::Entry;
 use informer_tokio::handler::EventHandler;
-use informer_tokio::{Entry, Raw};
 
 use super::Versions;
 
@@ -67,7 +68,7 @@ pub(super) fn compare(left: &str, a: &Versions, right: &str, b: &Versions) -> Ve
         .collect()
 }
 
-fn of(entry: &Entry<Raw>) -> (String, String, String) {
+fn of<F: Form>(entry: &Entry<F>) -> (String, String, String) {
     (
         entry.key().as_str().to_owned(),
         entry.uid().to_string(),
@@ -75,8 +76,8 @@ fn of(entry: &Entry<Raw>) -> (String, String, String) {
     )
 }
 
-impl EventHandler<Raw> for History {
-    fn on_add(&mut self, entry: &Entry<Raw>, _is_in_initial_list: bool) {
+impl<F: Form> EventHandler<F> for History {
+    fn on_add(&mut self, entry: &Entry<F>, _is_in_initial_list: bool) {
         let (key, uid, version) = of(entry);
         self.note(|book| {
             book.counts[0] += 1;
@@ -89,7 +90,7 @@ impl EventHandler<Raw> for History {
         });
     }
 
-    fn on_update(&mut self, old: &Entry<Raw>, new: &Entry<Raw>) {
+    fn on_update(&mut self, old: &Entry<F>, new: &Entry<F>) {
         let (key, uid, version) = of(new);
         let (_, old_uid, old_version) = of(old);
         self.note(|book| {
@@ -106,7 +107,7 @@ impl EventHandler<Raw> for History {
         });
     }
 
-    fn on_delete(&mut self, entry: &Entry<Raw>, final_state_unknown: bool) {
+    fn on_delete(&mut self, entry: &Entry<F>, final_state_unknown: bool) {
         let (key, uid, _) = of(entry);
         self.note(|book| {
             book.counts[2] += 1;
@@ -131,8 +132,8 @@ impl EventHandler<Raw> for History {
 
 /// Returns the state of a cache: key to uid and version.
 #[must_use]
-pub(super) fn state_of(entries: &[Entry<Raw>]) -> Versions {
-    let entries = entries.iter().map(of);
+pub(super) fn state_of<F: Form>(entries: &[Entry<F>]) -> Versions {
+    let entries = entries.iter().map(of::<F>);
     entries
         .map(|(key, uid, version)| (key, (uid, version)))
         .collect::<BTreeMap<_, _>>()

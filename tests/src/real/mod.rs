@@ -8,6 +8,7 @@ mod cluster;
 mod control;
 mod history;
 mod kubectl;
+mod plane;
 mod recorded;
 pub mod review;
 mod subject;
@@ -16,8 +17,9 @@ pub use cluster::{Cluster, Identity, Protocol, Table, Versions, versions};
 pub use control::{Reviews, Server};
 pub use history::{Book, History};
 pub use kubectl::Kubectl;
+pub use plane::Plane;
 pub use recorded::{Asked, Log, Recorded};
-pub use subject::{Run, Subject, Watcher};
+pub use subject::{Subject, Watcher};
 
 use core::fmt;
 use core::time::Duration;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use informer_core::{Head, Transport, transport::Get};
+use informer_tokio::transport::{BoxChunk, BoxFuture, BoxSend, SendTransport};
 
 /// A request and its result.
 #[derive(Clone, Debug)]
@@ -102,6 +103,23 @@ impl Log {
         self.lock().iter().filter(opened).count()
     }
 
+    /// Notes a request.
+    fn begin(&self, get: &Get<'_>) -> usize {
+        let mut log = self.lock();
+        log.push(Asked {
+            at: Instant::now(),
+            target: get.target.to_owned(),
+            status: None,
+        });
+        log.len() - 1
+    }
+
+    fn answered(&self, index: usize, head: &Head) {
+        if let Some(asked) = self.lock().get_mut(index) {
+            asked.status = Some(head.status);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,19 +178,28 @@ impl<T: Transport + Send> Transport for Recorded<T> {
     }
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
-        let index = {
-            let mut log = self.log.lock();
-            log.push(Asked {
-                at: Instant::now(),
-                target: get.target.to_owned(),
-                status: None,
-            });
-            log.len() - 1
-        };
+        let index = self.log.begin(&get);
         let answer = self.inner.send(get).await?;
-        if let Some(asked) = self.log.lock().get_mut(index) {
-            asked.status = Some(answer.0.status);
-        }
+        self.log.answered(index, &answer.0);
         Ok(answer)
+    }
+}
+
+impl<T: SendTransport> SendTransport for Recorded<T> {
+    fn boxed_ready(&mut self) -> BoxFuture<'_, ()> {
+        self.inner.boxed_ready()
+    }
+
+    fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
+        Box::pin(async move {
+            let index = self.log.begin(&get);
+            let answer = self.inner.boxed_send(get).await?;
+            self.log.answered(index, &answer.0);
+            Ok(answer)
+        })
+    }
+
+    fn boxed_chunk(body: &mut Self::Body) -> BoxChunk<'_, Self> {
+        T::boxed_chunk(body)
     }
 }

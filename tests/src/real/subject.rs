@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informer_core::{Decoder, Transport};
+use informer_core::decode::{Decode, Form};
 use informer_tokio::informer::Builder;
+use informer_tokio::transport::SendTransport;
 use informer_tokio::{Informer, Raw};
-use tokio::task::JoinHandle;
 
 use super::history::{compare, state_of};
 use super::{History, Log, Outcome, Recorded, Table, Versions, until};
@@ -16,54 +16,69 @@ use super::{History, Log, Outcome, Recorded, Table, Versions, until};
 /// The time limit for an expected state.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Configures an informer of raw objects before it is built.
-pub type Watcher<T> = Builder<Recorded<T>, Raw>;
+/// Configures an informer before it is built.
+pub type Watcher<T, F = Raw> = Builder<Recorded<T>, F>;
 
 /// A running informer with a handler that records its history. Dropping it ends it.
-pub struct Subject {
+pub struct Subject<F: Form = Raw> {
     /// The handle.
-    pub informer: Informer<Raw>,
+    pub informer: Informer<F>,
     /// Its requests.
     pub log: Log,
     /// The notifications of its handler.
     pub history: History,
     reports: Arc<Mutex<Vec<(&'static str, String)>>>,
-    driver: JoinHandle<()>,
 }
 
 impl Subject {
-    /// Starts an informer of a table.
+    /// Starts an informer of a table that stores raw objects.
     pub fn start<T>(
         transport: Recorded<T>,
         table: &Table,
         set: impl FnOnce(Watcher<T>) -> Watcher<T>,
     ) -> Self
     where
-        T: Transport<Body: Send> + Clone + Send + 'static,
-        Recorded<T>: Transport,
-        informer_tokio::informer::Driver<Recorded<T>, Decoder<Raw>>: Run,
+        T: Clone,
+        Recorded<T>: SendTransport,
+    {
+        Self::of_form(transport, table, set)
+    }
+}
+
+impl<F: Form> Subject<F> {
+    /// Starts an informer of a table.
+    pub fn of_form<T>(
+        transport: Recorded<T>,
+        table: &Table,
+        set: impl FnOnce(Watcher<T, F>) -> Watcher<T, F>,
+    ) -> Self
+    where
+        T: Clone,
+        Recorded<T>: SendTransport,
+        F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+        F::Stored: Send + Sync + 'static,
     {
         let log = transport.log();
         let reports: Arc<Mutex<Vec<(&'static str, String)>>> = Arc::default();
         let heard = Arc::clone(&reports);
-        let builder = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
-            .on_report(move |report| {
+        let builder = Informer::<F>::builder_for(&transport, table.resource().as_ref()).on_report(
+            move |report| {
                 let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                 // Enough for every test, and bounded in case of a loop.
                 if heard.len() < 10_000 {
                     heard.push((report.class(), report.to_string()));
                 }
-            });
-        let (informer, driver) = set(builder).build();
+            },
+        );
+        let informer = set(builder).spawn();
         let history = History::default();
-        // The handler joins before any event.
+        // Whenever it joins, the handler is notified of what is there.
         let _ = informer.add_handler(history.clone());
         Self {
             informer,
             log,
             history,
             reports,
-            driver: driver.spawn(),
         }
     }
 
@@ -162,7 +177,7 @@ impl Subject {
 }
 
 /// Formats the requests and the reports.
-impl fmt::Display for Subject {
+impl<F: Form> fmt::Display for Subject<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.log)?;
         let heard = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,28 +192,14 @@ impl fmt::Display for Subject {
     }
 }
 
-impl fmt::Debug for Subject {
+impl<F: Form> fmt::Debug for Subject<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl Drop for Subject {
+impl<F: Form> Drop for Subject<F> {
     fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
-/// Spawns a driver. A trait, because only a concrete transport shows whether the driver's future is `Send`.
-pub trait Run {
-    /// Spawns the driver.
-    fn spawn(self) -> JoinHandle<()>;
-}
-
-impl Run
-    for informer_tokio::informer::Driver<Recorded<informer_hyper::HyperTransport>, Decoder<Raw>>
-{
-    fn spawn(self) -> JoinHandle<()> {
-        tokio::spawn(self.run())
+        self.informer.stop();
     }
 }

@@ -5,13 +5,16 @@
 //! cannot be controlled.
 
 mod access;
+mod access_faults;
 mod cli;
 mod control_plane;
 mod cuts;
 mod deployed;
 mod expiry;
+mod faults;
 mod lists;
 mod many;
+mod mock;
 mod outage;
 mod replicas;
 mod rotation;
@@ -40,13 +43,27 @@ struct Context {
     kubeconfig: PathBuf,
     folder: Option<PathBuf>,
     kubectl: Option<PathBuf>,
+    assets: Option<PathBuf>,
 }
 
 impl Context {
     /// Returns kubectl for the cluster, which is a whole control plane.
     fn kubectl(&self) -> Outcome<Kubectl> {
+        self.kubectl_at(self.kubeconfig.clone())
+    }
+
+    /// Returns kubectl for another cluster.
+    fn kubectl_at(&self, kubeconfig: PathBuf) -> Outcome<Kubectl> {
         let program = self.kubectl.clone().ok_or("there is no kubectl")?;
-        Ok(Kubectl::new(program, self.kubeconfig.clone()))
+        Ok(Kubectl::new(program, kubeconfig))
+    }
+
+    /// Returns the folder with a control plane to start.
+    fn assets(&self) -> Outcome<PathBuf> {
+        Ok(self
+            .assets
+            .clone()
+            .ok_or("there is no control plane to start")?)
     }
 
     /// Returns the shared server, if it can be controlled.
@@ -88,6 +105,8 @@ enum Needs {
     Control,
     /// The built-in resources with their controllers, and kubectl.
     Kubectl,
+    /// A whole control plane of its own.
+    Plane,
 }
 
 /// The share of the machine that a test needs, which limits how many run at a time. A server that shares two cores
@@ -189,6 +208,9 @@ const TESTS: &[Test] = tests! {
     Control Light MIXED cli::says_what_is_wrong,
     Kubectl Servers BOTH control_plane::every_resource_at_once,
     Kubectl Light MIXED control_plane::kubectl_sees_the_same_events,
+    Plane Servers MIXED faults::of_the_server,
+    Plane Servers MIXED access_faults::of_access,
+    Plane Servers MIXED mock::answers_as_the_server_does,
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Cluster Alone MIXED soak::all_converges,
 };
@@ -205,6 +227,7 @@ fn main() -> ExitCode {
     let kubeconfig = std::env::var_os("INFORMER_TEST_KUBECONFIG").map(PathBuf::from);
     let folder = std::env::var_os("INFORMER_TEST_APISERVER").map(PathBuf::from);
     let kubectl = std::env::var_os("INFORMER_TEST_KUBECTL").map(PathBuf::from);
+    let assets = std::env::var_os("INFORMER_TEST_KUBE").map(PathBuf::from);
     let mut skipped = Vec::new();
     let mut trials = Vec::new();
     for test in TESTS {
@@ -223,9 +246,11 @@ fn main() -> ExitCode {
                 Needs::Cluster => true,
                 Needs::Control => folder.is_some(),
                 Needs::Kubectl => kubectl.is_some(),
+                Needs::Plane => kubectl.is_some() && assets.is_some(),
             };
             let can = kubeconfig.is_some() && has_needs;
-            if !can && test.needs == Needs::Kubectl && folder.is_some() {
+            let needs_whole = matches!(test.needs, Needs::Kubectl | Needs::Plane);
+            if !can && needs_whole && folder.is_some() {
                 // A server for custom resources alone: a run on a whole control plane has these.
                 continue;
             }
@@ -233,7 +258,7 @@ fn main() -> ExitCode {
                 skipped.push(name.clone());
             }
             let (kubeconfig, folder) = (kubeconfig.clone(), folder.clone());
-            let kubectl = kubectl.clone();
+            let (kubectl, assets) = (kubectl.clone(), assets.clone());
             let (load, run) = (test.load, test.run);
             let trial = Trial::test(name, move || {
                 let kubeconfig = kubeconfig.ok_or("INFORMER_TEST_KUBECONFIG is not set")?;
@@ -248,6 +273,7 @@ fn main() -> ExitCode {
                     kubeconfig,
                     folder,
                     kubectl,
+                    assets,
                 };
                 let test = AssertUnwindSafe(|| runtime.block_on(load.run(run(context))));
                 let outcome = catch_unwind(test);
@@ -262,7 +288,9 @@ fn main() -> ExitCode {
     if !skipped.is_empty() && !arguments.list {
         let why = match kubeconfig {
             None => "INFORMER_TEST_KUBECONFIG is not set",
-            Some(_) => "INFORMER_TEST_APISERVER or INFORMER_TEST_KUBECTL is not set",
+            Some(_) => {
+                "INFORMER_TEST_APISERVER, INFORMER_TEST_KUBECTL or INFORMER_TEST_KUBE is not set"
+            }
         };
         say(&format!(
             "SKIPPED {} tests on a real API server, as {why}: {}",

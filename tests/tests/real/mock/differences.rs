@@ -1,0 +1,93 @@
+//! The expected differences.
+
+/// A difference with its reason.
+pub(super) struct Expected {
+    /// The names of the requests; `*` stands for any text.
+    pub(super) requests: &'static str,
+    /// The place in the answer, likewise.
+    pub(super) place: &'static str,
+    /// What differs, for readers.
+    pub(super) what: &'static str,
+    /// Why.
+    pub(super) reason: &'static str,
+}
+
+impl Expected {
+    /// Whether it covers a difference.
+    pub(super) fn covers(&self, request: &str, place: &str) -> bool {
+        self.requests
+            .split(' ')
+            .any(|pattern| matches(pattern, request))
+            && self.place.split(' ').any(|pattern| matches(pattern, place))
+    }
+
+    /// Whether it is about every answer, so that it is no difference of one of them.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.requests == "*"
+    }
+}
+
+/// Compares a text with a pattern.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
+            (0..=text.len())
+                .filter(|at| text.is_char_boundary(*at))
+                .any(|at| matches(rest, &text[at..]))
+        }),
+    }
+}
+
+macro_rules! expected {
+    ($($requests:literal $place:literal $what:literal $reason:literal,)*) => {
+        &[$(Expected { requests: $requests, place: $place, what: $what, reason: $reason },)*]
+    };
+}
+
+/// All of them. The first that covers a difference counts.
+pub(super) const EXPECTED: &[Expected] = expected! {
+    "*" "header.audit-id header.x-kubernetes-pf* header.cache-control header.x-content-type-options" "every answer: headers about the server" "Clients of the API do not read them",
+    "*" "*.managedFields" "every answer: `managedFields`" "The mock does not record who set a field",
+    "*" "*.generation" "every answer: `generation`" "The mock does not maintain it",
+    "*" "members" "every answer: the order of the members after `metadata`" "The mock sorts them by name; those of a list, of an event and of a refusal have the server's order",
+    "*" "*.imagePullPolicy *.resources *.terminationMessage* *.dnsPolicy *.enableServiceLinks *.preemptionPolicy *.priority *.schedulerName *.securityContext *.terminationGracePeriodSeconds *.tolerations *.qosClass *.restartPolicy *.taints *.spec *.status *.labels.kubernetes.io/metadata.name" "every answer: fields of Pods, Nodes and Namespaces that were not given" "The mock has no defaults and no admission",
+    "shop drafts old get-cluster" "*.labels" "the label of a Namespace with its name" "The mock has no defaults",
+    "*" "*.metadata.continue" "every answer: an empty `continue` of a custom resource" "The mock omits it; both mean that there is no further page",
+    "*" "*.object.metadata.creationTimestamp" "every answer: an empty `creationTimestamp` in a bookmark" "The mock writes it as older servers do",
+    "get-later get-bad*" "answer" "GET of one object at a version" "The mock ignores the version of a GET",
+    "get-table* list-table" "answer" "tables" "The mock serves JSON objects and their metadata only",
+    "get-yaml get-protobuf" "answer" "YAML and protobuf" "The mock serves JSON only",
+    "list-metadata-beta" "answer" "metadata in the version v1beta1" "The mock serves v1 only",
+    "get-some" "answer" "`Accept: application/*`" "The mock takes it for JSON, as most servers of HTTP do",
+    "get-html get-cbor get-unknown-as get-metadata-list list-html list-metadata-one watch-html watch-table-or-none" "body.message body.details" "the message of a 406" "The mock has one message, which names JSON only",
+    "no-version* no-group* no-path[/nothing] slash[//*" "answer" "a group or a path that is not there" "The server answers in plain text; the mock with a Status, as for a resource that is not there",
+    "discovery* no-path[/apis/]" "answer" "discovery" "The mock has none",
+    "version" "body.*" "the details of `/version`" "The mock has the version only",
+    "slash[/api*" "answer" "a path with a slash at its end" "No client of the API sends it",
+    "post-status delete-status" "body.message body.details*" "the message of a 405 of a subresource" "The mock has one message for all",
+    "unknown head options" "answer header.content-type" "HEAD, OPTIONS and unknown methods" "The port of the mock refuses them without a body",
+    "list-match* list-initial-matched page-matched* watch-match* watch-initial-match*" "body.message body.details*" "list options with several faults" "The mock names the first fault",
+    "page-bad*" "body.message" "the message for an invalid `continue`" "The mock has one message",
+    "label-bad* watch-selector" "body.message" "the message for an invalid label selector" "The mock shows that of `informer-core`",
+    "field-bad*" "body.message" "the message for an invalid field selector" "The mock quotes the selector",
+    "field-pod[*" "body* answer" "field selectors of defaults" "The mock has no defaults",
+    "watch-bad*" "answer" "a watch at a version that is no number" "The mock answers 400, as to a list",
+    "create-nameless create-bare" "body.details.name" "the empty name in the details of a 422" "The mock writes it",
+    "create-bad-name create-bad-label create-mistyped-data create-strict create-null" "answer body.*" "objects that do not follow their schema" "The mock checks the types of metadata, and nothing else",
+    "create-nowhere" "answer" "objects in a Namespace that is not there" "The mock requires no Namespace",
+    "create-custom-other" "answer" "a custom resource of another kind" "The mock answers 400, as for a built-in resource",
+    "create-accept create-metadata" "answer" "`Accept` of a write" "The mock answers with the whole object",
+    "create-dry* delete-dry" "answer" "`dryRun`" "The mock refuses it, so that it does nothing that was not meant",
+    "create-media strategic-custom patch-media patch-html json-patch-test json-patch-remove" "body.message body.details" "the message of a 415 or 422" "The mock names no media types",
+    "create-* put-unread merge-unread merge-list json-patch-bad delete-bad" "body.message" "the message for a body that cannot be read" "The mock shows that of serde_json",
+    "put-missing-lease" "answer" "PUT of a Lease that is not there" "The server creates it; the mock treats all resources alike",
+    "put-bad-version put-uid merge-uid" "answer body.message" "a version that is no number, another uid" "The mock answers 409, as for any other version",
+    "strategic-list-2" "body.metadata.finalizers*" "lists in a strategic merge patch" "The mock replaces lists; the server merges those whose Go type says so",
+    "apply-*" "answer body.data.a" "server-side apply" "The mock has no owners of fields: nothing conflicts, nothing is removed, and no manager is required",
+    "delete-uid delete-stale" "body.message body.details.kind" "the message for a precondition that fails" "The mock has one message for conflicts",
+    "delete-pod*" "answer" "deletion of Pods" "The server answers with the Pod, and keeps one that is bound to a Node for its grace period. `Config::deletes` selects the answer of the mock; it has no grace periods",
+    "delete-final-add" "answer" "another finalizer for an object that is being deleted" "The mock does not compare finalizers",
+    "delete-collection" "answer" "deletion of a collection" "The mock deletes one object at a time",
+    "no-user no-right" "answer" "users and their rights" "The mock has none; `Fault::api_status` answers 401 and 403",
+};
