@@ -3,9 +3,10 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Instant;
 
-use informer_tests::example;
 use informer_tests::real::{Kubectl, Outcome, ensure};
+use informer_tests::{example, say};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -34,6 +35,96 @@ pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outc
         let ended = tokio::time::timeout(PATIENCE, running.child.wait()).await??;
         ensure(ended.success(), format_args!("{account}: {ended}"))?;
     }
+    Ok(())
+}
+
+/// Three processes of the example `leader` run for one Lease. The leader is killed by SIGKILL, and the next one ended by
+/// SIGTERM; kubectl shows who holds the Lease. Then three share keys, and one of them is killed.
+pub(crate) async fn the_leader_is_killed(context: Context) -> Outcome {
+    let trial = Trial {
+        kubectl: context.kubectl()?,
+        folder: tempfile::tempdir()?,
+    };
+    let file = trial.credentials("leader").await?;
+    let holder = [
+        "get",
+        "lease",
+        "informer-leader",
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    ];
+    let start = |name, more: &[&str]| {
+        let mut arguments = vec!["--identity", name, "--seconds", "4"];
+        arguments.extend(more);
+        Trial::process("leader", &file, &arguments)
+    };
+
+    let mut first = start("a", &[])?;
+    first.shows("a leads").await?;
+    trial.until(&holder, "a").await?;
+    let mut others = [start("b", &[])?, start("c", &[])?];
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let killed = Instant::now();
+    first.child.kill().await?;
+    let [b, c] = &mut others;
+    let next = tokio::select! {
+        shown = b.shows("b leads") => shown.map(|_| 0)?,
+        shown = c.shows("c leads") => shown.map(|_| 1)?,
+    };
+    let taken = killed.elapsed();
+    // The Lease lasts 4 s from its last renewal, which is up to half a second old; a candidate asks every half a second.
+    ensure(
+        taken > Duration::from_secs(3),
+        format_args!("taken over after {taken:?}"),
+    )?;
+    trial.until(&holder, ["b", "c"][next]).await?;
+    let [b, c] = others;
+    let (leader, mut last) = if next == 0 { (b, c) } else { (c, b) };
+    let ended = Instant::now();
+    leader.ends_by_signal().await?;
+    last.shows("leads").await?;
+    let released = ended.elapsed();
+    trial.until(&holder, ["c", "b"][next]).await?;
+    last.ends_by_signal().await?;
+    trial.until(&holder, "").await?;
+    let transitions = [
+        "get",
+        "lease",
+        "informer-leader",
+        "-o",
+        "jsonpath={.spec.leaseTransitions}",
+    ];
+    let transitions = trial.kubectl.run(&transitions).await?;
+
+    let mut members = Vec::new();
+    for name in ["x", "y", "z"] {
+        members.push(start(name, &["--share"])?);
+    }
+    for member in &mut members {
+        member.shows("with: x y z").await?;
+    }
+    let mut killed_member = members.remove(0);
+    let killed = Instant::now();
+    killed_member.child.kill().await?;
+    let mut sum = 0;
+    for member in &mut members {
+        let line = member.shows("with: y z").await?;
+        let own = line.split(' ').nth(2).unwrap_or_default();
+        sum += own.parse::<u32>()?;
+    }
+    ensure(sum == 100, format_args!("{sum} of 100 keys have an owner"))?;
+    let shared = killed.elapsed();
+    for member in members {
+        member.ends_by_signal().await?;
+    }
+    let leases = ["get", "leases", "-l", "app=informer-member", "-o", "name"];
+    let leases = trial.kubectl.run(&leases).await?;
+    ensure(leases.lines().count() == 3, leases)?;
+    say(&format!(
+        "Leases of 4 s: taken over {taken:.1?} after SIGKILL and {released:.1?} after SIGTERM, {transitions} transitions; \
+         the keys of a killed member {shared:.1?} after SIGKILL"
+    ));
+    trial.kubectl.run(&["delete", "leases", "--all"]).await?;
     Ok(())
 }
 
@@ -180,8 +271,13 @@ impl Trial {
         Ok(())
     }
 
-    /// Applies the manifest of an example, and starts the example with the token of its ServiceAccount.
+    /// Starts an example with the token of its ServiceAccount.
     async fn start(&self, account: &str, arguments: &[&str]) -> Outcome<Running> {
+        Self::process(account, &self.credentials(account).await?, arguments)
+    }
+
+    /// Applies the manifest of an example. Returns a kubeconfig with the token of its ServiceAccount.
+    async fn credentials(&self, account: &str) -> Outcome<String> {
         let manifest = workspace().join(format!("examples/deploy/{account}.yaml"));
         self.kubectl.apply_file(&manifest).await?;
         let token = self
@@ -205,15 +301,20 @@ impl Trial {
         let file = self.path(&format!("{account}.kubeconfig"));
         std::fs::write(&file, config.to_string())?;
 
+        Ok(file)
+    }
+
+    /// Starts an example with a kubeconfig.
+    fn process(account: &str, file: &str, arguments: &[&str]) -> Outcome<Running> {
         let name = account.replace('-', "_");
         let mut command = Command::new(example(&name));
         // It uses the cluster that kubectl would use, and has no options.
         if name != "same_controller" {
-            command.args(["--kubeconfig", &file]);
+            command.args(["--kubeconfig", file]);
         }
         let mut child = command
             .args(arguments)
-            .env("KUBECONFIG", &file)
+            .env("KUBECONFIG", file)
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

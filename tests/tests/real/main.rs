@@ -212,6 +212,7 @@ const TESTS: &[Test] = tests! {
     Plane Servers MIXED access_faults::of_access,
     Plane Servers MIXED mock::answers_as_the_server_does,
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
+    Kubectl Light MIXED deployed::the_leader_is_killed,
     Cluster Alone MIXED soak::all_converges,
 };
 

@@ -1,7 +1,7 @@
 //! Replicas that share keys on a real API server, and are killed.
 //!
-//! The server has no built-in resources and therefore no Leases. A custom resource with the relevant fields replaces
-//! them. The guarantee depends only on a single object and on optimistic concurrency.
+//! A server for custom resources alone has no Leases. There a custom resource with the relevant fields replaces them: the
+//! guarantee depends only on a single object and on optimistic concurrency.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -32,14 +32,14 @@ struct Leases {
 impl Leases {
     fn object(&mut self, record: &LeaseRecord, version: Option<&str>) -> Value {
         self.renewals += 1;
-        let (group, kind) = ("informer.test/v1", self.table.kind());
+        let api_version = self.table.resource().as_ref().api_version().to_string();
         let mut object = json!({
-            "apiVersion": group, "kind": kind,
+            "apiVersion": api_version, "kind": self.table.kind(),
             "metadata": { "name": self.name },
             "spec": {
                 "holderIdentity": record.holder,
                 "leaseDurationSeconds": record.duration_seconds,
-                "renewTime": format!("{}-{}", self.name, self.renewals),
+                "renewTime": format!("2001-01-01T00:00:00.{:06}Z", self.renewals),
             },
         });
         if let Some(version) = version {
@@ -247,7 +247,15 @@ impl One {
 /// key is reconciled, and no two replicas work on a key at the same time.
 pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> Outcome {
     let keys = context.table("shared").await?;
-    let leases = context.table("leases").await?;
+    let leases = match context.kubectl {
+        Some(_) => {
+            let namespace = ["create", "namespace", "replicas"];
+            context.kubectl()?.run(&namespace).await?;
+            let leases = context.cluster.built_in("leases.v1.coordination.k8s.io");
+            leases.await?.in_namespace("replicas")
+        }
+        None => context.table("leases").await?,
+    };
     keys.create_many("item", 20).await?;
     let observer = Observer::default();
     let mut replicas: Vec<One> = Vec::new();
@@ -303,5 +311,9 @@ pub(crate) async fn every_key_is_done_and_by_one_at_a_time(context: Context) -> 
     ensure(wrong.is_empty(), format_args!("{wrong:?}"))?;
     ensure(moved > 10, format_args!("{moved} keys changed hands"))?;
     replicas.iter().for_each(One::kill);
+    if context.kubectl.is_some() {
+        let namespace = ["delete", "namespace", "replicas", "--wait=false"];
+        context.kubectl()?.run(&namespace).await?;
+    }
     Ok(())
 }
