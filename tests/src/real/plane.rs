@@ -1,5 +1,6 @@
 //! A whole control plane that belongs to one test.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use tokio::process::Command;
@@ -80,14 +81,32 @@ impl Plane {
     /// # Errors
     /// Fails if it does not run.
     pub async fn signal(&self, program: &str, signal: &str) -> Outcome {
+        let pid = self.pid(program)?;
+        let sent = Command::new("kill").args([signal, &pid]).status().await?;
+        ensure(sent.success(), format_args!("{program} does not run"))
+    }
+
+    fn pid(&self, program: &str) -> Outcome<String> {
         let pids = std::fs::read_to_string(self.path("pids"))?;
         let of_it = pids.lines().find_map(|line| {
             let (name, rest) = line.split_once(' ')?;
             (name == program).then(|| rest.split(' ').next())?
         });
-        let pid = of_it.ok_or_else(|| format!("there is no {program}"))?;
-        let sent = Command::new("kill").args([signal, pid]).status().await?;
-        ensure(sent.success(), format_args!("{program} does not run"))
+        Ok(of_it
+            .ok_or_else(|| format!("there is no {program}"))?
+            .to_owned())
+    }
+
+    /// Returns the processor time that a process has used, in steps of 10 ms.
+    ///
+    /// # Errors
+    /// Fails if it does not run, or if the system does not tell.
+    pub fn processor_time(&self, program: &str) -> Outcome<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid(program)?))?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or("no fields")?;
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
+        Ok(Duration::from_millis(ticks?.iter().sum::<u64>() * 10))
     }
 
     /// Makes etcd discard everything older than a version.

@@ -92,7 +92,7 @@ pub(crate) struct Scene {
 }
 
 /// An informer of any form.
-trait Followed: Send {
+pub(crate) trait Followed: Send {
     fn differences(&self, truth: &Versions) -> Vec<String>;
     /// Adds, updates, deletions, deletions that a list showed.
     fn counts(&self) -> [u64; 4];

@@ -13,6 +13,7 @@ mod deployed;
 mod expiry;
 mod faults;
 mod lists;
+mod load;
 mod many;
 mod mock;
 mod outage;
@@ -214,6 +215,7 @@ const TESTS: &[Test] = tests! {
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Kubectl Light MIXED deployed::the_leader_is_killed,
     Cluster Alone MIXED soak::all_converges,
+    Plane Alone MIXED load::nothing_is_lost,
 };
 
 fn main() -> ExitCode {

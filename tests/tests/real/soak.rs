@@ -143,7 +143,8 @@ async fn write(
     Ok(())
 }
 
-fn number(variable: &str, default: u64) -> Outcome<u64> {
+/// Reads a number from the environment.
+pub(crate) fn number(variable: &str, default: u64) -> Outcome<u64> {
     match std::env::var(variable) {
         Ok(text) => Ok(text.parse()?),
         Err(_) => Ok(default),
