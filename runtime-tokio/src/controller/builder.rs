@@ -95,14 +95,16 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
     pub fn new(informer: impl IntoInformer<Form = F>) -> Self {
         let provided = informer.into_informer();
         let lister = provided.informer.lister();
+        // A handle does not keep the informer running.
+        let keys_of = lister.uncounted();
         Self {
             name: provided.informer.name().to_owned(),
-            lister: lister.clone(),
+            lister,
             owner: OwnerKind::of(&provided.informer.resource()),
             sources: Vec::new(),
             drivers: Vec::new(),
             writes: Vec::new(),
-            keys: Arc::new(move || keys(&lister)),
+            keys: Arc::new(move || keys(&keys_of)),
             health: Vec::new(),
             queue: WorkQueue::new(),
             keep: Only::new(|_| true),

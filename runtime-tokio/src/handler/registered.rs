@@ -1,7 +1,7 @@
 //! Registered handlers: their handles, and the loops that call them.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use informer_core::{
     Form, Report,
@@ -38,6 +38,24 @@ pub struct HandlerHandle<F: Form> {
     id: ListenerId,
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
+    in_use: InUse,
+}
+
+/// A handler counts as a user of a shared informer until it is removed or its loop ends, even if its handle is dropped.
+type InUse = Arc<Mutex<Option<Arc<Users>>>>;
+
+fn release(in_use: &InUse) {
+    let users = in_use.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // The last one stops the informer, which must not run under the lock.
+    drop(users);
+}
+
+struct ReleaseOnDrop(InUse);
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        release(&self.0);
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -56,6 +74,7 @@ impl<F: Form> HandlerHandle<F> {
         report_undelivered(&self.inner, &self.listener.name, count);
         self.progress
             .send_modify(|progress| progress.done |= !progress.began);
+        release(&self.in_use);
     }
 
     /// Waits until the handler has ended, after it was removed or the informer stopped. It must not be called from
@@ -159,19 +178,21 @@ fn join<F: Form>(
     let listener = Arc::new(ListenerState::new(&options.name));
     let id = inner.join(config, Arc::clone(&listener));
     let progress = Arc::new(watch::Sender::new(Progress::default()));
+    let in_use = Arc::new(Mutex::new(in_use));
     let running = Running {
         inner: Arc::clone(&inner),
         id,
         listener: Arc::clone(&listener),
         progress: Arc::clone(&progress),
         events: Vec::new(),
-        _in_use: in_use,
+        _in_use: ReleaseOnDrop(Arc::clone(&in_use)),
     };
     let handle = HandlerHandle {
         inner,
         id,
         listener,
         progress,
+        in_use,
     };
     (handle, running)
 }
@@ -204,8 +225,7 @@ struct Running<F: Form> {
     listener: Arc<ListenerState>,
     progress: Arc<watch::Sender<Progress>>,
     events: Vec<Logged<F>>,
-    /// A handler counts as a user of a shared informer until it is removed, even if its handle is dropped.
-    _in_use: Option<Arc<Users>>,
+    _in_use: ReleaseOnDrop,
 }
 
 /// Stops a batch of calls on a blocking thread when the task that waits for it is dropped.

@@ -19,6 +19,11 @@ impl<F: Form> Lister<F> {
         Self(inner, in_use)
     }
 
+    /// Returns a lister that does not keep a shared informer running.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self(Arc::clone(&self.0), None)
+    }
+
     /// Returns the name of the informer.
     pub(crate) fn name(&self) -> &str {
         &self.0.name

@@ -103,6 +103,30 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
+/// A program that ends right after a controller drops the driver as well. That is reported if the informer has users.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_last_user_stops_the_informer_at_once() {
+    let mock = mock();
+    let factory = start(&mock);
+    let pods = factory.raw("pods").unwrap().get();
+    let handle = pods.add_handler(Handlers::<Raw>::new().on_add(|_, _| ()));
+    drop(pods);
+    settle().await;
+    assert_eq!(factory.health().len(), 1);
+    handle.remove();
+    assert!(factory.health().is_empty(), "the handler is removed");
+
+    let controller = Controller::new(&factory.raw("pods").unwrap().get());
+    let control = controller.handle();
+    let run = tokio::spawn(controller.run(|_| async { Ok::<_, core::fmt::Error>(Next::done()) }));
+    settle().await;
+    assert_eq!(factory.health().len(), 1);
+    control.stop();
+    run.await.unwrap().unwrap();
+    assert!(factory.health().is_empty(), "the controller has ended");
+    drop(control); // A handle alone keeps nothing running.
+}
+
 /// Users of the ended informer are notified of the end, and the next request gets a new one.
 #[tokio::test(start_paused = true)]
 async fn a_factory_replaces_an_informer_that_has_ended() {
