@@ -9,7 +9,10 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let informers = Informers::new(Client::try_default().await?);
+    let client = Client::try_default().await?;
+    let informers = Informers::with(client, |builder| {
+        builder.on_report(|informer, report| eprintln!("{informer}: {report}"))
+    });
     let client = informers.client();
     Controller::new(informers.all::<Namespace>().labels("team"))
         .owns(informers.all::<ConfigMap>().labels("made-by=teams"))

@@ -43,7 +43,9 @@ async fn main() -> Result<(), Box<dyn core::error::Error>> {
     };
 
     // The client finds the server and authenticates, for writes as well as for the informer.
-    let informers = Informers::new(client);
+    let informers = Informers::with(client, |builder| {
+        builder.on_report(|name, report| say(&format!("{name}: {report}")))
+    });
     let maps = informers.namespaced::<ConfigMap>(&namespace).raw().get();
     maps.synced_within(Duration::from_secs(30)).await?;
     let lister = maps.lister();

@@ -49,6 +49,9 @@ pub struct Informers {
 impl Informers {
     /// Creates it with default settings. Informers start when they are requested.
     ///
+    /// Failures, such as a missing permission, are logged with `tracing`, and retried. A program without a subscriber does
+    /// not show them; see [`with`](Self::with).
+    ///
     /// # Panics
     /// Panics outside of a tokio runtime, in which it spawns the driver of all informers.
     #[must_use]
