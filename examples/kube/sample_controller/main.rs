@@ -11,9 +11,9 @@ mod controller;
 mod tests;
 
 use clap::Parser;
-use informer::controller::StopSignal;
 use informer_examples::cluster::{self, Cluster, Demo};
 use informer_examples::terminal::{log, say};
+use informer_kube::Informers;
 use informer_mock::json;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -35,25 +35,21 @@ struct Arguments {
 async fn main() -> Result<(), Box<dyn core::error::Error>> {
     log("warn");
     let arguments = Arguments::parse();
-    let mut signal = StopSignal::new()?;
     let (client, demo) = client(&arguments.cluster).await?;
     if let Some(demo) = demo {
         tokio::spawn(show(demo));
     }
-    let (controller, drivers) = controller::new(&client);
-    let controller = controller
+    let informers = Informers::new(client);
+    let controller = controller::new(&informers)
         .workers(arguments.workers)
-        .on_failure(|key, failure| say(&format!("{key}: {failure}")));
-    let handle = controller.controller.handle();
-    tokio::spawn(drivers);
+        .on_failure(|key, failure| say(&format!("{key}: {failure}")))
+        .shutdown_on_signal();
+    let handle = controller.handle();
     tokio::spawn(async move {
-        tokio::select! {
-            () = cluster::after(arguments.seconds) => {}
-            () = signal.recv() => {}
-        }
+        cluster::after(arguments.seconds).await;
         handle.stop();
     });
-    controller.run().await?;
+    controller::run(controller, &informers).await?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use informer_kube::Informers;
 use informer_mock::{Verb, json};
 use kube::{Client, config::Config};
 use serde_json::Value;
@@ -31,15 +32,14 @@ fn replicas(deployment: Option<&Value>) -> Option<u64> {
 async fn a_web_becomes_a_deployment_and_stays_one() {
     let (demo, url) = cluster::start(controller::demo).await.unwrap();
     let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
-    let (sample, drivers) = controller::new(&client);
+    let informers = Informers::new(client);
     let failures = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&failures);
-    let sample = sample.workers(4).on_failure(move |key, failure| {
-        heard.lock().unwrap().push(format!("{key}: {failure}"));
-    });
-    let handle = sample.controller.handle();
-    tokio::spawn(drivers);
-    let running = tokio::spawn(sample.run());
+    let controller = controller::new(&informers)
+        .workers(4)
+        .on_failure(move |key, failure| heard.lock().unwrap().push(format!("{key}: {failure}")));
+    let handle = controller.handle();
+    let running = tokio::spawn(async move { controller::run(controller, &informers).await });
 
     let shop = until(&demo, "shop", |shop| replicas(shop) == Some(2))
         .await
