@@ -249,7 +249,7 @@ impl Shared {
                 ),
                 // Without the right to delete them, the Leases stay, which does no harm.
                 Err(error) => {
-                    tracing::debug!(%error, holder = lease.holder, "cannot remove a Lease")
+                    tracing::debug!(%error, holder = lease.holder, "cannot remove a Lease");
                 }
             }
         }
