@@ -1,5 +1,6 @@
 //! Metrics of a work queue.
 
+use core::ops::AddAssign;
 use core::time::Duration;
 
 /// Metrics of a work queue, like client-go's workqueue metrics.
@@ -40,7 +41,7 @@ pub struct QueueMetrics {
     pub longest_running: Duration,
 }
 
-/// The count, sum and maximum of durations.
+/// The distribution of durations. A duration is added with `+=`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Spread {
@@ -50,6 +51,8 @@ pub struct Spread {
     pub sum: Duration,
     /// The longest one.
     pub max: Duration,
+    /// The numbers of durations of at most 1 µs, 10 µs and so on up to 1000 s, as in a histogram of Prometheus.
+    pub at_most: [u64; 10],
 }
 
 impl QueueMetrics {
@@ -58,6 +61,7 @@ impl QueueMetrics {
             count: 0,
             sum: Duration::ZERO,
             max: Duration::ZERO,
+            at_most: [0; 10],
         };
         Self {
             depth: 0,
@@ -73,18 +77,38 @@ impl QueueMetrics {
     }
 
     pub(super) fn waited(&mut self, time: Duration) {
-        self.wait.add(time);
+        self.wait += time;
     }
 
     pub(super) fn worked(&mut self, time: Duration) {
-        self.work.add(time);
+        self.work += time;
     }
 }
 
-impl Spread {
-    fn add(&mut self, time: Duration) {
+impl AddAssign<Duration> for Spread {
+    fn add_assign(&mut self, time: Duration) {
         self.count += 1;
         self.sum = self.sum.saturating_add(time);
         self.max = self.max.max(time);
+        let mut bound = Duration::from_micros(1);
+        for count in &mut self.at_most {
+            *count += u64::from(time <= bound);
+            bound = bound.saturating_mul(10);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_counted_by_powers_of_ten() {
+        let mut spread = Spread::default();
+        for micros in [0, 1, 2, 10_000, 10_001, 2_000_000_000] {
+            spread += Duration::from_micros(micros);
+        }
+        assert_eq!(spread.count, 6);
+        assert_eq!(spread.at_most, [2, 3, 3, 3, 4, 5, 5, 5, 5, 5]);
     }
 }

@@ -376,18 +376,13 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 impl<K: Ord + Clone, L: RateLimit<K>> PolledQueue<K, L> {
     /// Adds a key after the delay of the rate limit, which grows until the key is [forgotten](Self::forget).
     pub fn add_rate_limited(&mut self, now: Instant, key: K) {
-        self.add_rate_limited_with_priority(now, key, 0);
-    }
-
-    /// Adds a key after the delay of the rate limit, with a priority.
-    pub fn add_rate_limited_with_priority(&mut self, now: Instant, key: K, priority: i32) {
         // A key that is not accepted does not count as a failure.
         if self.ending != Ending::Not {
             return;
         }
         self.metrics.retries += 1;
         let delay = self.limit.delay(now, &key);
-        self.add_after_with_priority(now, key, delay, priority);
+        self.add_after_with_priority(now, key, delay, 0);
     }
 
     /// Resets the rate limit for a key, after a success.

@@ -2,9 +2,9 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer_core::queue::QueueMetrics;
+use informer_core::queue::{QueueMetrics, Spread};
 use tokio::sync::watch;
 
 use super::builder::HealthOf;
@@ -49,6 +49,7 @@ pub(super) struct Counts {
     pub(super) panicked: AtomicU64,
     pub(super) cut: AtomicU64,
     pub(super) unseen: AtomicU64,
+    pub(super) reconcile: Mutex<Spread>,
 }
 
 // Nothing else depends on these numbers, so their order does not matter.
@@ -72,6 +73,8 @@ pub struct ControllerMetrics {
     pub cut: u64,
     /// The number of writes that the cache did not show in time.
     pub writes_not_seen: u64,
+    /// The times of the runs.
+    pub reconcile: Spread,
     /// Metrics of the queue. It counts a key that waits for a write as being processed.
     pub queue: QueueMetrics,
 }
@@ -97,6 +100,13 @@ pub struct Stopped {
 }
 
 impl Counts {
+    pub(super) fn reconcile(&self) -> MutexGuard<'_, Spread> {
+        // No user code runs under this lock.
+        self.reconcile
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn metrics(&self, queue: QueueMetrics) -> ControllerMetrics {
         ControllerMetrics {
             running: self.running.load(ORDER),
@@ -106,15 +116,15 @@ impl Counts {
             panicked: self.panicked.load(ORDER),
             cut: self.cut.load(ORDER),
             writes_not_seen: self.unseen.load(ORDER),
+            reconcile: *self.reconcile(),
             queue,
         }
     }
 }
 
 impl ControllerHandle {
-    /// Returns the controller's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    #[cfg(feature = "page")]
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

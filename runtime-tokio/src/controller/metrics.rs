@@ -1,6 +1,13 @@
 //! Metrics of a controller, for the page and for the `metrics` facade. Without that feature the facade gets none.
 
+#[cfg(feature = "metrics")]
+use core::time::Duration;
+#[cfg(feature = "metrics")]
+use std::sync::{Mutex, PoisonError};
+
 use super::handle::ControllerMetrics;
+#[cfg(feature = "metrics")]
+use crate::health::figure::Of;
 #[cfg(any(feature = "metrics", feature = "page"))]
 use crate::health::figure::{Figure, figures};
 
@@ -11,9 +18,12 @@ pub(crate) const FIGURES: &[Figure<ControllerMetrics>] = figures! {
     gauge "workqueue_depth" "Keys that wait for a worker." |c| Some(c.queue.depth as f64);
     counter "workqueue_adds_total" "Keys that were added, without those that were already waiting." |c| Some(c.queue.adds as f64);
     counter "workqueue_retries_total" "Keys that were retried after a failure." |c| Some(c.queue.retries as f64);
+    histogram "workqueue_queue_duration_seconds" "Times that keys waited before they were processed." |c| &c.queue.wait;
+    histogram "workqueue_work_duration_seconds" "Times that keys were processed, waits for writes included." |c| &c.queue.work;
     gauge "workqueue_unfinished_work_seconds" "Total time of the keys that are being processed or wait for a write." |c| Some(c.queue.unfinished.as_secs_f64());
     gauge "workqueue_longest_running_processor_seconds" "Time of the key that has been processed for the longest time." |c| Some(c.queue.longest_running.as_secs_f64());
     gauge "controller_runtime_active_workers" "Keys that are being reconciled." |c| Some(c.running as f64);
+    histogram "controller_runtime_reconcile_time_seconds" "Times of the runs of the reconcile function." |c| &c.reconcile;
     counter "controller_runtime_reconcile_total" ["success"] "Runs of the reconcile function, by result." |c| Some(c.succeeded as f64);
     counter "controller_runtime_reconcile_total" ["error"] "Runs of the reconcile function, by result." |c| Some((c.failed + c.panicked) as f64);
     counter "controller_runtime_reconcile_errors_total" "Runs that returned an error or panicked." |c| Some((c.failed + c.panicked) as f64);
@@ -53,6 +63,8 @@ pub(crate) struct Figures {
 enum Cell {
     Gauge(metrics::Gauge),
     Counter(metrics::Counter),
+    /// With the number and the sum of the durations that it has.
+    Histogram(metrics::Histogram, Mutex<(u64, Duration)>),
 }
 
 #[cfg(feature = "metrics")]
@@ -70,21 +82,31 @@ impl Figures {
             let labels: Vec<metrics::Label> = labels(figure, &self.name)
                 .map(|(label, value)| metrics::Label::new(label, value.to_owned()))
                 .collect();
-            if figure.kind == "counter" {
-                metrics::describe_counter!(figure.name, figure.help);
-                Cell::Counter(metrics::counter!(figure.name, labels))
-            } else {
-                metrics::describe_gauge!(figure.name, figure.help);
-                Cell::Gauge(metrics::gauge!(figure.name, labels))
+            match figure.kind {
+                "counter" => {
+                    metrics::describe_counter!(figure.name, figure.help);
+                    Cell::Counter(metrics::counter!(figure.name, labels))
+                }
+                "histogram" => {
+                    let unit = metrics::Unit::Seconds;
+                    metrics::describe_histogram!(figure.name, unit, figure.help);
+                    Cell::Histogram(metrics::histogram!(figure.name, labels), Mutex::default())
+                }
+                _ => {
+                    metrics::describe_gauge!(figure.name, figure.help);
+                    Cell::Gauge(metrics::gauge!(figure.name, labels))
+                }
             }
         };
         self.cells
             .get_or_init(|| FIGURES.iter().map(cell).collect());
     }
 
-    /// Updates all metrics, after an event of the controller or of its queue.
+    /// Updates all metrics, after an event of the controller or of its queue. Durations that end between two updates are
+    /// recorded with their mean. The loop of a controller updates after each event, so that is rare.
     #[expect(
         clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "counters are whole numbers"
     )]
@@ -94,10 +116,22 @@ impl Figures {
         };
         let metrics = metrics();
         for (figure, cell) in FIGURES.iter().zip(cells) {
-            let value = (figure.of)(&metrics).unwrap_or_default();
-            match cell {
-                Cell::Gauge(gauge) => gauge.set(value),
-                Cell::Counter(counter) => counter.absolute(value as u64),
+            let value = figure.number(&metrics).unwrap_or_default();
+            match (cell, &figure.of) {
+                (Cell::Gauge(gauge), _) => gauge.set(value),
+                (Cell::Counter(counter), _) => counter.absolute(value as u64),
+                (Cell::Histogram(histogram, before), Of::Spread(of)) => {
+                    let spread = of(&metrics);
+                    let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
+                    let count = spread.count.saturating_sub(before.0);
+                    let mean =
+                        spread.sum.saturating_sub(before.1).as_secs_f64() / count.max(1) as f64;
+                    if count > 0 {
+                        *before = (spread.count, spread.sum);
+                        histogram.record_many(mean, usize::try_from(count).unwrap_or(usize::MAX));
+                    }
+                }
+                (Cell::Histogram(..), Of::Number(_)) => {}
             }
         }
     }

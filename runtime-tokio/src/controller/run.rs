@@ -337,6 +337,7 @@ struct Run {
     writes: Writes,
     /// The position of each log when the run began.
     began: Vec<u64>,
+    since: Instant,
     task: AbortHandle,
 }
 
@@ -420,6 +421,7 @@ where
             work,
             writes,
             began,
+            since: Instant::now(),
             task: task.clone(),
         };
         self.of.insert(task.id(), run);
@@ -449,8 +451,10 @@ where
             work,
             writes,
             began,
+            since,
             ..
         } = run;
+        *self.counts.reconcile() += since.elapsed();
         let key = work.key();
         match ended.map(|(_, result)| result) {
             Ok(Ok(next)) => {

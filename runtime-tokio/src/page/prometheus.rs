@@ -2,9 +2,11 @@
 
 use core::fmt::{self, Write as _};
 
+use informer_core::queue::Spread;
+
 use crate::controller::ControllerMetrics;
 use crate::controller::metrics::{FIGURES, labels};
-use crate::health::figure::{Figure, figures};
+use crate::health::figure::{Figure, Of, figures};
 use crate::health::{HandlerHealth, Health, State};
 
 #[expect(clippy::cast_precision_loss, reason = "the format has only floats")]
@@ -58,7 +60,7 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
     for figure in INFORMER {
         head(out, figure.name, figure.kind, figure.help)?;
         for health in all {
-            if let Some(value) = (figure.of)(health) {
+            if let Some(value) = figure.number(health) {
                 let name = Label(&health.name);
                 writeln!(out, "{}{{informer=\"{name}\"}} {value}", figure.name)?;
             }
@@ -82,7 +84,7 @@ fn write_text(out: &mut String, all: &[Health]) -> fmt::Result {
             // Handler names may not be unique, but series must be.
             let mut sums: Vec<(&str, f64)> = Vec::new();
             for handler in &health.handlers {
-                let value = (figure.of)(handler).unwrap_or_default();
+                let value = figure.number(handler).unwrap_or_default();
                 match sums.iter_mut().find(|(name, _)| *name == handler.name) {
                     Some((_, sum)) => *sum += value,
                     None => sums.push((&handler.name, value)),
@@ -111,16 +113,34 @@ fn of_controllers(out: &mut String, all: &[(String, ControllerMetrics)]) -> fmt:
             before = series;
         }
         for (controller, metrics) in all {
-            let Some(value) = (figure.of)(metrics) else {
-                continue;
-            };
             let labels: Vec<String> = labels(figure, controller)
                 .map(|(label, value)| format!("{label}=\"{}\"", Label(value)))
                 .collect();
-            writeln!(out, "{series}{{{}}} {value}", labels.join(","))?;
+            let labels = labels.join(",");
+            match figure.of {
+                Of::Spread(of) => histogram(out, series, &labels, of(metrics))?,
+                Of::Number(of) => {
+                    if let Some(value) = of(metrics) {
+                        writeln!(out, "{series}{{{labels}}} {value}")?;
+                    }
+                }
+            }
         }
     }
     Ok(())
+}
+
+fn histogram(out: &mut String, series: &str, labels: &str, spread: &Spread) -> fmt::Result {
+    for (count, exponent) in spread.at_most.iter().zip(-6..) {
+        writeln!(
+            out,
+            "{series}_bucket{{{labels},le=\"1e{exponent}\"}} {count}"
+        )?;
+    }
+    let (count, sum) = (spread.count, spread.sum.as_secs_f64());
+    writeln!(out, "{series}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
+    writeln!(out, "{series}_sum{{{labels}}} {sum}")?;
+    writeln!(out, "{series}_count{{{labels}}} {count}")
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
@@ -151,6 +171,25 @@ impl fmt::Display for Label<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn histograms_have_a_bucket_for_each_power_of_ten() {
+        let mut spread = Spread::default();
+        spread += core::time::Duration::from_millis(20);
+        spread += core::time::Duration::from_secs(3);
+        let mut out = String::new();
+        histogram(&mut out, "h", "c=\"x\"", &spread).expect("a String takes everything");
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines[4], r#"h_bucket{c="x",le="1e-2"} 0"#);
+        assert_eq!(lines[5], r#"h_bucket{c="x",le="1e-1"} 1"#);
+        assert_eq!(lines[9], r#"h_bucket{c="x",le="1e3"} 2"#);
+        let rest = [
+            r#"h_bucket{c="x",le="+Inf"} 2"#,
+            r#"h_sum{c="x"} 3.02"#,
+            r#"h_count{c="x"} 2"#,
+        ];
+        assert_eq!(lines[10..], rest);
+    }
 
     #[test]
     fn labels_are_escaped() {

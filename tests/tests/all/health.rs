@@ -359,10 +359,19 @@ impl metrics::Recorder for Recorder {
 
     fn register_histogram(
         &self,
-        _: &metrics::Key,
+        key: &metrics::Key,
         _: &metrics::Metadata<'_>,
     ) -> metrics::Histogram {
-        metrics::Histogram::noop()
+        metrics::Histogram::from_arc(Arc::new(Durations(self.cell(key))))
+    }
+}
+
+/// Counts the values of a histogram.
+struct Durations(Arc<AtomicU64>);
+
+impl metrics::HistogramFn for Durations {
+    fn record(&self, _: f64) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -495,6 +504,11 @@ async fn controllers_show() {
     assert_eq!(workers, Some(1.0));
     let ready = handle.metrics().queue.depth;
     assert_eq!(depth(), Some(ready as f64));
+    let times = recorder.count(&format!(
+        "controller_runtime_reconcile_time_seconds{{{of}}}"
+    ));
+    assert_eq!(times, Some(handle.metrics().reconcile.count));
+    assert!(times > Some(0));
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -510,6 +524,11 @@ async fn controllers_show() {
     let metrics = handle.metrics();
     for line in [
         "# TYPE controller_runtime_reconcile_total counter".to_owned(),
+        "# TYPE workqueue_queue_duration_seconds histogram".to_owned(),
+        format!(
+            "controller_runtime_reconcile_time_seconds_count{{controller=\"<the> \\\"controller\\\"\"}} {}",
+            metrics.reconcile.count
+        ),
         "controller_runtime_active_workers{controller=\"<the> \\\"controller\\\" (2)\"} 1"
             .to_owned(),
         format!(

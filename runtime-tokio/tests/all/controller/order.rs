@@ -234,3 +234,29 @@ async fn changes_are_selected_by_a_predicate() {
     #[cfg(feature = "zstd")]
     changes_are_selected::<informer_tokio::Packed<Raw>>().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_times_of_runs_and_of_the_queue_are_measured() {
+    let mock = server();
+    mock.create("replicasets.apps", set("a", 0)).unwrap();
+    let controller = run(
+        Controller::new(&informer(&mock, SETS)),
+        |_: Task<Raw>| async {
+            sleep(secs(2)).await;
+            Ok(())
+        },
+    );
+    sleep(secs(5)).await;
+    let metrics = controller.handle.metrics();
+    assert_eq!(
+        (metrics.reconcile.count, metrics.reconcile.sum),
+        (1, secs(2))
+    );
+    // Up to 1 s and up to 10 s.
+    assert_eq!(metrics.reconcile.at_most[6..8], [0, 1]);
+    assert_eq!(
+        (metrics.queue.wait.count, metrics.queue.work.sum),
+        (1, secs(2))
+    );
+    controller.stop().await;
+}
