@@ -375,11 +375,15 @@ impl<T, S: Storage> Store<T, S> {
         store.postings.set_seed(derive(seed, 1));
         for _ in 0..sources {
             // This cannot fail: the cache has as many sources as fit.
-            let _ = store.lists.push(List::default());
+            let _ = store.add_source();
         }
         // If the name of nine bytes does not fit, `add` rejects every index.
         let _ = store.add(NAMESPACE_INDEX, None);
         store
+    }
+
+    pub(crate) fn add_source(&mut self) -> Option<()> {
+        self.lists.push(List::default()).ok()
     }
 
     /// Adds an index without indexing the stored objects; returns its number.

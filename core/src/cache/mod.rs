@@ -429,6 +429,17 @@ impl<T: Cached, S: Storage> Cache<T, S> {
         }
     }
 
+    /// Adds a source, such as that of a namespace which was created. `None` if there is no room for another one.
+    ///
+    /// A synced cache stays synced: the objects of the new source arrive like those of a relist. A source that is no
+    /// longer needed is emptied by a list without objects.
+    pub fn add_source(&mut self) -> Option<SourceId> {
+        let number = u16::try_from(self.sources.as_slice().len()).ok()?;
+        self.store.add_source()?;
+        self.sources.push(SourceState::default()).ok()?;
+        Some(SourceId(number))
+    }
+
     /// Returns the ids of the sources, in order.
     pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<T, S> {
         let count = self.sources.as_slice().len();

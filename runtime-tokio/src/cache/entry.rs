@@ -32,10 +32,24 @@ impl Key {
         &self.0
     }
 
+    /// Returns the cluster, if the object came from one of [several](crate::factory::Factory::of_clusters), and
+    /// otherwise an empty string. Such a key is `cluster:namespace/name`, or `cluster:/name`.
+    ///
+    /// ```
+    /// use informer_tokio::Key;
+    /// let key = Key::new("eu:prod/web");
+    /// assert_eq!((key.cluster(), key.namespace(), key.name()), ("eu", "prod", "web"));
+    /// assert_eq!(Key::new("system:node").cluster(), "", "a colon in a name");
+    /// ```
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        place(&self.0).0
+    }
+
     /// Returns the namespace, or an empty string for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        split_key(&self.0).0
+        place(&self.0).1
     }
 
     /// Returns the name.
@@ -43,6 +57,18 @@ impl Key {
     pub fn name(&self) -> &str {
         split_key(&self.0).1
     }
+}
+
+/// Returns the cluster and the namespace of a key.
+pub(crate) fn place(key: &str) -> (&str, &str) {
+    let (place, _) = split_key(key);
+    place.split_once(':').unwrap_or(("", place))
+}
+
+/// Returns the key of an object in one of several clusters.
+pub(crate) fn in_cluster(cluster: &str, key: &str) -> String {
+    let slash = if key.contains('/') { "" } else { "/" };
+    format!("{cluster}:{slash}{key}")
 }
 
 impl Text for Key {

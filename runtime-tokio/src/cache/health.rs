@@ -22,6 +22,7 @@ impl<V> Inner<V> {
         let (stopping, ended) = inner.stopped();
         let cache = inner.cache();
         let reached = versions(&cache);
+        let resource_version = self.oldest(&reached);
         let is_synced = cache.is_synced();
         let stale_count = cache.stale_len();
         let stale: Vec<String> = cache
@@ -36,6 +37,7 @@ impl<V> Inner<V> {
             .map(|source| cache.is_source_synced(source))
             .collect();
         drop(cache);
+        let is_present = inner.each_source(|_, source| !source.is_vacant);
         let sources = inner.each_source(|number, source| {
             let number = number.index();
             let version = reached.get(number).map(ToString::to_string);
@@ -45,6 +47,12 @@ impl<V> Inner<V> {
                 now,
             )
         });
+        let present = |index: usize| is_present.get(index).copied().unwrap_or_default();
+        let sources = sources.into_iter().enumerate();
+        let sources: Vec<_> = sources
+            .filter(|(index, _)| present(*index))
+            .map(|(_, source)| source)
+            .collect();
         let listeners = inner.delivery().listeners();
         let handlers = listeners.iter().map(|(listener, lag)| HandlerHealth {
             name: listener.name.clone(),
@@ -77,7 +85,7 @@ impl<V> Inner<V> {
             incomplete,
             objects,
             bytes,
-            resource_version: oldest(&reached),
+            resource_version,
             lists,
             relists: sources
                 .iter()
@@ -159,7 +167,20 @@ impl<V> Inner<V> {
     ///
     /// It is read from the cache, since a listener can be notified of a change before `reached` is updated.
     pub(crate) fn resource_version(&self) -> String {
-        oldest(&versions(&self.cache()))
+        self.oldest(&versions(&self.cache()))
+    }
+
+    /// Returns the oldest version of those sources that list and watch.
+    fn oldest(&self, versions: &[ResourceVersion<Key>]) -> String {
+        let present = self.each_source(|_, source| !source.is_vacant);
+        let versions = versions.iter().zip(present);
+        let versions = versions.filter_map(|(version, present)| present.then_some(version));
+        let oldest = versions.reduce(|oldest, other| match other.compare(oldest) {
+            Some(order) if order.is_ge() => oldest,
+            // A version that is unknown or not comparable counts as the oldest.
+            _ => other,
+        });
+        oldest.map(ToString::to_string).unwrap_or_default()
     }
 
     /// Returns whether the cache has been synced, as listeners are notified of it.
@@ -174,15 +195,4 @@ fn versions<V>(cache: &Cache<Shared<V>, Store>) -> Vec<ResourceVersion<Key>> {
     sources
         .filter_map(|source| cache.version(source).cloned())
         .collect()
-}
-
-fn oldest(versions: &[ResourceVersion<Key>]) -> String {
-    let oldest = versions
-        .iter()
-        .reduce(|oldest, other| match other.compare(oldest) {
-            Some(order) if order.is_ge() => oldest,
-            // A version that is unknown or not comparable counts as the oldest.
-            _ => other,
-        });
-    oldest.map(ToString::to_string).unwrap_or_default()
 }

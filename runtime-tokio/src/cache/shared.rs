@@ -45,7 +45,8 @@ pub(crate) struct Inner<V> {
     pub(crate) reached: watch::Sender<Vec<ResourceVersion<Key>>>,
     on_report: Option<OnReport>,
     pub(crate) on_version: Option<OnVersion>,
-    sources: Vec<(SourceId, Mutex<SourceRecord>)>,
+    /// Sources are only added. One that has left is used again by the next that joins.
+    sources: RwLock<Vec<(SourceId, Mutex<SourceRecord>)>>,
     /// The last report, and the time of the last change of state.
     last: Mutex<Last>,
     pub(crate) figures: Figures,
@@ -132,11 +133,12 @@ impl<V> Inner<V> {
             reached: watch::Sender::new(vec![ResourceVersion::default(); sources.len()]),
             on_report,
             on_version,
-            sources: ids
-                .into_iter()
-                .zip(sources)
-                .map(|(id, resource)| (id, Mutex::new(SourceRecord::new(resource))))
-                .collect(),
+            sources: RwLock::new(
+                ids.into_iter()
+                    .zip(sources)
+                    .map(|(id, resource)| (id, Mutex::new(SourceRecord::new(resource))))
+                    .collect(),
+            ),
             last: Mutex::new(Last {
                 report: None,
                 ended: None,
@@ -205,7 +207,8 @@ impl<V> Inner<V> {
         source: SourceId,
         look: impl FnOnce(&mut SourceRecord) -> R,
     ) -> Option<R> {
-        let (_, source) = self.sources.get(source.index())?;
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, source) = sources.get(source.index())?;
         Some(look(
             &mut source.lock().unwrap_or_else(PoisonError::into_inner),
         ))
@@ -216,10 +219,29 @@ impl<V> Inner<V> {
         &self,
         mut look: impl FnMut(SourceId, &SourceRecord) -> R,
     ) -> Vec<R> {
-        let sources = self.sources.iter();
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
         sources
+            .iter()
             .map(|(id, source)| look(*id, &source.lock().unwrap_or_else(PoisonError::into_inner)))
             .collect()
+    }
+
+    /// Adds a source at run time; `None` if there are too many.
+    pub(crate) fn join_source(&self, resource: OwnedResource, cluster: &str) -> Option<SourceId> {
+        let mut new = SourceRecord::new(resource);
+        cluster.clone_into(&mut new.cluster);
+        let left = self.each_source(|id, source| source.is_vacant.then_some(id));
+        // The first source stands for those that join.
+        if let Some(id) = left.into_iter().flatten().find(|id| *id != SourceId::FIRST) {
+            self.source(id, |source| *source = new);
+            return Some(id);
+        }
+        let id = self.cache_mut().add_source()?;
+        self.reached
+            .send_modify(|reached| reached.push(ResourceVersion::default()));
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        sources.push((id, Mutex::new(new)));
+        Some(id)
     }
 
     /// Records the activity of a source's driver.

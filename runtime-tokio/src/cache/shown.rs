@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use informer_core::json::{as_str, value_at};
-use informer_core::object::{ExpectedState, split_key};
+use informer_core::object::ExpectedState;
 use informer_core::selector::{FieldSelector, LabelSelector, Labels};
 use informer_core::{Resource, resource::ShardBy};
 
@@ -60,10 +60,12 @@ impl<V> Inner<V> {
     pub(crate) fn is_shown(&self, key: &str, expected: &Expected) -> bool {
         // The sink sends versions while it holds the cache, so only one of them is borrowed at a time.
         let reached = self.reached.borrow().clone();
-        let counts = self.each_source(|_, source| {
-            let of = source.resource.as_ref().namespace.unwrap_or_default();
-            of.is_empty() || of == split_key(key).0
-        });
+        let counts = self.each_source(|_, source| source.has(key));
+        let is_vacant = self.each_source(|_, source| source.is_vacant);
+        if is_vacant.contains(&true) && !counts.contains(&true) {
+            // The namespace or the cluster has left, so the write never arrives.
+            return true;
+        }
         let cache = self.cache();
         let object = cache.get(key);
         let shows = |state: &ExpectedState<Key>| {
@@ -105,12 +107,11 @@ impl<V> Inner<V> {
         if (own.group, own.plural) != (write.resource.group, write.resource.plural) {
             return Awaits::Nothing;
         }
-        let namespace = split_key(write.key).0;
         let sources = self.each_source(|_, source| {
             let resource = source.resource.as_ref();
-            let of = resource.namespace.unwrap_or_default();
-            let is_within = of.is_empty() || of == namespace;
-            is_within.then(|| write.object.is_none_or(|object| selects(&resource, object)))
+            source
+                .has(write.key)
+                .then(|| write.object.is_none_or(|object| selects(&resource, object)))
         });
         if sources.contains(&Some(true)) {
             return Awaits::Selected;

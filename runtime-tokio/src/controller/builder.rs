@@ -136,7 +136,7 @@ impl<F: Form<Stored: Send + Sync + 'static>> Controller<F> {
         let kind = self.owner.clone();
         self.watches(informer, move |entry| {
             let owner = I::owner(entry)?;
-            kind.key(&owner, entry.namespace())
+            kind.key(&owner, entry.key())
         })
     }
 

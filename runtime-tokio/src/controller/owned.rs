@@ -3,7 +3,7 @@
 use informer_core::json::{Elements, as_str, value_at};
 use informer_core::{Form, Json, Meta, Raw, Resource};
 
-use crate::cache::entry::Key;
+use crate::cache::entry::{Key, in_cluster};
 
 /// The owner that manages an object: the entry of `metadata.ownerReferences` with `controller: true`.
 ///
@@ -119,9 +119,9 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the key of the owner of an object in a namespace, if the owner is of this kind. The version may differ, since the same
-    /// object can be read in every version.
-    pub(crate) fn key(&self, owner: &Owner, namespace: &str) -> Option<Key> {
+    /// Returns the key of the owner of an object with a key, if the owner is of this kind. The version may differ, since
+    /// the same object can be read in every version.
+    pub(crate) fn key(&self, owner: &Owner, owned: &Key) -> Option<Key> {
         let group = owner
             .api_version
             .split_once('/')
@@ -129,9 +129,15 @@ impl OwnerKind {
         if group != self.group || self.kind.as_ref().is_some_and(|kind| *kind != owner.kind) {
             return None;
         }
-        if self.namespaced && !namespace.is_empty() {
-            return Some(Key::new(&format!("{namespace}/{}", owner.name)));
-        }
-        Some(Key::new(&owner.name))
+        let name = match owned.namespace() {
+            namespace if self.namespaced && !namespace.is_empty() => {
+                &format!("{namespace}/{}", owner.name)
+            }
+            _ => &owner.name,
+        };
+        Some(match owned.cluster() {
+            "" => Key::new(name),
+            cluster => Key::new(&in_cluster(cluster, name)),
+        })
     }
 }

@@ -288,25 +288,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.lock().queue.waiting()
     }
 
-    /// Returns whether no key is waiting, delayed or being processed.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// # use core::time::Duration;
-    /// # let queue = informer_tokio::queue::WorkQueue::new();
-    /// queue.add("web");
-    /// let work = queue.next().await;
-    /// assert!(!queue.is_empty(), "it is being processed");
-    /// drop(work);
-    /// assert!(queue.is_empty());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.lock().queue.is_empty()
-    }
-
     fn change(&self, change: impl FnOnce(&mut informer_core::queue::PolledQueue<K, Limit<K>>)) {
         let mut state = self.lock();
         change(&mut state.queue);

@@ -8,18 +8,23 @@ pub(crate) mod journal;
 mod pool;
 mod sink;
 
+use core::future::poll_fn;
 use core::pin::Pin;
 use core::time::Duration;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use informer_core::{
-    Decode, Reflector, ReflectorConfig, Report, Transport,
+    Decode, Reflector, ReflectorConfig, Report, Sink as _, Timer as _, Transport,
     audit::AuditConfig,
+    cache::SourceId,
     drive,
+    drive::Command,
     report::{Level, Phase, Problem},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::cache::entry::Store;
@@ -68,8 +73,23 @@ pub(crate) struct Work<T, D> {
 /// One transport for each source, and one for each source's audits if there are any.
 pub(crate) struct Transports<T> {
     pub(crate) sources: Vec<T>,
+    /// The sources that join and leave at run time. The first source of the cache stands for them.
+    pub(crate) members: Option<mpsc::UnboundedReceiver<Member<T>>>,
     pub(crate) audits: Option<Audits<T>>,
 }
+
+/// A change of the sources of an informer.
+pub(crate) enum Member<T> {
+    /// A namespace of a cluster joins; all namespaces if it is empty.
+    Join(Place, T),
+    /// Its objects are removed.
+    Leave(Place),
+    /// All initial members have joined. The informer is synced when all of them are.
+    Initial,
+}
+
+/// A cluster and a namespace. Either may be empty.
+pub(crate) type Place = (String, String);
 
 /// The settings of audits, and a transport for each source.
 pub(crate) struct Audits<T> {
@@ -176,6 +196,20 @@ async fn run_sources<T: Transport, D>(
     let mut driving = FuturesUnordered::new();
     let mut auditing = FuturesUnordered::new();
     let is_one_of_many = transports.sources.len() > 1;
+    let mut members = transports.members;
+    let mut present: HashMap<Place, oneshot::Sender<()>> = HashMap::new();
+    let mut initial = None;
+    if members.is_some() {
+        let (begun, is_begun) = oneshot::channel();
+        initial = Some(begun);
+        let decoder = Decoder {
+            inner: Arc::clone(inner),
+            decode: Arc::clone(&decode),
+            source: SourceId::FIRST,
+        };
+        let vacant = run_vacant(Pool::new(decoder, Some(0)), timer, is_begun);
+        driving.push(Either::Right(vacant));
+    }
     let ids = inner.each_source(|id, _| id);
     for (transport, source) in transports.sources.into_iter().zip(ids) {
         let seed = seed.wrapping_add(source.index() as u64);
@@ -203,7 +237,7 @@ async fn run_sources<T: Transport, D>(
             })
         });
         let pool = Pool::new(decoder, decoders);
-        driving.push(run_source(
+        driving.push(Either::Left(run_source(
             pool,
             Guarded(transport),
             config.clone(),
@@ -211,13 +245,42 @@ async fn run_sources<T: Transport, D>(
             timer,
             repairs,
             journal,
-        ));
+            None,
+        )));
     }
     loop {
         tokio::select! {
             biased;
             Some(job) = jobs.recv() => { handlers.spawn(job); }
-            // A source ends only at a stop.
+            Some(member) = async { members.as_mut()?.recv().await } => match member {
+                Member::Join(place, _) if present.contains_key(&place) => {}
+                Member::Join(place, transport) => {
+                    let resource = inner.resource.as_ref().namespace(&place.1).into();
+                    let Some(source) = inner.join_source(resource, &place.0) else {
+                        continue;
+                    };
+                    let decoder = Decoder {
+                        inner: Arc::clone(inner),
+                        decode: Arc::clone(&decode),
+                        source,
+                    };
+                    let (stays, leaves) = oneshot::channel();
+                    present.insert(place, stays);
+                    driving.push(Either::Left(run_source(
+                        Pool::new(decoder, decoders),
+                        Guarded(transport),
+                        config.clone(),
+                        seed.wrapping_add(source.index() as u64),
+                        timer,
+                        mpsc::channel(1).1,
+                        None,
+                        Some(leaves),
+                    )));
+                }
+                Member::Leave(place) => drop(present.remove(&place)),
+                Member::Initial => drop(initial.take()),
+            },
+            // A source ends when it leaves, and the first one only at a stop.
             ended = driving.next() => if ended.is_none() { break },
             Some(()) = auditing.next(), if !auditing.is_empty() => {}
             Some(joined) = handlers.join_next(), if !handlers.is_empty() => {
@@ -227,7 +290,46 @@ async fn run_sources<T: Transport, D>(
     }
 }
 
+/// Stands for the sources that join at run time: it has no objects, and handles the resyncs of the cache.
+async fn run_vacant<D>(pool: Pool<D>, mut timer: TokioTimer, mut is_begun: oneshot::Receiver<()>)
+where
+    D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
+{
+    let mut status = pool.decoder().inner.status.subscribe();
+    let stop = Box::pin(async move {
+        let _ = status.wait_for(|status| status.stopping).await;
+    });
+    let mut sink = CacheSink::new(pool, stop, mpsc::channel(1).1);
+    let mut waits = true;
+    loop {
+        let due = sink.deadline();
+        let due = async {
+            match due {
+                Some(due) => timer.sleep_until(due).await,
+                None => core::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            command = poll_fn(|cx| sink.poll_command(cx)) => if command == Command::Stop {
+                return;
+            },
+            // The sender is dropped when the initial members have joined.
+            _ = &mut is_begun, if waits => {
+                waits = false;
+                sink.leave().await;
+            }
+            () = due => {}
+        }
+        let now = timer.now();
+        if sink.deadline().is_some_and(|due| due <= now) {
+            sink.handle_timeout(now);
+        }
+    }
+}
+
 /// Lists and watches one source of the cache.
+#[expect(clippy::too_many_arguments, reason = "each is a part of one source")]
 async fn run_source<T: Transport, D>(
     pool: Pool<D>,
     mut transport: T,
@@ -236,6 +338,7 @@ async fn run_source<T: Transport, D>(
     mut timer: TokioTimer,
     repairs: mpsc::Receiver<()>,
     journal: Option<SourceJournal>,
+    leaves: Option<oneshot::Receiver<()>>,
 ) where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
@@ -246,10 +349,22 @@ async fn run_source<T: Transport, D>(
     } = pool.decoder();
     let source = *source;
     let mut status = inner.status.subscribe();
+    let may_leave = leaves.is_some();
     let stop = Box::pin(async move {
-        // An error would mean that the sender is dropped, but `inner` holds it.
-        let _ = status.wait_for(|status| status.stopping).await;
+        let left = async {
+            match leaves {
+                // The sender is dropped when the source leaves.
+                Some(leaves) => drop(leaves.await),
+                None => core::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // An error would mean that the sender is dropped, but `inner` holds it.
+            _ = status.wait_for(|status| status.stopping) => {}
+            () = left => {}
+        }
     });
+    let inner_of_sink = Arc::clone(inner);
     let Some(resource) = inner.source(source, |source| source.resource.clone()) else {
         return;
     };
@@ -273,6 +388,10 @@ async fn run_source<T: Transport, D>(
         // Dropping the sink closes the writer's queue.
         let mut sink = sink;
         drive(&mut reflector, &mut transport, &mut timer, &mut sink).await;
+        let is_stopping = inner_of_sink.status.borrow().stopping;
+        if may_leave && !is_stopping {
+            sink.leave().await;
+        }
     };
     match writer {
         Some(writer) => {

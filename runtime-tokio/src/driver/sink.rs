@@ -18,7 +18,7 @@ use informer_core::{
 
 use tokio::sync::mpsc;
 
-use crate::cache::entry::Key;
+use crate::cache::entry::{Key, in_cluster};
 use crate::cache::metrics::Levels;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
@@ -63,6 +63,8 @@ pub(crate) struct CacheSink<D: Decode> {
     walking: bool,
     /// The versions that are reached when it is complete, if `on_version` is set.
     versions: Vec<String>,
+    /// The cluster, which begins the keys if there are several.
+    cluster: String,
 }
 
 /// The restored state of a source.
@@ -77,7 +79,9 @@ where
 {
     pub(crate) fn new(pool: Pool<D>, stop: StopSignal, repairs: mpsc::Receiver<()>) -> Self {
         let Decoder { inner, source, .. } = pool.decoder();
+        let cluster = inner.source(*source, |source| source.cluster.clone());
         Self {
+            cluster: cluster.unwrap_or_default(),
             inner: Arc::clone(inner),
             source: *source,
             batch: Batch::new(),
@@ -192,6 +196,13 @@ where
     }
 
     fn object(&mut self, frame: &ObjectFrame<'_>) {
+        let mut frame = *frame;
+        let key;
+        if !self.cluster.is_empty() {
+            key = in_cluster(&self.cluster, frame.key);
+            frame.key = &key;
+        }
+        let frame = &frame;
         if frame.change == Change::Listed {
             self.listed = self.listed.saturating_add(frame.raw.json().len());
         }
@@ -255,6 +266,23 @@ where
         self.versions.append(&mut batch.versions);
         self.pool.put_back(batch);
         self.walk(deltas);
+    }
+
+    /// Removes all objects of the source, as a list without objects does, and marks the source as vacant.
+    pub(crate) async fn leave(&mut self) {
+        let version = self.inner.cache().version(self.source).cloned();
+        self.apply(None);
+        let list = [Step::Begin, Step::Complete(version.unwrap_or_default())];
+        self.batch.items.extend(list.map(Item::Step));
+        self.apply(None);
+        while self.walking {
+            tokio::task::yield_now().await;
+            self.walk(0);
+        }
+        self.inner
+            .source(self.source, |source| source.is_vacant = true);
+        // Nobody waits for its versions any more.
+        self.inner.reached.send_modify(|_| {});
     }
 
     /// Continues a sweep or a resync for as long as the lock may be held. Then publishes the state of the cache after
@@ -520,7 +548,7 @@ where
             return Poll::Ready(Command::Repair);
         }
         if self.source != SourceId::FIRST {
-            // The first source handles the resyncs of the cache.
+            // The first source handles the resyncs of the cache. It never leaves.
             return Poll::Pending;
         }
         self.inner.poll_resyncs_changed(cx).map(|()| {

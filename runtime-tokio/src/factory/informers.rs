@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::driver::FactoryDriver;
 use super::table::{Inner, OnReport, Status};
-use crate::driver::Job;
+use crate::driver::{Job, Member};
 use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::health::error::NotSynced;
@@ -63,7 +63,8 @@ pub struct Factory {
 /// The builder of a [`Factory`].
 #[must_use]
 pub struct FactoryBuilder {
-    transport: BoxTransport,
+    /// `None` if clusters join at run time.
+    transport: Option<BoxTransport>,
     settings: Settings,
     on_report: Option<OnReport>,
 }
@@ -82,7 +83,13 @@ impl FactoryBuilder {
     pub fn build(self) -> (Factory, FactoryDriver) {
         let (jobs, queue) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner {
-            transport: Mutex::new(self.transport),
+            of_clusters: self.transport.is_none(),
+            transports: Mutex::new(
+                self.transport
+                    .map(|one| (String::new(), one))
+                    .into_iter()
+                    .collect(),
+            ),
             settings: self.settings,
             on_report: self.on_report,
             shared: Mutex::default(),
@@ -103,9 +110,66 @@ impl Factory {
     /// Returns the builder of a factory whose informers use this transport; see [`boxed!`](crate::boxed!).
     pub fn builder(transport: BoxTransport) -> FactoryBuilder {
         FactoryBuilder {
-            transport,
+            transport: Some(transport),
             settings: Settings::default(),
             on_report: None,
+        }
+    }
+
+    /// Returns the builder of a factory whose informers watch several clusters, which [join](Self::join) and
+    /// [leave](Self::leave) at run time.
+    ///
+    /// Each informer has one cache with the objects of all clusters. Keys begin with the cluster:
+    /// `cluster:namespace/name`, or `cluster:/name`. A lister takes `cluster:namespace` as the namespace. An informer is
+    /// synced when all clusters that had joined before it was requested are, and stays synced when others join.
+    /// Versions of different clusters cannot be compared, so wait for the sync rather than for versions.
+    ///
+    /// ```
+    /// use informer_tokio::controller::{Controller, Task};
+    /// use informer_tokio::factory::Factory;
+    /// # use informer_tokio::Raw;
+    /// # use informer_tokio::transport::BoxTransport;
+    /// # async fn reconcile(task: Task<Raw>) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(eu: BoxTransport, us: BoxTransport) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (factory, driver) = Factory::of_clusters().build();
+    /// tokio::spawn(driver.run());
+    /// factory.join("eu", eu);
+    /// factory.join("us", us);
+    /// let running = Controller::new(factory.raw("configmaps")?).run(reconcile); // `task.key().cluster()` names the cluster.
+    /// factory.leave("us"); // Its objects are deleted from the caches, so their keys are reconciled.
+    /// running.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of_clusters() -> FactoryBuilder {
+        FactoryBuilder {
+            transport: None,
+            settings: Settings::default(),
+            on_report: None,
+        }
+    }
+
+    /// Lets a cluster join all informers, present and future. A cluster of this name leaves first.
+    ///
+    /// # Panics
+    /// Panics if the factory is not one of [several clusters](Self::of_clusters), or if the name is empty or contains
+    /// `:` or `/`.
+    pub fn join(&self, cluster: &str, transport: BoxTransport) {
+        assert!(self.inner.of_clusters, "use `Factory::of_clusters`");
+        let is_valid = !cluster.is_empty() && !cluster.contains([':', '/']);
+        assert!(is_valid, "{cluster:?} is no name of a cluster");
+        self.leave(cluster);
+        self.inner
+            .transports()
+            .insert(cluster.to_owned(), transport.clone());
+        self.inner
+            .tell_members(|place| Member::Join(place, transport.clone()), cluster);
+    }
+
+    /// Lets a cluster leave all informers. Its objects are deleted from the caches, and handlers are notified of that.
+    pub fn leave(&self, cluster: &str) {
+        if self.inner.transports().remove(cluster).is_some() {
+            self.inner.tell_members(Member::Leave, cluster);
         }
     }
 

@@ -10,9 +10,12 @@ use informer_core::{
 };
 
 use super::informers::Factory;
-use super::table::{Slot, SlotKey};
+use super::table::{Inner, Members, Slot, SlotKey};
+use crate::cache::entry::Entry;
 use crate::cache::users::Users;
+use crate::driver::Member;
 use crate::erased::BoxTransport;
+use crate::handler::{HandlerHandle, Handlers};
 use crate::informer::{Builder, Informer, Kind, selector_methods};
 
 impl Factory {
@@ -68,6 +71,7 @@ pub struct Request<'a, F: Form, D = <F as Form>::Decoder> {
     factory: &'a Factory,
     resource: OwnedResource,
     namespaces: Vec<String>,
+    namespaces_where: Option<String>,
     decode: D,
     form: PhantomData<fn() -> F>,
 }
@@ -78,6 +82,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             factory,
             resource,
             namespaces: Vec::new(),
+            namespaces_where: None,
             decode,
             form: PhantomData,
         }
@@ -103,6 +108,24 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
         self
     }
 
+    /// Restricts the informer to the namespaces with these labels, as they appear and disappear. When a namespace no longer
+    /// matches, its objects are deleted from the cache, and handlers are notified of that.
+    ///
+    /// The namespaces come from another informer of the factory, so the client needs the rights to list and watch them.
+    ///
+    /// ```
+    /// # use informer_tokio::factory::Factory;
+    /// # fn example(factory: Factory) -> Result<(), informer_core::resource::ResourceError> {
+    /// let pods = factory.raw("pods")?.namespaces_where("team=web").get();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn namespaces_where(mut self, selector: &str) -> Self {
+        self.namespaces.clear();
+        self.namespaces_where = Some(selector.to_owned());
+        self
+    }
+
     selector_methods!();
 
     /// Returns the informer. It is created if there is no current one, or if that has ended.
@@ -119,8 +142,16 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             fingerprint: self.decode.fingerprint(),
             resource: self.resource.clone(),
             namespaces: self.namespaces.clone(),
+            namespaces_where: self.namespaces_where.clone(),
         };
         let inner = &self.factory.inner;
+        // It is requested before the table is locked, and without a new informer it ends at once.
+        let namespaces = self.namespaces_where.as_ref().map(|selector| {
+            let namespaces = Resource::new("", "v1", "namespaces").labels(selector);
+            self.factory
+                .with(namespaces, Decoder::<Meta>::default())
+                .get()
+        });
         let mut replaced = None;
         let mut table = inner.table();
         if let Some(slot) = table.slots.get(&key)
@@ -133,13 +164,22 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             replaced = Some(in_use);
         }
         let factory = self.factory;
-        let (informer, driver) = self.builder().build();
+        let (mut builder, mut members) = (self.builder(), None);
+        if inner.of_clusters || namespaces.is_some() {
+            let (with, sender) = builder.members();
+            (builder, members) = (with, Some(sender));
+        }
+        let (informer, driver) = builder.build();
         let number = table.next;
         table.next += 1;
         let end = {
             let (factory, key) = (Arc::downgrade(inner), key.clone());
             let informer = informer.clone();
+            let following = namespaces
+                .zip(members.clone())
+                .map(|(namespaces, members)| follow(inner, namespaces, members));
             move || {
+                following.iter().for_each(|(_, handler)| handler.remove());
                 informer.stop();
                 if let Some(factory) = factory.upgrade() {
                     factory.table().remove(&key, number);
@@ -151,7 +191,17 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             number,
             informer: Box::new(informer.clone()),
             in_use: Arc::downgrade(&in_use),
+            members: members.clone(),
         };
+        if let (Some(members), None) = (&members, &key.namespaces_where) {
+            for (cluster, transport) in &*inner.transports() {
+                for place in key.places(cluster) {
+                    let _ = members.send(Member::Join(place, transport.clone()));
+                }
+            }
+            // The driver has not begun, so it receives these first.
+            let _ = members.send(Member::Initial);
+        }
         table.slots.insert(key, slot);
         if inner.status().stopping {
             informer.stop();
@@ -167,11 +217,12 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     /// Returns a builder with the request's settings and those of the factory.
     fn builder(self) -> Builder<BoxTransport, F, D> {
         let inner = &self.factory.inner;
-        let name = name(&self.resource, &self.namespaces);
+        let selector = self.namespaces_where.as_deref();
+        let name = name(&self.resource, &self.namespaces, selector);
+        let transport = inner.transports().get("").cloned();
         let mut builder =
-            Informer::builder_with(inner.transport(), self.resource.as_ref(), self.decode)
-                .name(name.clone());
-        if !self.namespaces.is_empty() {
+            Builder::of_parts(transport, self.resource, self.decode).name(name.clone());
+        if !self.namespaces.is_empty() && !inner.of_clusters {
             builder = builder.namespaces(self.namespaces);
         }
         builder.settings = inner.settings.clone();
@@ -185,13 +236,49 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
 impl<F: Form, D> fmt::Debug for Request<'_, F, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("name", &name(&self.resource, &self.namespaces))
+            .field(
+                "name",
+                &name(
+                    &self.resource,
+                    &self.namespaces,
+                    self.namespaces_where.as_deref(),
+                ),
+            )
             .finish_non_exhaustive()
     }
 }
 
+/// Lets the namespaces of an informer join and leave another one.
+fn follow(
+    factory: &Arc<Inner>,
+    namespaces: Informer<Meta>,
+    members: Members,
+) -> (Informer<Meta>, HandlerHandle<Meta>) {
+    let place = |namespace: &Entry<Meta>| {
+        let key = namespace.key();
+        (key.cluster().to_owned(), key.name().to_owned())
+    };
+    let (factory, [leaving, synced]) =
+        (Arc::downgrade(factory), [members.clone(), members.clone()]);
+    let handlers = Handlers::new()
+        .on_add(move |namespace, _| {
+            let place = place(namespace);
+            let factory = factory.upgrade();
+            // Without a transport, the cluster has left, and its namespaces follow.
+            if let Some(transport) =
+                factory.and_then(|factory| factory.transports().get(&place.0).cloned())
+            {
+                let _ = members.send(Member::Join(place, transport));
+            }
+        })
+        .on_delete(move |namespace, _| drop(leaving.send(Member::Leave(place(namespace)))))
+        .on_synced(move || drop(synced.send(Member::Initial)));
+    let handle = namespaces.add_handler(handlers);
+    (namespaces, handle)
+}
+
 /// Returns the informer's name, which includes everything that distinguishes it from others of its form.
-fn name(resource: &OwnedResource, namespaces: &[String]) -> String {
+fn name(resource: &OwnedResource, namespaces: &[String], selector: Option<&str>) -> String {
     let mut name = resource.to_string();
     let resource = resource.as_ref();
     let mut add = |word: &str, text: &str| {
@@ -201,6 +288,7 @@ fn name(resource: &OwnedResource, namespaces: &[String]) -> String {
         }
     };
     add(" in ", &namespaces.join(","));
+    add(" in namespaces with ", selector.unwrap_or_default());
     add(" with labels ", resource.label_selector.unwrap_or_default());
     add(" with fields ", resource.field_selector.unwrap_or_default());
     name

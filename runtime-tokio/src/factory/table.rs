@@ -1,13 +1,14 @@
 //! The informers of a factory.
 
 use core::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use informer_core::{Form, OwnedResource, Report};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::cache::users::Users;
+use crate::driver::{Member, Place};
 use crate::erased::BoxTransport;
 use crate::health::Health;
 use crate::informer::{HasSynced, Informer, Settings};
@@ -16,8 +17,10 @@ use crate::informer::{HasSynced, Informer, Settings};
 pub(super) type OnReport = Arc<dyn Fn(&str, &Report<'_>) + Send + Sync>;
 
 pub(super) struct Inner {
-    /// A `Mutex`, because a transport is `Send` but need not be `Sync`.
-    pub(super) transport: Mutex<BoxTransport>,
+    /// The transport of each cluster. The only one of a factory without clusters has no name.
+    pub(super) transports: Mutex<BTreeMap<String, BoxTransport>>,
+    /// Whether clusters join and leave.
+    pub(super) of_clusters: bool,
     pub(super) settings: Settings,
     pub(super) on_report: Option<OnReport>,
     pub(super) shared: Mutex<Table>,
@@ -53,13 +56,33 @@ pub(super) struct SlotKey {
     /// Includes its selectors.
     pub(super) resource: OwnedResource,
     pub(super) namespaces: Vec<String>,
+    /// The labels of the namespaces that join and leave.
+    pub(super) namespaces_where: Option<String>,
+}
+
+impl SlotKey {
+    /// Returns the sources that the informer has of a cluster, if its namespaces are fixed.
+    pub(super) fn places(&self, cluster: &str) -> Vec<Place> {
+        let place = |namespace: &str| (cluster.to_owned(), namespace.to_owned());
+        if self.namespaces.is_empty() {
+            return vec![place("")];
+        }
+        self.namespaces
+            .iter()
+            .map(|namespace| place(namespace))
+            .collect()
+    }
 }
 
 pub(super) struct Slot {
     pub(super) number: u64,
     pub(super) informer: Box<dyn AnyInformer>,
     pub(super) in_use: Weak<Users>,
+    /// Lets sources join and leave.
+    pub(super) members: Option<Members>,
 }
+
+pub(super) type Members = mpsc::UnboundedSender<Member<BoxTransport>>;
 
 /// The operations of a factory on informers of any type.
 pub(super) trait AnyInformer: HasSynced {
@@ -93,11 +116,27 @@ impl Inner {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn transport(&self) -> BoxTransport {
-        self.transport
+    pub(super) fn transports(&self) -> MutexGuard<'_, BTreeMap<String, BoxTransport>> {
+        self.transports
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    }
+
+    /// Lets a cluster join or leave all informers whose namespaces are fixed. The others follow their namespaces.
+    pub(super) fn tell_members(
+        &self,
+        member: impl Fn(Place) -> Member<BoxTransport>,
+        cluster: &str,
+    ) {
+        for (key, slot) in &self.table().slots {
+            let (None, Some(members)) = (&key.namespaces_where, &slot.members) else {
+                continue;
+            };
+            for place in key.places(cluster) {
+                // An error means that the informer has ended.
+                let _ = members.send(member(place));
+            }
+        }
     }
 
     pub(super) fn informers(&self) -> Vec<Box<dyn AnyInformer>> {

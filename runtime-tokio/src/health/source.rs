@@ -11,12 +11,17 @@ use informer_core::{
 use tokio::time::Instant;
 
 use super::advice;
+use crate::cache::entry::place;
 use crate::health::{SourceHealth, State, Trouble};
 
 /// The state of one source, which lists and watches one namespace.
 #[derive(Debug)]
 pub(crate) struct SourceRecord {
     pub(crate) resource: OwnedResource,
+    /// The cluster, if there are several.
+    pub(crate) cluster: String,
+    /// Whether it lists and watches nothing: it has left, or stands for sources that join at run time.
+    pub(crate) is_vacant: bool,
     /// `None` until the driver runs.
     activity: Option<Activity>,
     since: Instant,
@@ -93,6 +98,8 @@ impl SourceRecord {
     pub(crate) fn new(resource: OwnedResource) -> Self {
         Self {
             resource,
+            cluster: String::new(),
+            is_vacant: false,
             activity: None,
             since: Instant::now(),
             watching_since: None,
@@ -105,6 +112,13 @@ impl SourceRecord {
             audited_at: None,
             drifted: 0,
         }
+    }
+
+    /// Returns whether an object with this key comes from this source.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        let (cluster, namespace) = place(key);
+        let of = self.resource.as_ref().namespace.unwrap_or_default();
+        !self.is_vacant && self.cluster == cluster && (of.is_empty() || of == namespace)
     }
 
     /// Records the activity of the driver. Returns whether a watch was opened.
@@ -200,13 +214,12 @@ impl SourceRecord {
         resource_version: String,
         now: Instant,
     ) -> SourceHealth {
+        let namespace = self.resource.as_ref().namespace.unwrap_or_default();
         SourceHealth {
-            namespace: self
-                .resource
-                .as_ref()
-                .namespace
-                .unwrap_or_default()
-                .to_owned(),
+            namespace: match self.cluster.as_str() {
+                "" => namespace.to_owned(),
+                cluster => format!("{cluster}:{namespace}"),
+            },
             state: self.state(),
             state_age: now.saturating_duration_since(self.since),
             synced,

@@ -6,15 +6,18 @@ use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use informer_core::{
-    Decode, Form, OwnedResource, ReflectorConfig, Report, Transport, audit::AuditConfig,
-    cache::CacheConfig, resource::Shard, transport::SendTransport,
+    Decode, Form, OwnedResource, ReflectorConfig, Report, Transport,
+    audit::AuditConfig,
+    cache::{CacheConfig, SourceId},
+    resource::Shard,
+    transport::SendTransport,
 };
 use tokio::sync::mpsc;
 
 use crate::cache::index::{Index, IndexFn, Indexes};
 use crate::cache::shared::{Inner, OnReport, OnVersion};
 use crate::driver::journal::Journal;
-use crate::driver::{Audits, Driver, Transports, Work};
+use crate::driver::{Audits, Driver, Member, Transports, Work};
 use crate::erased::BoxTransport;
 use crate::informer::Informer;
 use crate::informer::Kind;
@@ -37,7 +40,9 @@ use crate::informer::Kind;
 /// ```
 #[must_use]
 pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
-    transport: T,
+    /// `None` if each member has its own.
+    transport: Option<T>,
+    members: Option<mpsc::UnboundedReceiver<Member<T>>>,
     decode: D,
     resource: OwnedResource,
     /// The namespaces, if there are several.
@@ -192,10 +197,17 @@ impl<F: Form> Informer<F> {
         resource: impl Into<OwnedResource>,
         decode: D,
     ) -> Builder<T, F, D> {
-        Builder {
+        Builder::of_parts(Some(transport), resource.into(), decode)
+    }
+}
+
+impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
+    pub(crate) fn of_parts(transport: Option<T>, resource: OwnedResource, decode: D) -> Self {
+        Self {
             transport,
+            members: None,
             decode,
-            resource: resource.into(),
+            resource,
             namespaces: Vec::new(),
             shards: Vec::new(),
             audit: None,
@@ -213,6 +225,13 @@ impl<F: Form> Informer<F> {
 }
 
 impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
+    /// Lets sources join and leave at run time, each with its own transport.
+    pub(crate) fn members(mut self) -> (Self, mpsc::UnboundedSender<Member<T>>) {
+        let (sender, members) = mpsc::unbounded_channel();
+        (self.transport, self.members) = (None, Some(members));
+        (self, sender)
+    }
+
     /// Restricts the informer to a namespace. An empty one, which is the default, means all namespaces.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.clear();
@@ -402,7 +421,9 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         T: SendTransport,
     {
         Builder {
-            transport: BoxTransport::of(self.transport),
+            transport: self.transport.map(BoxTransport::of),
+            // Only a factory makes informers with members, whose transports are boxed already.
+            members: None,
             copy: self.copy.map(|_| BoxTransport::clone as fn(&_) -> _),
             decode: self.decode,
             resource: self.resource,
@@ -464,6 +485,9 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             self.on_report,
             self.on_version,
         );
+        if self.members.is_some() {
+            inner.source(SourceId::FIRST, |source| source.is_vacant = true);
+        }
         let mut indexes = Indexes::default();
         {
             let mut cache = inner.cache_mut();
@@ -488,14 +512,19 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             settings.config.client_go,
         );
         // `copy` is set by everything that needs more than one transport.
-        let copies = |count: usize| (0..count).filter_map(|_| Some(self.copy?(&self.transport)));
+        let copies =
+            |count: usize| (0..count).filter_map(|_| Some(self.copy?(self.transport.as_ref()?)));
         let audits = self.audit.map(|config| Audits {
             config,
             transports: copies(count).collect(),
         });
         let mut sources: Vec<T> = copies(count - 1).collect();
-        sources.push(self.transport);
-        let transports = Transports { sources, audits };
+        sources.extend(self.transport);
+        let transports = Transports {
+            sources,
+            members: self.members,
+            audits,
+        };
         let work = Work {
             transports,
             decode: self.decode,

@@ -60,9 +60,7 @@ impl Packer {
         Self::with_level(1)
     }
 
-    /// Creates a decoder with another level of zstd, from 1 to 22. Higher levels are much slower for a small gain.
-    #[must_use]
-    pub fn with_level(level: i32) -> Self {
+    fn with_level(level: i32) -> Self {
         Self {
             packer: Arc::new(Codec {
                 level,

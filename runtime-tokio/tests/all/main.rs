@@ -6,6 +6,7 @@ mod batches;
 mod controller;
 mod decoders;
 mod election;
+mod fleet;
 mod hooks;
 mod informer;
 mod journal;

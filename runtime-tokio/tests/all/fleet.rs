@@ -1,0 +1,261 @@
+//! Informers whose namespaces and clusters join and leave at run time, on paused time.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, json};
+use informer_tokio::controller::{Controller, Task};
+use informer_tokio::factory::Factory;
+use informer_tokio::handler::HandlerOptions;
+use informer_tokio::transport::BoxTransport;
+use informer_tokio::{Event, Handlers, Informer, Raw, Subscription, boxed};
+use tokio::time::{sleep, timeout};
+
+type Server = Mock<FakeServer, TokioClock>;
+
+fn server() -> Server {
+    Mock::with_clock(FakeServer::new(1), TokioClock::new())
+}
+
+fn transport(mock: &Server) -> BoxTransport {
+    boxed!(mock.transport())
+}
+
+fn pod(mock: &Server, namespace: &str, name: &str) {
+    let pod = json!({ "metadata": { "namespace": namespace, "name": name } });
+    mock.apply("pods", pod).unwrap();
+}
+
+fn namespace(mock: &Server, name: &str, team: &str) {
+    let labels = json!({ "team": team });
+    let namespace = json!({ "metadata": { "name": name, "labels": labels } });
+    mock.apply("namespaces", namespace).unwrap();
+}
+
+fn keys(informer: &Informer<Raw>) -> Vec<String> {
+    let entries = informer.lister().list();
+    let mut keys: Vec<_> = entries
+        .iter()
+        .map(|entry| entry.key().to_string())
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// Returns the events that have arrived.
+async fn events(events: &mut Subscription<Raw>) -> Vec<String> {
+    let mut shown = Vec::new();
+    while let Ok(Some(event)) = timeout(Duration::from_millis(1), events.recv()).await {
+        shown.push(match event {
+            Event::Added { entry, .. } => format!("+{}", entry.key()),
+            Event::Deleted { entry, .. } => format!("-{}", entry.key()),
+            Event::Synced => "synced".to_owned(),
+            other @ (Event::Updated { .. } | Event::Replayed { .. } | _) => format!("{other:?}"),
+        });
+    }
+    shown.sort();
+    shown
+}
+
+async fn settle() {
+    sleep(Duration::from_secs(3)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_join_and_leave_by_their_labels() {
+    let mock = server();
+    for (name, team) in [("a", "web"), ("b", "db"), ("c", "web")] {
+        namespace(&mock, name, team);
+        pod(&mock, name, "p");
+    }
+    let (factory, driver) = Factory::builder(transport(&mock)).build();
+    tokio::spawn(driver.run());
+    let request = || factory.raw("pods").unwrap().namespaces_where("team=web");
+    let pods = request().get();
+    let mut heard = pods.subscribe();
+    pods.synced().await.unwrap();
+    assert_eq!(keys(&pods), ["a/p", "c/p"]);
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+a/p", "+c/p", "synced"]);
+    assert_eq!(keys(&request().get()), ["a/p", "c/p"], "it is shared");
+
+    namespace(&mock, "b", "web");
+    namespace(&mock, "a", "db");
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+b/p", "-a/p"]);
+    pod(&mock, "a", "unseen");
+    pod(&mock, "b", "q");
+    mock.delete("namespaces", "", "c").unwrap();
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+b/q", "-c/p"]);
+    assert_eq!(keys(&pods), ["b/p", "b/q"]);
+    assert!(pods.is_synced());
+    let sources = pods.health().sources;
+    let of: Vec<_> = sources
+        .iter()
+        .map(|source| source.namespace.as_str())
+        .collect();
+    assert_eq!(of, ["b"]);
+    // The namespace that comes back takes the place of one that has left.
+    namespace(&mock, "a", "web");
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+a/p", "+a/unseen"]);
+    drop((pods, heard));
+    settle().await;
+    assert!(
+        factory.health().is_empty(),
+        "the namespaces are not watched any more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_namespace_the_informer_is_synced_and_empty() {
+    let mock = server();
+    let (factory, driver) = Factory::builder(transport(&mock)).build();
+    tokio::spawn(driver.run());
+    let pods = factory
+        .raw("pods")
+        .unwrap()
+        .namespaces_where("team=web")
+        .get();
+    timeout(Duration::from_secs(5), pods.synced())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(pods.lister().is_empty());
+}
+
+/// The namespace of a Pod counts in its cluster only.
+#[tokio::test(start_paused = true)]
+async fn clusters_join_and_leave() {
+    let (eu, us) = (server(), server());
+    pod(&eu, "prod", "web");
+    pod(&us, "prod", "web");
+    pod(&us, "test", "web");
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    factory.join("eu", transport(&eu));
+    let pods = factory.raw("pods").unwrap().get();
+    let of_prod = factory.raw("pods").unwrap().namespace("prod").get();
+    let nodes = factory.raw("nodes").unwrap().get();
+    eu.apply("nodes", json!({ "metadata": { "name": "n1" } }))
+        .unwrap();
+    let mut heard = pods.subscribe();
+    pods.synced().await.unwrap();
+    assert_eq!(keys(&pods), ["eu:prod/web"]);
+
+    factory.join("us", transport(&us));
+    settle().await;
+    assert_eq!(keys(&pods), ["eu:prod/web", "us:prod/web", "us:test/web"]);
+    assert_eq!(keys(&of_prod), ["eu:prod/web", "us:prod/web"]);
+    assert_eq!(keys(&nodes), ["eu:/n1"]);
+    let lister = pods.lister();
+    assert_eq!(lister.list_in("us:prod").len(), 1);
+    let entry = lister.get("us:prod", "web").unwrap();
+    let key = entry.key();
+    assert_eq!(
+        (key.cluster(), key.namespace(), key.name()),
+        ("us", "prod", "web")
+    );
+    events(&mut heard).await;
+
+    // A broken watch of one cluster leads to a relist of that cluster.
+    us.with(|server| server.cut_watches());
+    us.delete("pods", "test", "web").unwrap();
+    pod(&eu, "prod", "db");
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+eu:prod/db", "-us:test/web"]);
+
+    factory.leave("us");
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["-us:prod/web"]);
+    assert_eq!(keys(&of_prod), ["eu:prod/db", "eu:prod/web"]);
+    let opened = us.log().iter().count();
+    pod(&us, "prod", "late");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(
+        us.log().iter().count(),
+        opened,
+        "nothing is requested any more"
+    );
+    assert!(events(&mut heard).await.is_empty());
+    // An unreachable cluster does not affect the others.
+    us.with(|server| server.inject(Fault::refuse().always()));
+    factory.join("us", transport(&us));
+    pod(&eu, "prod", "more");
+    settle().await;
+    assert_eq!(events(&mut heard).await, ["+eu:prod/more"]);
+    assert!(pods.is_synced());
+    us.with(FakeServer::clear_faults);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(events(&mut heard).await, ["+us:prod/late", "+us:prod/web"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_controller_reconciles_the_keys_of_all_clusters() {
+    let servers = [("eu", server()), ("us", server())];
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    for (name, mock) in &servers {
+        namespace(mock, "prod", "web");
+        let set = json!({ "metadata": { "namespace": "prod", "name": "web" } });
+        mock.create("replicasets.apps", set).unwrap();
+        factory.join(name, transport(mock));
+    }
+    let seen: Arc<Mutex<BTreeMap<String, Option<String>>>> = Arc::default();
+    let sets = factory
+        .raw("replicasets.apps")
+        .unwrap()
+        .namespaces_where("team=web");
+    let pods = factory.raw("pods").unwrap();
+    let controller = Controller::new(sets).kind("ReplicaSet", true).owns(pods);
+    let noted = Arc::clone(&seen);
+    tokio::spawn(controller.run(move |task: Task<Raw>| {
+        let version = task.object().map(|set| set.resource_version().to_string());
+        noted
+            .lock()
+            .unwrap()
+            .insert(task.key().to_string(), version);
+        core::future::ready(Ok::<_, std::io::Error>(()))
+    }));
+    settle().await;
+    let take = || {
+        let seen = core::mem::take(&mut *seen.lock().unwrap());
+        let exists = |(key, version): (String, Option<String>)| (key, version.is_some());
+        seen.into_iter().map(exists).collect::<Vec<_>>()
+    };
+    let key = |key: &str, exists: bool| (key.to_owned(), exists);
+    assert_eq!(take(), [key("eu:prod/web", true), key("us:prod/web", true)]);
+    // The owner is in the cluster of what it owns.
+    let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true }]);
+    let metadata = json!({ "namespace": "prod", "name": "p", "ownerReferences": owner });
+    servers[1]
+        .1
+        .create("pods", json!({ "metadata": metadata }))
+        .unwrap();
+    settle().await;
+    assert_eq!(take(), [key("us:prod/web", true)]);
+    factory.leave("us");
+    settle().await;
+    assert_eq!(take(), [key("us:prod/web", false)]);
+}
+
+/// The resyncs of handlers do not depend on the members.
+#[tokio::test(start_paused = true)]
+async fn handlers_of_a_fleet_are_resynced() {
+    let mock = server();
+    pod(&mock, "prod", "web");
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    let pods = factory.raw("pods").unwrap().get();
+    let replays = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&replays);
+    let options = HandlerOptions::default().resync(Duration::from_secs(60));
+    let handler = Handlers::new().on_update(move |_, _| *counted.lock().unwrap() += 1);
+    pods.add_handler_with(&options, handler);
+    factory.join("eu", transport(&mock));
+    sleep(Duration::from_secs(200)).await;
+    assert_eq!(*replays.lock().unwrap(), 3);
+}
