@@ -100,6 +100,7 @@ fn the_informer_on_tokio_survives_its_users() {
         dropped,
         restored,
         waits,
+        runs,
     } = summary.figures;
     for often in [
         panics / 8,
@@ -108,6 +109,7 @@ fn the_informer_on_tokio_survives_its_users() {
         dropped * 8,
         restored,
         waits / 2,
+        runs / 10,
     ] {
         assert!(often > SEEDS_OF_RUNTIME, "{:?}", summary.figures);
     }

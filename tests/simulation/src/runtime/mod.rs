@@ -5,9 +5,10 @@
 //! fake API server on the same clock. Handlers join, leave, are slow and panic. Hooks, the decoder and the transport
 //! panic. Informers are stopped and drivers dropped. At the end all faults are removed, and everything must converge.
 //!
-//! Each seed also runs a `process` that dies and restarts, with all features of an informer, and `replicas` that
-//! share keys.
+//! Each seed also runs a `process` that dies and restarts, with all features of an informer, `replicas` that share
+//! keys, and a `controller` that must see its own writes.
 
+mod controller;
 mod decoder;
 mod history;
 mod life;
@@ -49,6 +50,8 @@ pub struct Figures {
     pub restored: u64,
     /// The number of writes awaited in the cache.
     pub waits: u64,
+    /// The number of runs of a controller.
+    pub runs: u64,
 }
 
 /// The simulation of the informer on tokio. Its other threads have this planted bug.
@@ -92,6 +95,12 @@ impl Simulation for Runtime {
                 Vec::new(),
             )
         })?;
+        let (more, _) = self.on_paused_time(1, async {
+            let played = controller::play(seed).await;
+            let figures = played.as_ref().copied().unwrap_or_default();
+            ran(played.map(drop), figures, 0, Vec::new())
+        })?;
+        Self::add(&mut figures, more);
         Ok((figures, trace))
     }
 
@@ -102,6 +111,7 @@ impl Simulation for Runtime {
         sum.dropped += one.dropped;
         sum.restored += one.restored;
         sum.waits += one.waits;
+        sum.runs += one.runs;
     }
 
     fn shrink(self, seed: u64, _: &mut dyn FnMut(&u64) -> bool) -> (u64, String) {
