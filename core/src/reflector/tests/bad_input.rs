@@ -205,12 +205,8 @@ fn a_list_keeps_what_is_there_of_an_object_that_is_of_no_use() {
         let (start, end) = body.split_once('@').unwrap();
         w.head(Head::new(200));
         w.bytes(&joined(&[start.as_bytes(), &object, end.as_bytes()]));
-        let reports = w.take_reports();
-        assert_eq!(reports.len(), 1, "{class}");
-        assert_eq!(
-            (reports[0].class, reports[0].key.as_deref()),
-            (class, Some("a"))
-        );
+        let report = w.report();
+        assert_eq!((report.class, report.key.as_deref()), (class, Some("a")));
         w.holds(&["a@5", "b@21"]);
         assert_eq!(stale(&w), ["a"]);
         w.notified(&["add b@21"]);
@@ -239,12 +235,8 @@ fn a_watch_keeps_what_is_there_of_an_object_that_is_of_no_use() {
                 b"}\n",
                 next.as_bytes(),
             ]));
-            let reports = w.take_reports();
-            assert_eq!(reports.len(), 1, "{class}");
-            assert_eq!(
-                (reports[0].class, reports[0].key.as_deref()),
-                (class, Some("a"))
-            );
+            let report = w.report();
+            assert_eq!((report.class, report.key.as_deref()), (class, Some("a")));
             w.holds(&["a@6", "b@21"]);
             assert_eq!(stale(&w), ["a"], "{class}");
             w.events(&[bookmark(22)]);
@@ -355,9 +347,8 @@ fn a_large_event_whose_type_comes_last_is_applied() {
 fn as_client_go_what_breaks_a_watch_is_not_for_the_error_handler() {
     let mut w = World::client_go(Initial::List).watching();
     w.events(&["{}".to_string()]);
-    let reports = w.take_reports();
-    assert_eq!(reports.len(), 1);
-    assert_eq!(reports[0].level, crate::report::Level::Debug);
+    let report = w.report();
+    assert_eq!(report.level, crate::report::Level::Debug);
     w.expect_after(ms(800), "LIST resourceVersion=10");
 }
 

@@ -97,120 +97,101 @@ fn modes(initial: Initial) -> [World; 2] {
     [false, true].map(|client_go| World::new(config(client_go)))
 }
 
+/// Requests with the bounds of their delays in milliseconds: after 429, after an expired version, and after anything else.
+type Next = [(u64, u64, &'static str); 3];
+
+/// Expects the report and the next request.
+fn expect_next(w: &mut World, row: &Row, [busy, old, other]: Next) {
+    w.reports(&[row.class]);
+    let (from, to, request) = if row.is_busy() {
+        busy
+    } else if row.is_old() {
+        old
+    } else {
+        other
+    };
+    if to == 0 {
+        w.expect(request);
+    } else {
+        w.expect_within(ms(from), ms(to), request);
+    }
+}
+
 #[test]
 fn as_the_answer_to_a_list() {
+    let first = (800, 1600, "LIST limit=500 resourceVersion=0");
+    let again = (1600, 3200, "LIST resourceVersion=10");
     for row in rows().iter().chain(&texts()) {
         for mut w in modes(Initial::List) {
-            w.expect("LIST limit=500 resourceVersion=0");
+            w.expect(first.2);
             w.answer(row.code, &row.body);
-            w.reports(&[row.class]);
-            if row.is_old() {
-                w.expect("LIST limit=500");
-            } else {
-                w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
-            }
+            expect_next(&mut w, row, [first, (0, 0, "LIST limit=500"), first]);
         }
-        for w in modes(Initial::List) {
-            let mut w = w.watching();
+        for mut w in modes(Initial::List).map(World::watching) {
             w.close();
             w.take_reports();
-            w.expect_after(ms(800), "LIST resourceVersion=10");
+            w.expect_after(ms(800), again.2);
             w.answer(row.code, &row.body);
-            w.reports(&[row.class]);
-            if row.is_old() {
-                w.expect("LIST");
-            } else {
-                w.expect_after(ms(1600), "LIST resourceVersion=10");
-            }
+            expect_next(&mut w, row, [again, (0, 0, "LIST"), again]);
         }
     }
 }
 
 #[test]
-fn as_the_answer_to_a_watch() {
+fn as_the_answer_to_a_watch_and_as_an_event_of_it() {
+    let (watch, list) = (
+        (800, 1600, "WATCH resourceVersion=10"),
+        (800, 1600, "LIST resourceVersion=10"),
+    );
     for row in rows().iter().chain(&texts()) {
-        for w in modes(Initial::List) {
-            let mut w = w.watching();
+        for mut w in modes(Initial::List).map(World::watching) {
             w.answer(row.code, &row.body);
-            w.reports(&[row.class]);
-            if row.is_busy() {
-                w.expect_after(ms(800), "WATCH resourceVersion=10");
-            } else {
-                w.expect_after(ms(800), "LIST resourceVersion=10");
-            }
+            expect_next(&mut w, row, [watch, list, list]);
         }
     }
-}
-
-#[test]
-fn as_an_event_of_a_watch() {
     for row in &rows() {
-        for w in modes(Initial::List) {
-            let mut w = w.watching();
+        for mut w in modes(Initial::List).map(World::watching) {
             w.events(&[event("ERROR", &row.body)]);
             assert_eq!(w.cancelled, 1);
-            w.reports(&[row.class]);
             w.holds(&["a@5"]);
-            if row.is_busy() {
-                w.expect_after(ms(800), "WATCH resourceVersion=10");
-            } else {
-                w.expect_after(ms(800), "LIST resourceVersion=10");
-            }
+            expect_next(&mut w, row, [watch, list, list]);
         }
     }
 }
 
 #[test]
-fn as_the_answer_to_a_streaming_list() {
+fn as_the_answer_to_a_streaming_list_and_as_an_event_of_it() {
+    // The first request was already for the newest version: a list, although client-go would repeat the request for
+    // ever.
+    let list = (0, 0, "LIST limit=500 resourceVersion=0");
+    let next = [
+        (800, 3200, "STREAM resourceVersion=10"),
+        (0, 0, "STREAM"),
+        (0, 0, "LIST resourceVersion=10"),
+    ];
+    let expired = |w: &mut World| {
+        w.events(&[error_event(410, "Expired")]);
+        w.take_reports();
+        w.expect_after(ms(800), "STREAM resourceVersion=10");
+    };
     for row in rows().iter().chain(&texts()) {
         for mut w in modes(Initial::Stream) {
             w.expect("STREAM");
             w.answer(row.code, &row.body);
-            w.reports(&[row.class]);
-            if row.is_busy() {
-                w.expect_after(ms(800), "STREAM");
-            } else {
-                // The request was already for the newest version: a list, although client-go would repeat the request
-                // for ever.
-                w.expect("LIST limit=500 resourceVersion=0");
-            }
+            expect_next(&mut w, row, [(800, 1600, "STREAM"), list, list]);
         }
-        for w in modes(Initial::Stream) {
-            let mut w = w.streaming();
-            w.events(&[error_event(410, "Expired")]);
-            w.take_reports();
-            w.expect_after(ms(800), "STREAM resourceVersion=10");
+        for mut w in modes(Initial::Stream).map(World::streaming) {
+            expired(&mut w);
             w.answer(row.code, &row.body);
-            w.reports(&[row.class]);
-            if row.is_busy() {
-                w.expect_within(ms(800), ms(3200), "STREAM resourceVersion=10");
-            } else if row.is_old() {
-                w.expect("STREAM");
-            } else {
-                w.expect("LIST resourceVersion=10");
-            }
+            expect_next(&mut w, row, next);
         }
     }
-}
-
-#[test]
-fn as_an_event_of_a_streaming_list() {
     for row in &rows() {
-        for w in modes(Initial::Stream) {
-            let mut w = w.streaming();
-            w.events(&[error_event(410, "Expired")]);
-            w.take_reports();
-            w.expect_after(ms(800), "STREAM resourceVersion=10");
+        for mut w in modes(Initial::Stream).map(World::streaming) {
+            expired(&mut w);
             w.events(&[added("b", 20), event("ERROR", &row.body)]);
-            w.reports(&[row.class]);
             w.version("10");
-            if row.is_busy() {
-                w.expect_within(ms(800), ms(3200), "STREAM resourceVersion=10");
-            } else if row.is_old() {
-                w.expect("STREAM");
-            } else {
-                w.expect("LIST resourceVersion=10");
-            }
+            expect_next(&mut w, row, next);
         }
     }
 }

@@ -134,10 +134,17 @@ impl World {
     }
 
     pub(super) fn of(resource: Resource<'static>, config: ReflectorConfig, seed: u64) -> Self {
+        let informer = PolledInformer::new(resource, decode as Decoder, config, seed);
+        Self::at(0, informer.with_journal(Had))
+    }
+
+    fn at(
+        micros: u64,
+        informer: PolledInformer<Resource<'static>, Decoder, Heap, Recorder<Had>>,
+    ) -> Self {
         let mut world = Self {
-            informer: PolledInformer::new(resource, decode as Decoder, config, seed)
-                .with_journal(Had),
-            now: Instant::from_micros(0),
+            informer,
+            now: Instant::from_micros(micros),
             open: None,
             asked: VecDeque::new(),
             count: 0,
@@ -158,18 +165,7 @@ impl World {
             panic!("{report}");
         });
         assert_eq!(restored.map(|restored| restored.at), Some(Some(7)));
-        let mut world = Self {
-            informer,
-            now: Instant::from_micros(1),
-            open: None,
-            asked: VecDeque::new(),
-            count: 0,
-            cancelled: 0,
-            deadline: None,
-            reports: Vec::new(),
-            notified: Vec::new(),
-        };
-        world.pump();
+        let mut world = Self::at(1, informer);
         world.notified(&["add* a@5"]);
         world.expect("WATCH resourceVersion=10");
         world
@@ -317,6 +313,14 @@ impl World {
         delay
     }
 
+    /// Expects no request before this time, and waits until it.
+    #[track_caller]
+    pub(super) fn expect_after_exactly(&mut self, delay: Duration) {
+        self.nothing_asked();
+        self.wait(delay - ms(1)).nothing_asked();
+        self.wait(ms(1));
+    }
+
     #[track_caller]
     pub(super) fn nothing_asked(&mut self) {
         if let Some((_, _, asked)) = self.asked.front() {
@@ -435,6 +439,14 @@ impl World {
 
     pub(super) fn take_reports(&mut self) -> Vec<Reported> {
         core::mem::take(&mut self.reports)
+    }
+
+    /// Takes the only report.
+    #[track_caller]
+    pub(super) fn report(&mut self) -> Reported {
+        let mut reports = self.take_reports();
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        reports.remove(0)
     }
 
     #[track_caller]

@@ -8,9 +8,7 @@ use super::harness::*;
 use crate::reflector::{Initial, ReflectorConfig};
 use crate::transport::{End, FailureKind, Head, TransportFailure};
 use crate::{
-    Frame, Heap, Instant, Output, Reflector, ResourceVersion,
-    reflector::Purpose,
-    report::{Level, Phase},
+    Frame, Heap, Instant, Output, Reflector, ResourceVersion, reflector::Purpose, report::Level,
 };
 
 fn both() -> [World; 2] {
@@ -432,167 +430,10 @@ fn an_older_list_is_taken_and_reported() {
         w.take_reports();
         w.expect_after(ms(800), "LIST resourceVersion=10");
         w.answer(200, &list("7", &[pod("a", 3)]));
-        let reports = w.take_reports();
-        assert_eq!(reports.len(), 1);
-        assert_eq!(
-            (reports[0].class, reports[0].level),
-            ("version-went-back", level)
-        );
+        let report = w.report();
+        assert_eq!((report.class, report.level), ("version-went-back", level));
         w.expect("WATCH resourceVersion=7");
         w.notified(&["update a@5->3"]);
-    }
-}
-
-/// DESIGN 8: an answer 429 or 5xx with Retry-After is retried unchanged, at most ten times.
-#[test]
-fn an_answer_with_retry_after_is_asked_again_unchanged() {
-    for (code, reason) in [
-        (429, "TooManyRequests"),
-        (500, "InternalError"),
-        (503, "ServiceUnavailable"),
-    ] {
-        for (mut w, client_go) in both().into_iter().zip([false, true]) {
-            for _ in 0..10 {
-                w.expect("LIST limit=500 resourceVersion=0");
-                w.answer_with(Head::new(code).with_retry_after("3"), &status(code, reason));
-                w.nothing_asked();
-                w.wait(ms(2999)).nothing_asked();
-                w.wait(ms(1));
-            }
-            w.expect("LIST limit=500 resourceVersion=0");
-            let mut reports = w.take_reports();
-            reports.retain(|report| report.class != "slow-list");
-            assert_eq!(reports.len(), 10);
-            assert!(
-                reports.iter().all(|report| {
-                    report.level == Level::Info && report.retry_in == Some(secs(3))
-                })
-            );
-            // The eleventh goes to the reflector, which waits as long nevertheless; client-go's does not.
-            w.answer_with(Head::new(code).with_retry_after("3"), &status(code, reason));
-            let reports = w.take_reports();
-            assert_eq!(reports.len(), 1);
-            assert_eq!(reports[0].phase, Phase::List);
-            let again = "LIST limit=500 resourceVersion=0";
-            if client_go {
-                w.expect_after(ms(800), again);
-            } else {
-                assert_eq!(reports[0].retry_in, Some(secs(3)));
-                w.expect_after_exactly(secs(3));
-                w.expect(again);
-                // That wait does not apply to the next failure.
-                w.answer(500, "no");
-                w.expect_after(ms(1600), again);
-            }
-        }
-    }
-}
-
-/// Without Retry-After in whole seconds, or with another status, there are no retries within the reflector.
-#[test]
-fn t03_only_429_and_5xx_with_retry_after_are_asked_again() {
-    for head in [
-        Head::new(429),
-        Head::new(500),
-        Head::new(503).with_retry_after("Fri, 31 Dec 1999 23:59:59 GMT"),
-        Head::new(307).with_retry_after("1"),
-        Head::new(404).with_retry_after("1"),
-        Head::new(403).with_retry_after("1"),
-    ] {
-        let mut w = World::list();
-        w.expect("LIST limit=500 resourceVersion=0");
-        w.answer_with(head, "no");
-        let reports = w.take_reports();
-        assert!(reports[0].retry_in.unwrap() < ms(1600));
-        assert_ne!(reports[0].retry_in, Some(secs(1)));
-        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
-    }
-    // A good answer is not asked for again.
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer_with(Head::new(200).with_retry_after("7"), &list("10", &[]));
-    w.expect("WATCH resourceVersion=10");
-    w.no_reports();
-}
-
-/// A page is retried with the same token.
-#[test]
-fn a_page_is_asked_again_unchanged() {
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer(200, &page("10", "C", &[pod("a", 1)]));
-    w.expect("LIST continue=C limit=500");
-    w.answer_with(Head::new(429).with_retry_after("1"), "busy");
-    w.wait(secs(1));
-    w.expect("LIST continue=C limit=500");
-    w.answer(200, &page("10", "", &[pod("b", 1)]));
-    w.expect("WATCH resourceVersion=10");
-    w.notified(&["add* a@1", "add* b@1", "synced"]);
-}
-
-/// "Connection lost during L": ten retries at intervals of a second, then the delay, and the same rule for the version.
-#[test]
-fn a_cut_list_is_asked_again_after_a_second() {
-    for mut w in both() {
-        for _ in 0..10 {
-            w.expect("LIST limit=500 resourceVersion=0");
-            w.fail(FailureKind::Reset);
-            w.expect_after_exactly(secs(1));
-        }
-        w.expect("LIST limit=500 resourceVersion=0");
-        // Ten seconds have passed.
-        w.reports(&["slow-list"]);
-        w.fail(FailureKind::Reset);
-        w.reports(&["connection-reset"]);
-        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
-    }
-}
-
-impl World {
-    fn expect_after_exactly(&mut self, delay: core::time::Duration) {
-        self.nothing_asked();
-        self.wait(delay - ms(1)).nothing_asked();
-        self.wait(ms(1));
-    }
-}
-
-/// If the server closed a reused connection, that says nothing about its health: the first retry is immediate.
-#[test]
-fn a_request_on_a_stale_connection_is_repeated_at_once() {
-    let stale = End::Failed(TransportFailure {
-        kind: FailureKind::Reset,
-        connection_was_used: true,
-    });
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.end(stale);
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.end(stale);
-    w.expect_after_exactly(secs(1));
-    w.expect("LIST limit=500 resourceVersion=0");
-    w.answer(200, &list("10", &[]));
-    w.expect("WATCH resourceVersion=10");
-    w.end(stale);
-    w.expect("WATCH resourceVersion=10");
-    w.no_reports();
-}
-
-/// A refused connection is never retried within the reflector, and neither are failures of TLS or DNS.
-#[test]
-fn t03_what_was_never_sent_is_not_repeated_below() {
-    for kind in [
-        FailureKind::Refused,
-        FailureKind::Tls,
-        FailureKind::Dns,
-        FailureKind::Other,
-        // A list that times out is not retried either: client-go does that only for watches.
-        FailureKind::TimedOut,
-    ] {
-        let mut w = World::list();
-        w.expect("LIST limit=500 resourceVersion=0");
-        w.fail(kind);
-        w.reports(&[kind.as_str()]);
-        w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
     }
 }
 
@@ -932,30 +773,6 @@ fn a_repeated_token_fails_the_run() {
         w.notified(&[]);
         w.expect_after(ms(800), "LIST limit=500 resourceVersion=0");
     }
-}
-
-/// A Retry-After of a year from a proxy is capped.
-#[test]
-fn a_long_retry_after_is_cut_and_reported() {
-    let mut w = World::list();
-    w.expect("LIST limit=500 resourceVersion=0");
-    for _ in 0..12 {
-        w.answer_with(Head::new(503).with_retry_after("31536000"), "x");
-        let mut reports = w.take_reports();
-        reports.retain(|report| report.class != "slow-list");
-        let classes: Vec<_> = reports.iter().map(|report| report.class).collect();
-        assert_eq!(classes, ["long-retry-after", "service-unavailable"]);
-        assert_eq!(reports[0].level, Level::Warn);
-        w.expect_within(secs(300), secs(300), "LIST limit=500 resourceVersion=0");
-    }
-    w.take_reports();
-    w.answer_with(Head::new(503).with_retry_after("300"), "x");
-    let reports = w.take_reports();
-    assert!(
-        reports
-            .iter()
-            .all(|report| report.class != "long-retry-after")
-    );
 }
 
 /// A list without a version is reported and completed: room in the cache still leads to a list.

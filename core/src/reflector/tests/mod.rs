@@ -9,6 +9,7 @@ mod harness;
 mod large;
 mod list;
 mod resume;
+mod retry;
 mod split;
 mod stream;
 mod watch;

@@ -39,12 +39,8 @@ fn x06_a_watch_that_ends_is_reopened_at_once() {
 fn r08_r09_a_very_short_watch_leads_to_a_list() {
     for (mut w, level) in both().into_iter().zip([Level::Warn, Level::Debug]) {
         w.wait(ms(999)).close();
-        let reports = w.take_reports();
-        assert_eq!(reports.len(), 1);
-        assert_eq!(
-            (reports[0].class, reports[0].level),
-            ("very-short-watch", level)
-        );
+        let report = w.report();
+        assert_eq!((report.class, report.level), ("very-short-watch", level));
         w.expect_after(ms(800), "LIST resourceVersion=10");
     }
 }
@@ -90,9 +86,7 @@ fn x02_an_expired_watch_lists_at_the_last_version() {
     for (mut w, level) in both().into_iter().zip([Level::Info, Level::Debug]) {
         w.events(&[modified("a", 11), error_event(410, "Expired")]);
         assert_eq!(w.cancelled, 1);
-        let reports = w.take_reports();
-        assert_eq!(reports.len(), 1);
-        let report = &reports[0];
+        let report = w.report();
         assert_eq!(
             (report.class, report.level, report.phase),
             ("expired", level, Phase::Watch)
