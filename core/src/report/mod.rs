@@ -2,6 +2,8 @@
 
 mod lost;
 mod readable;
+#[cfg(test)]
+mod tests;
 
 pub use lost::{Loss, LostRecords, Mismatch};
 
@@ -650,78 +652,5 @@ impl Problem<'_> {
                 )
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloc::string::ToString;
-
-    use super::*;
-
-    const HOSTILE: &str = "a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}\u{2066}\u{2028}\u{0}\t";
-
-    /// A report stays on one line, whatever text a server, a transport, a decoder or a handler gives.
-    #[test]
-    fn every_report_is_one_line() {
-        let json = escaped(HOSTILE);
-        let text = JsonStr::new(json.as_bytes());
-        let (key, message) = (HOSTILE, &HOSTILE as &dyn DisplayDebug);
-        let (class, problem) = (ErrorClass::Forbidden, FrameProblem::NotUtf8);
-        for problem in [
-            Problem::Answer {
-                class,
-                status: 403,
-                message: text,
-            },
-            Problem::Answer {
-                class,
-                status: 0,
-                message: JsonStr::new(HOSTILE.as_bytes()),
-            },
-            Problem::OtherKind { key, kind: text },
-            Problem::UnknownEvent(text),
-            Problem::Frame { key, problem },
-            Problem::Undecodable { key, message },
-            Problem::NoRoom { key },
-            Problem::KeyTooLong { key },
-            Problem::IndexPanicked {
-                key,
-                index: HOSTILE,
-            },
-            Problem::HandlerPanicked {
-                handler: HOSTILE,
-                message: HOSTILE,
-            },
-            Problem::Undelivered {
-                handler: HOSTILE,
-                count: 1,
-            },
-            Problem::Journal { message },
-            Problem::Drift {
-                key,
-                kind: DriftKind::Gone,
-            },
-        ] {
-            let report = Report::new(Phase::List, problem);
-            for shown in [
-                report.to_string(),
-                problem.to_string(),
-                report.with_detail(HOSTILE).to_string(),
-            ] {
-                assert!(!shown.contains(leaves_line), "{shown:?}");
-                assert!(
-                    shown.contains(r"a\nb\r\u{1b}[2Jc\u{7f}\u{9b}1m\u{202e}"),
-                    "{shown}"
-                );
-            }
-        }
-    }
-
-    /// The text as a server sends it: escaped.
-    fn escaped(text: &str) -> alloc::string::String {
-        text.chars()
-            .map(|c| alloc::format!("\\u{:04x}", u32::from(c)))
-            .collect()
     }
 }
