@@ -1,5 +1,7 @@
 //! Each example on a whole control plane, with exactly the rights of its manifest in `examples/deploy`.
 
+mod rights;
+
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,13 +12,20 @@ use informer_tests::{example, say};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::Mutex;
 
 use crate::Context;
 
+pub(crate) use rights::each_example_reports_a_missing_right;
+
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Some tests change the same ClusterRoles.
+static ROLES: Mutex<()> = Mutex::const_new(());
 
 /// Runs every example as a user would, with the token of its ServiceAccount, and checks the result with kubectl.
 pub(crate) async fn each_example_works_with_its_rights(context: Context) -> Outcome {
+    let _roles = ROLES.lock().await;
     let trial = Trial {
         kubectl: context.kubectl()?,
         folder: tempfile::tempdir()?,
@@ -307,7 +316,11 @@ impl Trial {
     /// Starts an example with a kubeconfig.
     fn process(account: &str, file: &str, arguments: &[&str]) -> Outcome<Running> {
         let name = account.replace('-', "_");
-        let mut command = Command::new(example(&name));
+        // Errors are shown, too.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$0\" \"$@\" 2>&1"])
+            .arg(example(&name));
         // It uses the cluster that kubectl would use, and has no options.
         if name != "same_controller" {
             command.args(["--kubeconfig", file]);

@@ -12,6 +12,7 @@ mod cuts;
 mod deployed;
 mod expiry;
 mod faults;
+mod helpers;
 mod lists;
 mod load;
 mod many;
@@ -214,6 +215,8 @@ const TESTS: &[Test] = tests! {
     Plane Servers MIXED mock::answers_as_the_server_does,
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Kubectl Light MIXED deployed::the_leader_is_killed,
+    Kubectl Light MIXED deployed::each_example_reports_a_missing_right,
+    Kubectl Light MIXED helpers::finalizers_events_and_conditions,
     Cluster Alone MIXED soak::all_converges,
     Plane Alone MIXED load::nothing_is_lost,
 };
