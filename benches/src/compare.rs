@@ -145,13 +145,13 @@ fn table(runs: &BTreeMap<(usize, String), Vec<Figures>>) -> String {
 }
 
 /// A replay server in a separate process, which ends when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(arguments: &[String]) -> io::Result<Self> {
+    pub(crate) fn start(arguments: &[String]) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(arguments)

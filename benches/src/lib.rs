@@ -2,6 +2,7 @@
 //! counted.
 
 pub mod cases;
+pub mod clusters;
 pub mod compare;
 pub mod data;
 pub mod informers;

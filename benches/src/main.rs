@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
+use informer_benches::clusters;
 use informer_benches::compare::{self, Plan};
 use informer_benches::data::DataSet;
 use informer_benches::server::{self, Pace};
@@ -46,6 +47,15 @@ enum Command {
     },
     /// Runs this project's client and kube-rs's in turn, and prints medians, and ratios to kube-rs
     Compare(Compare),
+    /// Watches many clusters from one process, and prints its time to sync and its memory
+    Clusters {
+        /// How many clusters there are
+        #[arg(long, default_value_t = 1000)]
+        clusters: usize,
+        /// How many Pods each of them has
+        #[arg(long, default_value_t = 100)]
+        pods: u64,
+    },
 }
 
 #[derive(Args)]
@@ -119,6 +129,10 @@ fn main() -> io::Result<()> {
         }
         Command::Compare(options) => {
             println!("{}", compare(options)?);
+            Ok(())
+        }
+        Command::Clusters { clusters, pods } => {
+            println!("{}", clusters::run(clusters, pods)?);
             Ok(())
         }
     }
