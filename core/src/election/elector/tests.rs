@@ -356,83 +356,39 @@ fn who_reads_that_the_lease_is_gone_leads_no_more() {
 
 #[test]
 fn values_that_allow_two_leaders_or_none_are_rejected() {
-    let ms = Duration::from_millis;
-    let secs = Duration::from_secs;
-    let valid = [secs(15), secs(10), secs(2)];
-    let most = secs(i32::MAX as u64);
-    for (name, [lease, renew, retry], wanted) in [
-        ("a", valid, ""),
-        ("a", [secs(1), ms(999), ms(1)], ""),
-        ("a", [most, secs(10), ms(8_333)], ""),
-        ("", valid, "the identity is empty"),
-        (" \n", valid, "the identity is empty"),
-        (
-            "a",
-            [secs(10), secs(10), secs(2)],
-            "renew_deadline (10s) must be shorter than lease_duration (10s)",
-        ),
-        (
-            "a",
-            [secs(5), secs(10), secs(2)],
-            "renew_deadline (10s) must be shorter than lease_duration (5s)",
-        ),
-        (
-            "a",
-            [secs(15), secs(10), ms(8_334)],
-            "longer than 1.2 times retry_period (8.334s)",
-        ),
-        (
-            "a",
-            [secs(15), secs(12), secs(10)],
-            "longer than 1.2 times retry_period (10s)",
-        ),
-        (
-            "a",
-            [secs(15), secs(10), Duration::MAX],
-            "longer than 1.2 times retry_period",
-        ),
-        (
-            "a",
-            [secs(15), Duration::ZERO, ms(1)],
-            "longer than 1.2 times retry_period (1ms)",
-        ),
-        (
-            "a",
-            [secs(15), secs(10), Duration::from_micros(999)],
-            "retry_period (999µs) must be at least 1ms",
-        ),
-        (
-            "a",
-            [secs(15), secs(10), Duration::ZERO],
-            "retry_period (0ns)",
-        ),
-        (
-            "a",
-            [
-                Duration::from_micros(500),
-                Duration::from_micros(400),
-                Duration::from_micros(100),
-            ],
-            "lease_duration (500µs)",
-        ),
-        (
-            "a",
-            [ms(15_500), secs(10), secs(2)],
-            "lease_duration (15.5s) must be a whole number of seconds",
-        ),
-        ("a", [Duration::ZERO; 3], "lease_duration (0ns)"),
-        (
-            "a",
-            [most + secs(1), secs(10), secs(2)],
-            "from 1 to 2147483647",
-        ),
-        ("a", [Duration::MAX; 3], "lease_duration"),
-    ] {
+    // Lease, deadline and period in seconds, and the error.
+    let cases = "\
+15 10 2 |
+1 0.999 0.001 |
+2147483647 10 8.333 |
+10 10 2 | renew_deadline (10s) must be shorter than lease_duration (10s)
+5 10 2 | renew_deadline (10s) must be shorter than lease_duration (5s)
+15 10 8.334 | longer than 1.2 times retry_period (8.334s)
+15 12 10 | longer than 1.2 times retry_period (10s)
+15 10 max | longer than 1.2 times retry_period
+15 0 0.001 | longer than 1.2 times retry_period (1ms)
+15 10 0.000999 | retry_period (999µs) must be at least 1ms
+15 10 0 | retry_period (0ns)
+0.0005 0.0004 0.0001 | lease_duration (500µs)
+15.5 10 2 | lease_duration (15.5s) must be a whole number of seconds
+0 0 0 | lease_duration (0ns)
+2147483648 10 2 | from 1 to 2147483647
+max max max | lease_duration";
+    let cases = cases
+        .lines()
+        .map(|case| ("a", case.split_once('|').unwrap()));
+    let nameless = ["", " \n"].map(|name| (name, ("15 10 2", "the identity is empty")));
+    for (name, (times, wanted)) in cases.chain(nameless) {
+        let mut times = times.split_whitespace().map(|time| match time {
+            "max" => Duration::MAX,
+            seconds => Duration::from_secs_f64(seconds.parse().unwrap()),
+        });
         let config = ElectionConfig {
-            lease_duration: lease,
-            renew_deadline: renew,
-            retry_period: retry,
+            lease_duration: times.next().unwrap(),
+            renew_deadline: times.next().unwrap(),
+            retry_period: times.next().unwrap(),
         };
+        let wanted = wanted.trim();
         let error = Elector::new(name, config).map(drop).err();
         assert_eq!(
             crate::election::Members::new(name, config).map(drop).err(),
@@ -453,7 +409,8 @@ fn values_that_allow_two_leaders_or_none_are_rejected() {
             let ElectionStep::Create { record, .. } = step else {
                 panic!("{step:?}")
             };
-            assert_eq!(u64::from(record.duration_seconds), lease.as_secs());
+            let seconds = config.lease_duration.as_secs();
+            assert_eq!(u64::from(record.duration_seconds), seconds);
         }
     }
 }

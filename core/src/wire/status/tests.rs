@@ -123,83 +123,52 @@ fn classifies_by_reason_then_code() {
 
 #[test]
 fn classifies_without_a_status() {
-    let class = |code, body: &str| classify(code, None, body.as_bytes());
-    assert_eq!(
-        class(429, "Too many requests, please try again later.\n"),
-        ErrorClass::TooManyRequests
-    );
-    assert_eq!(class(404, "404 page not found\n"), ErrorClass::NotFound);
-    assert_eq!(class(410, ""), ErrorClass::Expired);
-    assert_eq!(
-        class(400, "Client sent an HTTP request to an HTTPS server.\n"),
-        ErrorClass::BadRequest
-    );
-    assert_eq!(class(405, ""), ErrorClass::MethodNotAllowed);
-    assert_eq!(class(502, "<html>bad gateway</html>"), ErrorClass::Other);
-    assert_eq!(
-        class(504, "Timeout: Too large resource version: 5, current: 4"),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(500, "Too large resource version"),
-        ErrorClass::InternalError
-    );
-    assert_eq!(
-        class(0, "too old resource version: 1 (2)"),
-        ErrorClass::Expired
-    );
-    assert_eq!(class(0, "\\ud8"), ErrorClass::Other);
-    assert_eq!(class(0, ""), ErrorClass::Other);
+    use ErrorClass::*;
+    let http = "Client sent an HTTP request to an HTTPS server.\n";
+    let too_large = "Timeout: Too large resource version: 5, current: 4";
+    for (code, body, expected) in [
+        (
+            429,
+            "Too many requests, please try again later.\n",
+            TooManyRequests,
+        ),
+        (404, "404 page not found\n", NotFound),
+        (410, "", Expired),
+        (400, http, BadRequest),
+        (405, "", MethodNotAllowed),
+        (502, "<html>bad gateway</html>", Other),
+        (504, too_large, TooLarge),
+        (500, "Too large resource version", InternalError),
+        (0, "too old resource version: 1 (2)", Expired),
+        (0, "\\ud8", Other),
+        (0, "", Other),
+    ] {
+        assert_eq!(classify(code, None, body.as_bytes()), expected, "{body}");
+    }
 }
 
 #[test]
 fn knows_a_resource_version_that_is_too_large() {
+    use ErrorClass::*;
     let by_reason = r#"[{"reason":"Other"},{"reason":"ResourceVersionTooLarge","message":"x"}]"#;
-    assert_eq!(
-        class(504, &json(504, "Timeout", "m", by_reason)),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(0, &json(504, "Timeout", "m", by_reason)),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(500, &json(500, "InternalError", "m", by_reason)),
-        ErrorClass::TooLarge
-    );
-
     let by_message = r#"[{"message":"Too large resource version"}]"#;
-    assert_eq!(
-        class(504, &json(504, "Timeout", "m", by_message)),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(504, &json(504, "", "m", by_message)),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(500, &json(500, "InternalError", "m", by_message)),
-        ErrorClass::InternalError
-    );
     let longer = r#"[{"message":"Too large resource version: 5"}]"#;
-    assert_eq!(
-        class(504, &json(504, "Timeout", "m", longer)),
-        ErrorClass::Timeout
-    );
-
     let message = "Timeout: Too large resource version: 5, current: 4";
-    assert_eq!(
-        class(504, &json(504, "Timeout", message, "[]")),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(0, &json(504, "", message, "null")),
-        ErrorClass::TooLarge
-    );
-    assert_eq!(
-        class(422, &json(422, "Invalid", message, "[]")),
-        ErrorClass::Invalid
-    );
+    for (http, code, reason, message, causes, expected) in [
+        (504, 504, "Timeout", "m", by_reason, TooLarge),
+        (0, 504, "Timeout", "m", by_reason, TooLarge),
+        (500, 500, "InternalError", "m", by_reason, TooLarge),
+        (504, 504, "Timeout", "m", by_message, TooLarge),
+        (504, 504, "", "m", by_message, TooLarge),
+        (500, 500, "InternalError", "m", by_message, InternalError),
+        (504, 504, "Timeout", "m", longer, Timeout),
+        (504, 504, "Timeout", message, "[]", TooLarge),
+        (0, 504, "", message, "null", TooLarge),
+        (422, 422, "Invalid", message, "[]", Invalid),
+    ] {
+        let status = json(code, reason, message, causes);
+        assert_eq!(class(http, &status), expected, "{http} {status}");
+    }
 }
 
 #[test]
