@@ -140,6 +140,13 @@ impl Replica {
         lock(&self.members).is_active(self.timer.now())
     }
 
+    /// Returns the names of the live replicas, including this one.
+    #[must_use]
+    pub fn live(&self) -> Vec<String> {
+        let members = lock(&self.members);
+        members.live().map(ToOwned::to_owned).collect()
+    }
+
     /// Waits until the owners of keys change. Returns `false` if the background work has ended.
     pub(crate) async fn changed(&mut self) -> bool {
         self.view.changed().await.is_ok()
