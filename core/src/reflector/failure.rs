@@ -132,7 +132,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 };
                 self.fall_back(now, problem);
             }
-            Purpose::Watch if self.is_doubtful(now) => {
+            Purpose::Watch if self.is_doubtful(now) || self.is_ahead(&call) => {
                 let problem = StoredProblem::Silent(silence);
                 self.fail_run(now, ReportPhase::Watch, problem, None);
             }
@@ -406,6 +406,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     fn is_doubtful(&self, now: Instant) -> bool {
         let is_long = |since: Instant| now - since >= HEARTBEAT;
         self.resuming && self.resumed.is_some_and(is_long)
+    }
+
+    /// Returns whether a silent watch may be ahead of the server, which was restored to an older state: it accepted the
+    /// watch and sent nothing since, although it sends bookmarks.
+    const fn is_ahead(&self, call: &Call) -> bool {
+        matches!(call.phase, Phase::Body) && call.events == 0 && self.bookmarks_seen
     }
 
     /// Reopens the watch immediately, up to a rate limit.

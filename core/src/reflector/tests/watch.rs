@@ -240,14 +240,28 @@ fn r50_r51_r52_the_timeout_is_between_the_shortest_and_twice_that() {
 fn a_silent_watch_is_reopened_from_its_last_version() {
     let mut w = World::list().watching();
     w.wait(secs(60)).events(&[bookmark(11)]);
+    // A server that does not answer may be down; nothing follows for its state.
     for round in 0..3 {
         w.wait(ms(74_999)).no_reports();
         w.nothing_asked();
         w.wait(ms(1)).reports(&["silent"]);
         assert_eq!(w.cancelled, round + 1);
         w.expect("WATCH resourceVersion=11");
-        w.head(Head::new(200));
     }
+}
+
+/// A server whose etcd was restored to an older state accepts a watch at a version that does not exist yet, and sends
+/// nothing. Its bookmarks are missing, so a list follows.
+#[test]
+fn a_watch_that_is_accepted_and_stays_silent_is_followed_by_a_list() {
+    let mut w = World::list().watching();
+    w.wait(secs(60)).events(&[bookmark(11)]);
+    w.wait(secs(75)).reports(&["silent"]);
+    w.expect("WATCH resourceVersion=11");
+    w.head(Head::new(200));
+    w.wait(secs(75)).reports(&["silent"]);
+    w.wait(secs(2));
+    assert!(w.next_request().unwrap().starts_with("LIST"));
 }
 
 /// On a server without bookmarks, the heartbeat times out once; then only the requested timeout plus half a minute
