@@ -201,13 +201,7 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
     }
 
     /// Adds a key after a delay. Of several priorities for a key, the highest applies.
-    pub fn add_after_with_priority(
-        &mut self,
-        now: Instant,
-        key: K,
-        delay: Duration,
-        priority: i32,
-    ) {
+    fn add_after_with_priority(&mut self, now: Instant, key: K, delay: Duration, priority: i32) {
         if self.ending != Ending::Not {
             return;
         }

@@ -56,21 +56,8 @@ pub struct Provided<F: Form> {
 }
 
 impl<F: Form<Stored: Send + Sync + 'static>> Provided<F> {
-    /// Lets the controller run the informer's driver. When the controller ends, it stops the informer and waits for the
-    /// driver.
-    ///
-    /// ```
-    /// # use informer_tokio::{Informer, Raw, Resource};
-    /// # use informer_tokio::controller::{Controller, Provided};
-    /// # use informer_tokio::transport::BoxTransport;
-    /// # fn example(transport: BoxTransport) {
-    /// let (pods, driver) = Informer::<Raw>::builder_for(&transport, Resource::new("", "v1", "pods")).build();
-    /// let lister = pods.lister();
-    /// let controller = Controller::new(Provided::from(pods).with_driver(driver.run()));
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn with_driver(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
+    /// Lets the controller run the informer's driver.
+    fn with_driver(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
         self.driver = Some(Box::pin(driver));
         self
     }

@@ -261,12 +261,6 @@ pub struct Packed<T = Raw> {
 }
 
 impl Packed<Raw> {
-    /// Returns the compressed size in bytes, without the dictionary.
-    #[must_use]
-    pub const fn packed_len(&self) -> usize {
-        self.packed.len()
-    }
-
     /// Returns the decompressed object.
     ///
     /// # Errors
@@ -371,7 +365,7 @@ mod tests {
         let kept: Vec<_> = pods.iter().map(|json| keep(&packed, json)).collect();
         assert!(kept[0].dictionary.is_none() && kept[399].dictionary.is_some());
         // These are so repetitive that they compress well without a dictionary.
-        assert!(kept[399].packed_len() * 3 < kept[0].packed_len() * 2);
+        assert!(kept[399].packed.len() * 3 < kept[0].packed.len() * 2);
         for (json, kept) in pods.iter().zip(&kept) {
             assert_eq!(kept.unpack().unwrap().bytes(), json.as_bytes());
         }
@@ -402,7 +396,7 @@ mod tests {
         let new: Vec<_> = (0..3000).map(|i| keep(&packed, &other(i))).collect();
         let of = |kept: &Packed<Raw>| kept.dictionary.as_ref().map(Arc::as_ptr);
         assert_ne!(of(&old[1999]), of(&new[2999]));
-        assert!(new[2999].packed_len() * 2 < new[0].packed_len());
+        assert!(new[2999].packed.len() * 2 < new[0].packed.len());
         assert_eq!(
             old[1999].unpack().unwrap().bytes(),
             pod(1999, "web").as_bytes()
