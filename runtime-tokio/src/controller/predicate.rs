@@ -14,7 +14,7 @@ use crate::cache::entry::Entry;
 /// A condition on a change, which compares the old and the new state of an object.
 ///
 /// [`IntoInformer::when`] restricts a controller to changes for which it holds. Additions, deletions and resyncs are not
-/// restricted. Predicates are combined by `&`, `|` and `!`. Handlers can call [`holds`](Self::holds).
+/// restricted. Predicates are combined by `&`, `|` and `!`.
 ///
 /// The state is read from the stored metadata. If the form does not store it, as a struct that lacks the field, every
 /// change counts.
