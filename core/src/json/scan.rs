@@ -55,7 +55,7 @@ impl Scanner {
     /// Advances from `input[*at]` to the next position where something begins or ends.
     ///
     /// Consumes the bytes before it (whitespace, commas, colons, the text of a key) and advances `at`. After
-    /// [`Step::Value`], call [`enter`](Self::enter), or [`skip_value`](Self::skip_value) until that returns true;
+    /// [`Stop::Value`], call [`enter`](Self::enter), or [`skip_value`](Self::skip_value) until that returns true;
     /// another step would report the same value again.
     ///
     /// # Errors
@@ -415,7 +415,7 @@ impl Scanner {
         scanner
     }
 
-    /// Enters the container whose first byte was reported by [`Step::Value`], and consumes that byte.
+    /// Enters the container whose first byte was reported by [`Stop::Value`], and consumes that byte.
     ///
     /// # Errors
     ///
