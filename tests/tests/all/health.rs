@@ -670,7 +670,10 @@ fn check_prometheus(text: &str) {
         } else if !line.starts_with('#') {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
-            let kind = declared[name];
+            let of_histogram = ["_bucket", "_sum", "_count"].iter();
+            let mut of_histogram = of_histogram.filter_map(|part| name.strip_suffix(part));
+            let histogram = of_histogram.find(|name| declared.get(name) == Some(&"histogram"));
+            let kind = declared[histogram.unwrap_or(name)];
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(value.parse::<f64>().is_ok(), "{line}");
             assert!(seen.insert(series), "{series} stands once");

@@ -1,8 +1,11 @@
 //! There is no list where a watch can resume: after a watch that lived and then ended, was cut or fell silent, after
 //! a refused connection, or after the server was overloaded. Exceptions: a cache that rejected an object lists when
-//! it has room again, and a failed journal is begun anew by a list.
+//! it has room again, a failed journal is begun anew by a list, and a watch that was accepted and sent nothing may be
+//! ahead of a server that was restored.
 //!
 //! Source: etcd's robustness tests, "Resumable"; `reference`: client-go's `Reflector.watch`.
+
+use core::time::Duration;
 
 use informer_core::{reflector::Purpose, transport::FailureKind};
 
@@ -21,6 +24,7 @@ impl Invariant for NoRelist {
             && !context.client.engine.cache().is_incomplete()
             && !context.client.engine.has_failed_journal()
             && !is_doubtful(before, context)
+            && !is_ahead(before)
         {
             return Err(format!("{} follows upon {before:?}", asked.target));
         }
@@ -31,6 +35,14 @@ impl Invariant for NoRelist {
 /// Returns whether the restored version may be newer than the server's, because no watch from it has sent an event.
 fn is_doubtful(before: &Ended, context: &Context<'_>) -> bool {
     context.client.engine.cache().is_restored() && before.answer.events == 0
+}
+
+/// Returns whether the client cancelled an accepted watch that sent nothing, not even a bookmark.
+fn is_ahead(before: &Ended) -> bool {
+    before.status == Some(200)
+        && before.cancelled
+        && before.answer.events == 0
+        && before.lived >= Duration::from_secs(75)
 }
 
 fn could_resume(before: &Ended) -> bool {

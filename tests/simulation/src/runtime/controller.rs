@@ -332,6 +332,8 @@ fn send(
     );
     let target = match method {
         "POST" => collection,
+        // The controller writes only the status of a set.
+        "PUT" if resource.plural == SETS.plural => format!("{collection}/{name}/status"),
         _ => format!("{collection}/{name}"),
     };
     let body = match method {
