@@ -12,6 +12,9 @@ use informer_core::{reflector::Purpose, transport::FailureKind};
 use super::super::client::{Asked, Ended};
 use super::{Context, Invariant, Verdict};
 
+/// 75 s without a byte, less what the clock may be set back.
+const HEARTBEAT: Duration = Duration::from_secs(74);
+
 pub(super) struct NoRelist;
 
 impl Invariant for NoRelist {
@@ -42,7 +45,7 @@ fn is_ahead(before: &Ended) -> bool {
     before.status == Some(200)
         && before.cancelled
         && before.answer.events == 0
-        && before.lived >= Duration::from_secs(75)
+        && before.lived >= HEARTBEAT
 }
 
 fn could_resume(before: &Ended) -> bool {
