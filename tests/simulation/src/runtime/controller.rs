@@ -128,7 +128,7 @@ impl Worker {
         let round = |entry: &Entry<Raw>, part: &str| entry.string_at(&[part, "round"]);
         let Some(set) = set else {
             return match pod {
-                Some(_) => self.write("DELETE", PODS, name, &Value::Null).await,
+                Some(pod) => self.write("DELETE", PODS, name, &only(pod)).await,
                 None => Ok(()),
             };
         };
@@ -138,7 +138,7 @@ impl Worker {
             None => self.write("POST", PODS, name, &body).await?,
             Some(pod) if round(pod, "spec").as_ref() != Some(&wanted) => {
                 if self.below(3) == 0 {
-                    self.write("DELETE", PODS, name, &Value::Null).await?;
+                    self.write("DELETE", PODS, name, &only(pod)).await?;
                     if self.below(2) == 0 {
                         self.write("POST", PODS, name, &body).await?;
                     }
@@ -314,6 +314,12 @@ fn act(worker: &Worker, dice: &mut Entropy<'_>, round: usize) {
     }
 }
 
+/// The options that delete this object, and no other of its name. The deletion of one that the caches have never shown
+/// cannot be awaited by its uid.
+fn only(pod: &Entry<Raw>) -> Value {
+    json!({ "preconditions": { "uid": pod.uid().to_string() } })
+}
+
 /// Sends a write of one object in the namespace `prod`.
 fn send(
     mock: &Server,
@@ -336,10 +342,7 @@ fn send(
         "PUT" if resource.plural == SETS.plural => format!("{collection}/{name}/status"),
         _ => format!("{collection}/{name}"),
     };
-    let body = match method {
-        "DELETE" => Vec::new(),
-        _ => body.to_string().into_bytes(),
-    };
+    let body = body.to_string().into_bytes();
     let write = Write {
         method,
         target: &target,
