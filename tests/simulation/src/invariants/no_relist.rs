@@ -12,8 +12,8 @@ use informer_core::{reflector::Purpose, transport::FailureKind};
 use super::super::client::{Asked, Ended};
 use super::{Context, Invariant, Verdict};
 
-/// 75 s without a byte, less what the clock may be set back.
-const HEARTBEAT: Duration = Duration::from_secs(74);
+/// 75 s without a byte, less what the clock may be set back at a time.
+const HEARTBEAT: Duration = Duration::from_secs(60);
 
 pub(super) struct NoRelist;
 
