@@ -1,4 +1,4 @@
-//! A relist of 100,000 objects needs little more memory than the cache itself: there is no second copy of all
+//! A relist of 30,000 objects needs little more memory than the cache itself: there is no second copy of all
 //! objects.
 //!
 //! The server is a separate process, so that only the informer's memory is counted.
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
 
-const PODS: usize = 100_000;
+const PODS: usize = 30_000;
 /// The maximum peak of a relist, relative to the memory in use before it.
 const BOUND: f64 = 1.1;
 /// One Pod in this many changes before the relist. A tenth of these is deleted and recreated.
