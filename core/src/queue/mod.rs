@@ -154,6 +154,15 @@ impl<K: Ord + Clone, L> PolledQueue<K, L> {
 
     /// Adds a key. A key that waits with a lower priority is raised to this priority, behind others of the same
     /// priority.
+    ///
+    /// ```
+    /// # use informer_core::{Instant, queue::PolledQueue};
+    /// # let now = Instant::from_micros(0);
+    /// let mut queue = PolledQueue::new();
+    /// queue.add_with_priority(now, "resync", -100);
+    /// queue.add(now, "event");
+    /// assert_eq!(queue.take(now), Some("event"));
+    /// ```
     pub fn add_with_priority(&mut self, now: Instant, key: K, priority: i32) {
         if self.ending != Ending::Not {
             return;

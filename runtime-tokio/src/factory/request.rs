@@ -42,6 +42,14 @@ impl Factory {
     ///
     /// # Errors
     /// Fails if the text does not name a resource.
+    ///
+    /// ```
+    /// # use informer_tokio::factory::Factory;
+    /// # fn example(factory: Factory) -> Result<(), informer_core::resource::ResourceError> {
+    /// let widgets = factory.raw("widgets.v1.example.com")?.get();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn raw(&self, resource: &str) -> Result<Request<'_, Raw>, ResourceError> {
         Ok(self.with(Resource::parse(resource)?, Decoder::default()))
     }

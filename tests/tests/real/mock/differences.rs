@@ -13,7 +13,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Whether it covers a difference.
+    /// Returns whether it covers a difference.
     pub(super) fn covers(&self, request: &str, place: &str) -> bool {
         self.requests
             .split(' ')
@@ -21,7 +21,7 @@ impl Expected {
             && self.place.split(' ').any(|pattern| matches(pattern, place))
     }
 
-    /// Whether it is about every answer, so that it is no difference of one of them.
+    /// Returns whether it applies to every answer. Such a difference does not count against a single answer.
     pub(super) fn is_everywhere(&self) -> bool {
         self.requests == "*"
     }
