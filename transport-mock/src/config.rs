@@ -34,6 +34,10 @@ pub struct Config {
     pub gone: Gone,
     /// The response to a DELETE.
     pub deletes: DeleteAnswer,
+    /// The response to clients that accept protobuf.
+    pub protobuf: Protobuf,
+    /// The effect of `drop=metadata.managedFields` in the `Accept` header.
+    pub drop_parameter: DropParameter,
     /// How long a list waits for a version in the future before it fails with 504.
     pub too_large_wait: Duration,
     /// How long the watch cache keeps events; `None` until they are compacted.
@@ -81,6 +85,28 @@ pub enum DeleteAnswer {
     OldVersion,
     /// The object with the version of its deletion, as for Pods on newer servers.
     NewVersion,
+}
+
+/// The response to clients that accept protobuf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protobuf {
+    /// Protobuf for built-in resources and for metadata, as by the API server.
+    Served,
+    /// Only JSON, as by some aggregated API servers; 406 to clients that do not accept it.
+    NotAcceptable,
+    /// JSON even to clients that do not accept it, as by a proxy.
+    AnsweredAsJson,
+}
+
+/// The effect of the parameter `drop=metadata.managedFields` of a media type (KEP-5958).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropParameter {
+    /// None, as on all servers so far by default.
+    Ignored,
+    /// Objects have no managedFields, as on Kubernetes 1.38 with the feature gate.
+    Honored,
+    /// Requests with the parameter are rejected with this HTTP status, as by a strict proxy.
+    Rejected(u16),
 }
 
 impl Config {
@@ -131,6 +157,8 @@ impl Default for Config {
             remaining_item_count: true,
             gone: Gone::Event,
             deletes: DeleteAnswer::Status,
+            protobuf: Protobuf::Served,
+            drop_parameter: DropParameter::Ignored,
             too_large_wait: Duration::from_secs(3),
             watch_window: None,
             history: None,

@@ -11,6 +11,7 @@ use informer_core::transport::FailureKind;
 use self::plan::Answer;
 pub(crate) use self::plan::{Edit, Effects, Ending, FaultPlan, Mark};
 use crate::log::Verb;
+use crate::object::Format;
 
 /// A fault that affects the next matching request, or several of them.
 ///
@@ -92,11 +93,12 @@ impl Fault {
             status,
             headers,
             body: body.as_bytes().to_vec(),
+            is_status: false,
         };
         Self::nothing().with(|effects| effects.answer = Some(answer))
     }
 
-    /// Responds with a `Status` object with this code, reason and message.
+    /// Responds with a `Status` object with this code, reason and message, in the format that the client accepts.
     #[must_use]
     pub fn api_status(code: u16, reason: &'static str, message: &str) -> Self {
         let body = crate::status::Status::new(code, reason, message).json();
@@ -106,6 +108,7 @@ impl Fault {
                 status: code,
                 headers,
                 body,
+                is_status: true,
             });
         })
     }
@@ -153,8 +156,22 @@ impl Fault {
             status: 200,
             headers,
             body: body.as_ref().to_vec(),
+            is_status: false,
         };
         Self::nothing().with(|effects| effects.answer = Some(answer))
+    }
+
+    /// Responds in JSON, even to a client that accepts only protobuf, as a proxy or an aggregated API server may at any
+    /// time. With [`on`](Self::on), the format can change between a list and its watch.
+    #[must_use]
+    pub fn in_json() -> Self {
+        Self::nothing().with(|effects| effects.format = Some(Format::Json))
+    }
+
+    /// Responds in protobuf, even to a client that accepts only JSON. A custom resource responds with 406.
+    #[must_use]
+    pub fn in_protobuf() -> Self {
+        Self::nothing().with(|effects| effects.format = Some(Format::Protobuf))
     }
 
     /// Adds or replaces a header of the response.

@@ -7,6 +7,7 @@
 //! - [`Mock`] shares a server and its clock; [`MockTransport`] is a [`Transport`] to it.
 //! - [`VirtualClock`] and [`Simulation`] run futures without real time and in a fixed order.
 //! - [`RequestLog`] records the requests, so that a test can assert that there was no relist.
+//! - [`protobuf`] converts objects from JSON and back; the server responds in it to clients that accept it.
 //! - `conformance` (feature `tokio`) checks a custom transport.
 //! - [`demo`] fills a server with a cluster that changes continuously.
 //! - `serve` (feature `serve`) opens a real port for a server.
@@ -45,7 +46,7 @@
 //! |---|---|
 //! | no response | [`refuse`](Fault::refuse), [`reset`](Fault::reset), [`fail`](Fault::fail), [`stall`](Fault::stall) |
 //! | a late response | [`delay`](Fault::delay), [`late_head`](Fault::late_head), [`bandwidth`](Fault::bandwidth) |
-//! | another response | [`status`](Fault::status), [`api_status`](Fault::api_status), [`overloaded`](Fault::overloaded), [`expired`](Fault::expired), [`html`](Fault::html), [`raw`](Fault::raw), [`header`](Fault::header), [`content_length`](Fault::content_length) |
+//! | another response | [`status`](Fault::status), [`api_status`](Fault::api_status), [`overloaded`](Fault::overloaded), [`expired`](Fault::expired), [`html`](Fault::html), [`raw`](Fault::raw), [`in_json`](Fault::in_json), [`in_protobuf`](Fault::in_protobuf), [`header`](Fault::header), [`content_length`](Fault::content_length) |
 //! | a body that ends early | [`cut_after_bytes`](Fault::cut_after_bytes), [`cut_after_events`](Fault::cut_after_events), [`cut_inside_event`](Fault::cut_inside_event): as a reset, [`cleanly`](Fault::cleanly) or [`silently`](Fault::silently) |
 //! | a changed body | [`split`](Fault::split), [`duplicate_event`](Fault::duplicate_event), [`drop_event`](Fault::drop_event), [`inject_before`](Fault::inject_before), [`append`](Fault::append) |
 //!
@@ -72,7 +73,7 @@
 //! A transport sends GET requests only. Writes are served on a real port and by [`FakeServer::handle_write`]; a test
 //! usually changes objects by calling methods. Objects are not validated or defaulted, and `generation` and
 //! `managedFields` are not maintained. There is no admission, no garbage collection and no support for finalizers: a
-//! deletion takes effect at once. There is no authentication, discovery, protobuf, CBOR, tables, websockets or HTTP/2;
+//! deletion takes effect at once. There is no authentication, discovery, CBOR, tables, websockets or HTTP/2;
 //! gzip exists only on a real port. Field selectors support name and namespace, a few fields of Pods, Nodes and
 //! Secrets, and those added with [`FakeServer::add_selectable_field`]. Continue tokens do not verify that all pages
 //! have the same selectors.
@@ -96,6 +97,7 @@ mod log;
 mod mock;
 mod object;
 mod ordered;
+pub mod protobuf;
 mod query;
 mod script;
 mod seed;
@@ -114,7 +116,7 @@ mod tokio_clock;
 mod transport;
 
 pub use backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
-pub use config::{Config, DeleteAnswer, Gone};
+pub use config::{Config, DeleteAnswer, DropParameter, Gone, Protobuf};
 pub use fault::Fault;
 pub use informer_core::{
     Body, Head, Instant, Timer, Transport,

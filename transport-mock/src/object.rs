@@ -5,8 +5,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use core::ops::Range;
 
 use serde_json::{Map, Value};
+
+use crate::protobuf;
 
 /// A resource type of the server.
 #[derive(Clone, Debug)]
@@ -29,6 +32,14 @@ impl ResourceType {
             self.version.clone()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Returns the apiVersion and kind of an object in a response.
+    pub(crate) fn type_of(&self, view: View) -> (String, &str) {
+        match view {
+            View::Full => (self.api_version(), &self.kind),
+            View::Metadata => ("meta.k8s.io/v1".to_string(), "PartialObjectMetadata"),
         }
     }
 
@@ -84,6 +95,30 @@ pub(crate) enum View {
     Metadata,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Json,
+    Protobuf,
+}
+
+/// How objects are written, as negotiated with the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    pub(crate) view: View,
+    pub(crate) format: Format,
+    /// Whether `metadata.managedFields` is omitted.
+    pub(crate) drops_managed_fields: bool,
+}
+
+impl Form {
+    /// Whole objects in JSON.
+    pub(crate) const JSON: Self = Self {
+        view: View::Full,
+        format: Format::Json,
+        drops_managed_fields: false,
+    };
+}
+
 /// One state of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Object {
@@ -98,7 +133,9 @@ pub(crate) struct Object {
     /// The members from `metadata` on, without the enclosing braces.
     pub(crate) body: Box<[u8]>,
     /// The position of the resourceVersion's digits in the body.
-    pub(crate) version_at: core::ops::Range<usize>,
+    pub(crate) version_at: Range<usize>,
+    /// The position of the managedFields in the body, with the comma before them; empty if there are none.
+    pub(crate) managed_at: Range<usize>,
     pub(crate) metadata_end: usize,
 }
 
@@ -124,7 +161,7 @@ impl Object {
             .and_then(Value::as_object)
             .unwrap_or(&no_metadata);
         let mut body = b"\"metadata\":{".to_vec();
-        let version_at = write_metadata(&mut body, metadata, identity, kind);
+        let (version_at, managed_at) = write_metadata(&mut body, metadata, identity, kind);
         body.push(b'}');
         let metadata_end = body.len();
         let skipped = ["kind", "apiVersion", "metadata"];
@@ -153,6 +190,7 @@ impl Object {
                 .collect(),
             body: body.into(),
             version_at,
+            managed_at,
             metadata_end,
         }
     }
@@ -183,8 +221,8 @@ impl Object {
     }
 
     /// Writes it as a single object.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View) {
-        self.write_at(out, kind, view, self.version);
+    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: &ResourceType, form: Form) {
+        self.write_at(out, kind, form, self.version);
     }
 
     /// Writes it with another version, as in the event of its deletion.
@@ -192,53 +230,82 @@ impl Object {
         &self,
         out: &mut Vec<u8>,
         kind: &ResourceType,
-        view: View,
+        form: Form,
         version: u64,
     ) {
+        if form.format == Format::Protobuf {
+            let (api_version, name) = kind.type_of(form.view);
+            let message = self.message(kind, form, version);
+            protobuf::write_object(out, &api_version, name, &message);
+            return;
+        }
         out.push(b'{');
-        match view {
+        match form.view {
             View::Full => kind.write_type(out, ""),
             View::Metadata => out.extend_from_slice(
                 b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
             ),
         }
-        self.write_body(out, view, version);
+        self.write_body(out, form, version);
         out.push(b'}');
     }
 
     /// Writes it as an item of a list.
-    pub(crate) fn write_item(&self, out: &mut Vec<u8>, kind: &ResourceType, view: View) {
-        if kind.custom || view == View::Metadata {
-            return self.write(out, kind, view);
+    pub(crate) fn write_item(&self, out: &mut Vec<u8>, kind: &ResourceType, form: Form) {
+        if form.format == Format::Protobuf {
+            let message = self.message(kind, form, self.version);
+            out.extend_from_slice(&protobuf::list_item(&message));
+            return;
+        }
+        if kind.custom || form.view == View::Metadata {
+            return self.write(out, kind, form);
         }
         out.push(b'{');
-        self.write_body(out, view, self.version);
+        self.write_body(out, form, self.version);
         out.push(b'}');
     }
 
-    fn write_body(&self, out: &mut Vec<u8>, view: View, version: u64) {
-        let end = if view == View::Full {
+    /// Converts it to a message of protobuf. A kind without a table is negotiated as metadata only.
+    fn message(&self, kind: &ResourceType, form: Form, version: u64) -> Vec<u8> {
+        let mut text = b"{".to_vec();
+        self.write_body(&mut text, form, version);
+        text.push(b'}');
+        let object = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        let (api_version, name) = kind.type_of(form.view);
+        protobuf::message(&api_version, name, &object).unwrap_or_default()
+    }
+
+    fn write_body(&self, out: &mut Vec<u8>, form: Form, version: u64) {
+        let end = if form.view == View::Full {
             self.body.len()
         } else {
             self.metadata_end
         };
-        out.extend_from_slice(&self.body[..self.version_at.start]);
-        if version == self.version {
-            out.extend_from_slice(&self.body[self.version_at.start..end]);
+        let version = version.to_string();
+        let no_fields = if form.drops_managed_fields {
+            self.managed_at.clone()
         } else {
-            out.extend_from_slice(version.to_string().as_bytes());
-            out.extend_from_slice(&self.body[self.version_at.end..end]);
+            0..0
+        };
+        let mut replaced = [(&self.version_at, version.as_str()), (&no_fields, "")];
+        replaced.sort_by_key(|(range, _)| range.start);
+        let mut at = 0;
+        for (range, text) in replaced {
+            out.extend_from_slice(&self.body[at..range.start]);
+            out.extend_from_slice(text.as_bytes());
+            at = range.end;
         }
+        out.extend_from_slice(&self.body[at..end]);
     }
 }
 
-/// Writes the members of metadata, and returns the position of the version.
+/// Writes the members of metadata, and returns the positions of the version and of the managedFields.
 fn write_metadata(
     body: &mut Vec<u8>,
     metadata: &Map<String, Value>,
     identity: &Identity<'_>,
     kind: &ResourceType,
-) -> core::ops::Range<usize> {
+) -> (Range<usize>, Range<usize>) {
     const FIRST: [&str; 7] = [
         "name",
         "generateName",
@@ -274,8 +341,9 @@ fn write_metadata(
                 .unwrap_or(FIRST.len())
         });
     }
-    let mut version_at = 0..0;
+    let (mut version_at, mut managed_at) = (0..0, 0..0);
     for (index, key) in keys.into_iter().enumerate() {
+        let before = body.len();
         if index > 0 {
             body.push(b',');
         }
@@ -294,12 +362,16 @@ fn write_metadata(
             }
             _ => {
                 write_member(body, key, metadata.get(key).unwrap_or(&Value::Null));
+                // Other members of every object precede them.
+                if key == "managedFields" {
+                    managed_at = before..body.len();
+                }
                 continue;
             }
         };
         write_member(body, key, &Value::from(own));
     }
-    version_at
+    (version_at, managed_at)
 }
 
 fn write_member(out: &mut Vec<u8>, key: &str, value: &Value) {

@@ -6,6 +6,9 @@ use alloc::vec::Vec;
 
 use serde_json::{Value, json};
 
+use crate::object::Format;
+use crate::protobuf;
+
 /// An error response.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Status {
@@ -113,8 +116,20 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// A parameter of a media type is rejected.
+    pub(crate) fn unknown_parameter(code: u16) -> Self {
+        let (reason, message) = match code {
+            406 => (
+                "NotAcceptable",
+                "the media type has an unknown parameter: drop",
+            ),
+            _ => ("BadRequest", "invalid media type: unknown parameter: drop"),
+        };
+        Self::new(code, reason, message)
+    }
+
     pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json, application/json;stream=watch";
+        let message = "only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf";
         Self::new(406, "NotAcceptable", message)
     }
 
@@ -139,6 +154,19 @@ impl Status {
         }
         text += &format!(",\"code\":{}}}\n", self.code);
         text.into_bytes()
+    }
+
+    /// Returns it as the body of a response, without a line feed.
+    pub(crate) fn body(&self, format: Format) -> Vec<u8> {
+        let mut json = self.json();
+        json.truncate(json.trim_ascii_end().len());
+        match format {
+            Format::Json => json,
+            Format::Protobuf => {
+                let object = serde_json::from_slice(&json).unwrap_or_default();
+                protobuf::object(&object).unwrap_or_default()
+            }
+        }
     }
 
     pub(crate) fn details(self, details: Value) -> Self {

@@ -81,6 +81,8 @@ impl Template {
             fields: self.fields.iter().map(|field| text(field)).collect(),
             body: body.into_bytes().into(),
             version_at,
+            // The patterns of the demo have none.
+            managed_at: 0..0,
             metadata_end,
         }
     }

@@ -52,7 +52,7 @@ impl Token {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for group in bytes.chunks(3) {
         let bits = group
@@ -67,7 +67,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-fn unbase64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for group in text.trim_end_matches('=').as_bytes().chunks(4) {
         let mut bits = 0_u32;

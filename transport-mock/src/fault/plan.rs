@@ -9,6 +9,7 @@ use informer_core::transport::FailureKind;
 
 use super::Fault;
 use crate::log::RequestRecord;
+use crate::object::Format;
 
 /// The pending faults. The first one that matches a request affects it; others do not.
 #[derive(Clone, Default, Debug)]
@@ -64,6 +65,8 @@ pub(crate) struct Effects {
     pub(crate) silent: bool,
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
+    /// The format of the response, whatever the client accepts.
+    pub(crate) format: Option<Format>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) cut: Option<Mark>,
     pub(crate) ending: Ending,
@@ -80,6 +83,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// Whether the body is a `Status`, whose format is negotiated.
+    pub(crate) is_status: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

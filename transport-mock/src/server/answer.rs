@@ -10,14 +10,16 @@ use informer_core::Instant;
 
 use super::FakeServer;
 use super::list::{ListBody, ListMeta};
-use super::options::{Match, Options, accepted};
+use super::negotiation::content_type;
+use super::options::{Match, Options};
 use super::response::{BodySource, Response, UNKNOWN};
 use super::watch::{Opening, WatchBody};
 use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 use crate::config::Gone;
 use crate::filter::Filter;
 use crate::log::{RequestLog, RequestRecord, Verb};
-use crate::object::{Object, ResourceType, View};
+use crate::object::{Form, Format, Object, ResourceType};
+use crate::protobuf;
 use crate::query::{ApiPath, Query, split_target};
 use crate::status::Status;
 use crate::token::Token;
@@ -60,6 +62,10 @@ impl Backend for FakeServer {
         let request = RequestRecord::new(now, verb, &path, &query, accept);
         let mark = self.log.push(request.clone());
         let mut effects = self.faults.take(&request);
+        let request = RequestRecord {
+            accept: self.seen_accept(accept, effects.format),
+            ..request
+        };
         let id = self.next_response;
         self.next_response += 1;
 
@@ -68,25 +74,30 @@ impl Backend for FakeServer {
             effects.silent = false;
             (ResponseHead::new(0), BodySource::Whole(Vec::new()))
         } else if let Some(answer) = effects.answer.take() {
-            let head = ResponseHead {
+            let mut head = ResponseHead {
                 status: answer.status,
                 headers: answer.headers,
-                content_length: Some(answer.body.len() as u64),
+                content_length: None,
             };
-            (head, BodySource::Whole(answer.body))
+            let mut body = answer.body;
+            if answer.is_status && self.negotiate_error(&request.accept) == Format::Protobuf {
+                head.set_header("Content-Type", protobuf::MEDIA_TYPE);
+                let status = serde_json::from_slice(&body).unwrap_or_default();
+                body = protobuf::object(&status).unwrap_or_default();
+            }
+            head.content_length = Some(body.len() as u64);
+            (head, BodySource::Whole(body))
         } else if let Some(seconds) = self.unready_for() {
-            refusal(&Status::not_ready(seconds))
+            self.refusal(&request.accept, &Status::not_ready(seconds))
         } else {
+            let accept = request.accept.clone();
             self.answer(&request).unwrap_or_else(|version| {
                 let until = now + self.config.too_large_wait;
                 if until > now {
                     self.waiting.insert(id, Waiting { request, until });
                 }
-                refusal(&Status::too_large(
-                    version,
-                    self.replica().visible,
-                    self.config.minor,
-                ))
+                let status = Status::too_large(version, self.replica().visible, self.config.minor);
+                self.refusal(&accept, &status)
             })
         };
         if effects.fail.is_none() && !effects.silent {
@@ -218,7 +229,7 @@ impl FakeServer {
     /// Fails only if the requested version is in the future.
     fn answer(&self, request: &RequestRecord) -> Result<Answer, u64> {
         self.try_answer(request).or_else(|no| match no {
-            No::Refused(status) => Ok(refusal(&status)),
+            No::Refused(status) => Ok(self.refusal(&request.accept, &status)),
             No::TooLarge(version) => Err(version),
         })
     }
@@ -230,7 +241,7 @@ impl FakeServer {
             _ => (request.path.as_str(), false),
         };
         let Some(path) = ApiPath::parse(text) else {
-            return Ok(self.answer_other(&request.path));
+            return Ok(self.answer_other(request));
         };
         let found = self.store.kinds().position(|kind| {
             (
@@ -239,7 +250,17 @@ impl FakeServer {
                 kind.plural.as_str(),
             ) == (path.group, path.version, path.plural)
         });
-        let resource = found.ok_or_else(Status::no_such_path)?;
+        let Some(resource) = found else {
+            let has_group = self.store.kinds().any(|kind| {
+                !kind.custom
+                    && (kind.group.as_str(), kind.version.as_str()) == (path.group, path.version)
+            });
+            return if has_group {
+                Err(Status::no_such_path().into())
+            } else {
+                Ok(self.no_page(&request.accept))
+            };
+        };
         let kind = self.store.kind(resource);
         if path.namespace.is_some() && !kind.namespaced
             || path.name.is_some() && kind.namespaced && path.namespace.is_none()
@@ -247,11 +268,11 @@ impl FakeServer {
         {
             return Err(Status::no_such_path().into());
         }
-        let view = accepted(&request.accept, request.verb).ok_or_else(Status::not_acceptable)?;
+        let form = self.negotiate(&request.accept, request.verb, kind)?;
         if let Some(name) = path.name {
             return Ok(self.answer_get(
                 resource,
-                view,
+                form,
                 path.namespace.unwrap_or_default(),
                 name,
             )?);
@@ -267,7 +288,7 @@ impl FakeServer {
         let asked = Asked {
             resource,
             kind,
-            view,
+            form,
             query,
             options,
             filter,
@@ -278,8 +299,32 @@ impl FakeServer {
         }
     }
 
-    fn answer_other(&self, path: &str) -> Answer {
-        match path {
+    /// Responds with a `Status`, in the format that the request accepts.
+    fn refusal(&self, accept: &str, status: &Status) -> Answer {
+        let format = self.negotiate_error(accept);
+        let mut body = status.body(format);
+        if format == Format::Json {
+            body.push(b'\n');
+        }
+        let (mut head, source) = whole(status.code, format, body);
+        if let Some(seconds) = status.retry_after() {
+            head.set_header("Retry-After", &seconds.to_string());
+        }
+        (head, source)
+    }
+
+    /// Responds to a path outside of all groups. Before Kubernetes 1.38, the response is not a `Status`.
+    fn no_page(&self, accept: &str) -> Answer {
+        if self.config.minor >= 38 {
+            return self.refusal(accept, &Status::no_such_path());
+        }
+        let (mut head, source) = whole(404, Format::Json, b"404 page not found\n".to_vec());
+        head.set_header("Content-Type", "text/plain; charset=utf-8");
+        (head, source)
+    }
+
+    fn answer_other(&self, request: &RequestRecord) -> Answer {
+        match request.path.as_str() {
             "/livez" | "/readyz" | "/healthz" => {
                 let mut head = ResponseHead::new(200);
                 head.set_header("Content-Type", "text/plain; charset=utf-8");
@@ -291,16 +336,16 @@ impl FakeServer {
                 let text = format!(
                     "{{\"major\":\"1\",\"minor\":\"{minor}\",\"gitVersion\":\"v1.{minor}.0-mock\"}}\n"
                 );
-                whole(200, text.into_bytes())
+                whole(200, Format::Json, text.into_bytes())
             }
-            _ => refusal(&Status::no_such_path()),
+            _ => self.no_page(&request.accept),
         }
     }
 
     fn answer_get(
         &self,
         resource: usize,
-        view: View,
+        form: Form,
         namespace: &str,
         name: &str,
     ) -> Result<Answer, Status> {
@@ -311,9 +356,11 @@ impl FakeServer {
         let object =
             object.ok_or_else(|| Status::no_such_object(&kind.group, &kind.plural, name))?;
         let mut body = Vec::new();
-        object.write(&mut body, kind, view);
-        body.push(b'\n');
-        Ok(whole(200, body))
+        object.write(&mut body, kind, form);
+        if form.format == Format::Json {
+            body.push(b'\n');
+        }
+        Ok(whole(200, form.format, body))
     }
 
     fn answer_list(&self, asked: &Asked<'_>) -> Result<Answer, No> {
@@ -327,7 +374,7 @@ impl FakeServer {
         let Asked {
             resource,
             kind,
-            view,
+            form,
             ref filter,
             ..
         } = *asked;
@@ -373,11 +420,8 @@ impl FakeServer {
             );
             meta.remaining = remaining.filter(|_| self.config.remaining_item_count);
         }
-        let head = json_head(200);
-        Ok((
-            head,
-            BodySource::List(ListBody::new(Arc::clone(kind), view, items, &meta)),
-        ))
+        let body = ListBody::new(Arc::clone(kind), form, items, &meta);
+        Ok((head(200, form.format, false), BodySource::List(body)))
     }
 
     /// Returns the version of the state that a list shows.
@@ -429,7 +473,7 @@ impl FakeServer {
         let Asked {
             resource,
             kind,
-            view,
+            form,
             query,
             options,
             filter,
@@ -470,7 +514,7 @@ impl FakeServer {
         let opening = Opening {
             resource,
             kind: Arc::clone(kind),
-            view,
+            form,
             filter,
             version,
             initial: objects,
@@ -507,8 +551,8 @@ impl FakeServer {
                     ..opening
                 },
             )
-            .failed(status.json());
-            return Ok((json_head(200), BodySource::Watch(body)));
+            .failed(status);
+            return Ok((head(200, form.format, true), BodySource::Watch(body)));
         }
         let mut body = WatchBody::new(self.now, opening);
         let events = self
@@ -519,7 +563,7 @@ impl FakeServer {
             body.offer(entry);
         }
         body.pass(self.replica().visible);
-        Ok((json_head(200), BodySource::Watch(body)))
+        Ok((head(200, form.format, true), BodySource::Watch(body)))
     }
 }
 
@@ -532,30 +576,22 @@ impl Response {
 struct Asked<'a> {
     resource: usize,
     kind: &'a Arc<ResourceType>,
-    view: View,
+    form: Form,
     query: &'a Query,
     options: Options,
     filter: Filter,
 }
 
-fn refusal(status: &Status) -> Answer {
-    let (mut head, source) = whole(status.code, status.json());
-    if let Some(seconds) = status.retry_after() {
-        head.set_header("Retry-After", &seconds.to_string());
-    }
-    (head, source)
-}
-
-fn whole(status: u16, body: Vec<u8>) -> Answer {
+fn whole(status: u16, format: Format, body: Vec<u8>) -> Answer {
     let head = ResponseHead {
         content_length: Some(body.len() as u64),
-        ..json_head(status)
+        ..head(status, format, false)
     };
     (head, BodySource::Whole(body))
 }
 
-fn json_head(status: u16) -> ResponseHead {
+fn head(status: u16, format: Format, is_watch: bool) -> ResponseHead {
     let mut head = ResponseHead::new(status);
-    head.set_header("Content-Type", "application/json");
+    head.set_header("Content-Type", content_type(format, is_watch));
     head
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod json_patch;
 mod list;
+mod negotiation;
 mod options;
 mod replica;
 mod response;
@@ -29,7 +30,7 @@ pub use self::write::Write;
 use crate::config::Config;
 use crate::fault::FaultPlan;
 use crate::log::RequestLog;
-use crate::object::{Identity, Object, ResourceType, View};
+use crate::object::{Form, Identity, Object, ResourceType};
 use crate::seed::{Seed, rfc3339};
 use crate::store::{Store, key};
 use crate::template::Template;
@@ -380,7 +381,7 @@ impl FakeServer {
 
     fn render(&self, resource: usize, object: &Object) -> Vec<u8> {
         let mut bytes = Vec::new();
-        object.write(&mut bytes, self.store.kind(resource), View::Full);
+        object.write(&mut bytes, self.store.kind(resource), Form::JSON);
         bytes
     }
 }

@@ -1,12 +1,10 @@
-//! List options and the `Accept` header, with the checks of the API server.
+//! List options, with the checks of the API server.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::log::Verb;
-use crate::object::View;
 use crate::query::Query;
 use crate::status::Status;
 use crate::token::Token;
@@ -191,38 +189,4 @@ fn forbid(field: &str, message: &str) -> Result<(), Status> {
         "FieldValueForbidden",
         &format!("Forbidden: {message}"),
     ))
-}
-
-/// Chooses the first supported media type.
-pub(super) fn accepted(accept: &str, verb: Verb) -> Option<View> {
-    if accept.trim().is_empty() {
-        return Some(View::Full);
-    }
-    accept.split(',').find_map(|media| {
-        let mut parts = media.split(';').map(str::trim);
-        if !matches!(parts.next()?, "application/json" | "*/*" | "application/*") {
-            return None;
-        }
-        let parameter = |key: &str| {
-            media
-                .split(';')
-                .filter_map(|part| part.trim().split_once('='))
-                .find(|(own, _)| *own == key)
-                .map(|pair| pair.1)
-        };
-        let wanted = if verb == Verb::List {
-            "PartialObjectMetadataList"
-        } else {
-            "PartialObjectMetadata"
-        };
-        match parameter("as") {
-            None => Some(View::Full),
-            Some(kind) => {
-                let known = kind == wanted
-                    && parameter("g") == Some("meta.k8s.io")
-                    && parameter("v") == Some("v1");
-                known.then_some(View::Metadata)
-            }
-        }
-    })
 }

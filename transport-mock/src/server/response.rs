@@ -226,6 +226,9 @@ impl Response {
     }
 
     fn decorate(&mut self) {
+        if let BodySource::List(body) = &mut self.source {
+            body.announce(&self.effects.edits);
+        }
         for (name, value) in &self.effects.headers {
             self.head.set_header(name, value);
         }
@@ -272,11 +275,12 @@ impl Response {
         {
             match edit {
                 Edit::Duplicate => {
-                    if matches!(self.source, BodySource::List(_)) && out.get(start) != Some(&b',') {
+                    let commas = matches!(&self.source, BodySource::List(body) if body.is_json());
+                    if commas && out.get(start) != Some(&b',') {
                         out.push(b',');
                     }
                     out.extend_from_within(start..);
-                    if matches!(self.source, BodySource::List(_)) && out.last() == Some(&b',') {
+                    if commas && out.last() == Some(&b',') {
                         out.pop();
                     }
                 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::object::{Object, ResourceType, View};
+use crate::object::{Form, Object, ResourceType};
 use crate::store::key;
 
 /// An object of the server.
@@ -59,7 +59,7 @@ impl<'a> ObjectRef<'a> {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.object.write(&mut bytes, self.kind, View::Full);
+        self.object.write(&mut bytes, self.kind, Form::JSON);
         bytes
     }
 }

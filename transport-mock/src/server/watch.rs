@@ -11,14 +11,16 @@ use informer_core::Instant;
 use super::response::Progress;
 use crate::fault::Ending;
 use crate::filter::Filter;
-use crate::object::{Object, ResourceType, View};
+use crate::object::{Form, Format, Object, ResourceType, View};
+use crate::protobuf;
+use crate::status::Status;
 use crate::store::Entry;
 
 #[derive(Debug)]
 pub(super) struct WatchBody {
     pub(super) resource: usize,
     kind: Arc<ResourceType>,
-    view: View,
+    form: Form,
     filter: Filter,
     initial: vec::IntoIter<Arc<Object>>,
     /// Whether the bookmark that ends the initial events has not been sent.
@@ -44,7 +46,7 @@ struct Bookmarks {
 #[derive(Debug)]
 enum Event {
     Change(&'static str, Arc<Object>, u64),
-    Error(Vec<u8>),
+    Error(Status),
 }
 
 /// The parameters of a new watch.
@@ -52,7 +54,7 @@ enum Event {
 pub(super) struct Opening {
     pub(super) resource: usize,
     pub(super) kind: Arc<ResourceType>,
-    pub(super) view: View,
+    pub(super) form: Form,
     pub(super) filter: Filter,
     /// Only events after this version are sent.
     pub(super) version: u64,
@@ -75,7 +77,7 @@ impl WatchBody {
         Self {
             resource: opening.resource,
             kind: opening.kind,
-            view: opening.view,
+            form: opening.form,
             filter: opening.filter,
             initial: opening.initial.into_iter(),
             initial_end: opening.initial_end,
@@ -90,7 +92,7 @@ impl WatchBody {
     }
 
     /// Makes the watch send only this error.
-    pub(super) fn failed(mut self, status: Vec<u8>) -> Self {
+    pub(super) fn failed(mut self, status: Status) -> Self {
         self.queue.push_back(Event::Error(status));
         self.initial_end = false;
         self.ending = Some(Ending::Close);
@@ -161,9 +163,7 @@ impl WatchBody {
                 return Progress::Event;
             }
             Some(Event::Error(status)) => {
-                out.extend_from_slice(b"{\"type\":\"ERROR\",\"object\":");
-                out.extend_from_slice(status.trim_ascii_end());
-                out.extend_from_slice(b"}\n");
+                self.write_event(out, "ERROR", &status.body(self.form.format));
                 return Progress::Event;
             }
             None => {}
@@ -193,34 +193,50 @@ impl WatchBody {
     }
 
     fn write_change(&self, out: &mut Vec<u8>, kind: &str, object: &Object, version: u64) {
-        out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+        let mut bytes = Vec::new();
         // An object that is deleted or no longer matches the selector is sent with its last content and the version of
         // the event.
-        object.write_at(out, &self.kind, self.view, version);
-        out.extend_from_slice(b"}\n");
+        object.write_at(&mut bytes, &self.kind, self.form, version);
+        self.write_event(out, kind, &bytes);
     }
 
     fn write_bookmark(&self, out: &mut Vec<u8>, initial_end: bool) {
-        out.extend_from_slice(b"{\"type\":\"BOOKMARK\",\"object\":{");
-        match self.view {
-            View::Full => self.kind.write_type(out, ""),
-            View::Metadata => {
-                out.extend_from_slice(
-                    b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",",
-                );
-            }
-        }
+        let (api_version, kind) = self.kind.type_of(self.form.view);
+        let version = self.seen_before_queue();
         let end = if initial_end {
             ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}"
         } else {
             ""
         };
         let metadata = format!(
-            "\"metadata\":{{\"resourceVersion\":\"{}\",\"creationTimestamp\":null{end}}}",
-            self.seen_before_queue()
+            "\"metadata\":{{\"resourceVersion\":\"{version}\",\"creationTimestamp\":null{end}}}"
         );
-        out.extend_from_slice(metadata.as_bytes());
-        out.extend_from_slice(b"}}\n");
+        let mut text = b"{".to_vec();
+        match self.form.view {
+            View::Full => self.kind.write_type(&mut text, ""),
+            View::Metadata => text.extend_from_slice(
+                format!("\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").as_bytes(),
+            ),
+        }
+        text.extend_from_slice(metadata.as_bytes());
+        text.push(b'}');
+        if self.form.format == Format::Protobuf {
+            let object = serde_json::from_slice(&text).unwrap_or_default();
+            text = protobuf::object(&object).unwrap_or_default();
+        }
+        self.write_event(out, "BOOKMARK", &text);
+    }
+
+    /// Writes an event with an object in the format of the watch.
+    fn write_event(&self, out: &mut Vec<u8>, kind: &str, object: &[u8]) {
+        match self.form.format {
+            Format::Json => {
+                out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+                out.extend_from_slice(object);
+                out.extend_from_slice(b"}\n");
+            }
+            Format::Protobuf => out.extend_from_slice(&protobuf::frame(kind, object)),
+        }
     }
 
     /// Returns the version up to which all events have been sent.

@@ -5,6 +5,7 @@ mod common;
 mod conformance;
 mod demo;
 mod faults;
+mod protobuf;
 mod serve;
 mod server;
 mod servers;

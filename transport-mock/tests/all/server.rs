@@ -241,9 +241,7 @@ fn unknown_paths() {
     let mut server = server();
     for path in [
         "/api/v1/things",
-        "/api/v2/pods",
         "/apis/apps/v1/pods",
-        "/foo",
         "/api/v1/namespaces/a/nodes",
         "/api/v1/pods/a",
     ] {
@@ -254,6 +252,21 @@ fn unknown_paths() {
             "{path}"
         );
     }
+    // The API server has no group for these paths, and answers in plain text before 1.38.
+    for path in ["/api/v2/pods", "/apis/example.com/v1/widgets", "/foo"] {
+        let id = server.handle_request(at(0), path, JSON);
+        let head = head(&mut server, at(0), id);
+        assert_eq!(head.status, 404, "{path}");
+        assert_eq!(
+            head.header("Content-Type"),
+            Some("text/plain; charset=utf-8")
+        );
+        let body = read(&mut server, at(0), id).0;
+        assert_eq!(body, "404 page not found\n");
+    }
+    server.config_mut().minor = 38;
+    assert_eq!(ask(&mut server, "/foo").1["reason"], "NotFound");
+    server.config_mut().minor = 36;
     let found = ask(&mut server, "/api/v1/namespaces/other/pods/d").1;
     assert_eq!(found["metadata"]["name"], "d");
     let missing = ask(&mut server, "/apis/apps/v1/namespaces/x/deployments/y");

@@ -33,8 +33,14 @@ pub fn head(server: &mut impl Backend, now: Instant, id: ResponseId) -> Response
     }
 }
 
-/// Reads all available data.
+/// Reads all available data as text.
 pub fn read(server: &mut impl Backend, now: Instant, id: ResponseId) -> (String, Ended) {
+    let (body, ended) = read_bytes(server, now, id);
+    (String::from_utf8(body).expect("UTF-8"), ended)
+}
+
+/// Reads all available data.
+pub fn read_bytes(server: &mut impl Backend, now: Instant, id: ResponseId) -> (Vec<u8>, Ended) {
     let mut body = Vec::new();
     loop {
         let ended = match server.poll_chunk(now, id) {
@@ -47,7 +53,7 @@ pub fn read(server: &mut impl Backend, now: Instant, id: ResponseId) -> (String,
             Chunk::Abort(kind) => Ended::Cut(kind),
             Chunk::Pending { until } => Ended::Open(until),
         };
-        return (String::from_utf8(body).expect("UTF-8"), ended);
+        return (body, ended);
     }
 }
 
@@ -94,7 +100,12 @@ pub fn events(body: &str) -> Vec<String> {
     let lines = body.lines().map(|line| {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
     });
-    lines
+    event_lines(lines)
+}
+
+pub fn event_lines(events: impl IntoIterator<Item = Value>) -> Vec<String> {
+    events
+        .into_iter()
         .map(|event| {
             let (kind, object) = (event["type"].as_str().expect("a type"), &event["object"]);
             let metadata = &object["metadata"];
