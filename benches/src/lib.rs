@@ -5,6 +5,7 @@ pub mod cases;
 pub mod clusters;
 pub mod compare;
 pub mod data;
+pub mod encoded;
 pub mod informers;
 pub mod pods;
 pub mod script;

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use informer_benches::clusters;
 use informer_benches::compare::{self, Plan};
 use informer_benches::data::DataSet;
-use informer_benches::server::{self, Pace};
+use informer_benches::server::{self, Cut, Pace, Replay};
 
 #[derive(Parser)]
 struct Arguments {
@@ -44,6 +44,12 @@ enum Command {
         /// Events a second, each stamped with the time at which it is sent; left out, as fast as the client reads
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
+        /// How bodies are cut into chunks: by event, with several events in each, or anywhere in an event
+        #[arg(long, value_enum, default_value_t)]
+        chunks: Cut,
+        /// Converts the data set to protobuf before the first request, which otherwise waits for it
+        #[arg(long)]
+        protobuf: bool,
     },
     /// Runs this project's client and kube-rs's in turn, and prints medians, and ratios to kube-rs
     Compare(Compare),
@@ -117,15 +123,21 @@ fn main() -> io::Result<()> {
             listen,
             pause,
             rate,
+            chunks,
+            protobuf,
         } => {
-            let set = Arc::new(size.load(data.as_deref())?);
+            let replay = Arc::new(Replay::new(size.load(data.as_deref())?));
+            if protobuf {
+                replay.encoded();
+            }
             let listener = TcpListener::bind(listen)?;
             println!("http://{}", listener.local_addr()?);
             let pace = Pace {
                 pause: Duration::from_millis(pause),
                 rate,
+                chunks,
             };
-            server::serve(&listener, &set, pace)
+            server::serve(&listener, &replay, pace)
         }
         Command::Compare(options) => {
             println!("{}", compare(options)?);

@@ -6,10 +6,13 @@
 use core::time::Duration;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use informer_mock::{json, protobuf};
+
 use crate::data::DataSet;
+use crate::encoded::Encoded;
 
 /// How the server sends the events.
 #[derive(Clone, Copy, Debug)]
@@ -18,30 +21,68 @@ pub struct Pace {
     pub pause: Duration,
     /// Events per second, stamped with their time of sending; `None` sends as fast as the client reads.
     pub rate: Option<u32>,
+    /// How the bodies are cut into chunks.
+    pub chunks: Cut,
+}
+
+/// How a body is cut into chunks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Cut {
+    /// One chunk for each event or item.
+    #[default]
+    Event,
+    /// Several whole events or items in each chunk.
+    Many,
+    /// Chunks of one size, which end anywhere in an event or item.
+    Split,
+}
+
+/// The data set in all formats.
+#[derive(Debug)]
+pub struct Replay {
+    set: DataSet,
+    /// Converted when it is requested first.
+    encoded: OnceLock<Encoded>,
+}
+
+impl Replay {
+    /// Prepares a data set in JSON.
+    #[must_use]
+    pub const fn new(set: DataSet) -> Self {
+        Self {
+            set,
+            encoded: OnceLock::new(),
+        }
+    }
+
+    /// Returns the data set in protobuf.
+    pub fn encoded(&self) -> &Encoded {
+        self.encoded.get_or_init(|| Encoded::new(&self.set))
+    }
 }
 
 /// Answers requests forever.
 ///
 /// # Errors
 /// Fails if connections cannot be accepted.
-pub fn serve(listener: &TcpListener, set: &Arc<DataSet>, pace: Pace) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, replay: &Arc<Replay>, pace: Pace) -> io::Result<()> {
     for stream in listener.incoming() {
-        let (stream, set) = (stream?, Arc::clone(set));
+        let (stream, replay) = (stream?, Arc::clone(replay));
         // A client that disconnects ends its thread.
-        std::thread::spawn(move || Connection { set, pace }.answer(&stream));
+        std::thread::spawn(move || Connection { replay, pace }.answer(&stream));
     }
     Ok(())
 }
 
 struct Connection {
-    set: Arc<DataSet>,
+    replay: Arc<Replay>,
     pace: Pace,
 }
 
 /// The number of bytes written at once.
 const PIECE: usize = 128 << 10;
-const CHUNKED: &str =
-    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+/// The size of a chunk that does not end with an event.
+const CHUNK: usize = 4 << 10;
 
 impl Connection {
     fn answer(&self, stream: &TcpStream) -> io::Result<()> {
@@ -54,6 +95,7 @@ impl Connection {
                 return Ok(());
             }
             let target = line.split_whitespace().nth(1).unwrap_or("/").to_owned();
+            let mut accept = String::new();
             loop {
                 line.clear();
                 if reader.read_line(&mut line)? == 0 {
@@ -62,28 +104,33 @@ impl Connection {
                 if line.trim_end().is_empty() {
                     break;
                 }
+                if let Some((name, value)) = line.split_once(':')
+                    && name.eq_ignore_ascii_case("accept")
+                {
+                    value.trim().clone_into(&mut accept);
+                }
             }
-            let request = Request::parse(&target);
-            let mut out = Chunks::new(stream);
+            let request = Request::parse(&target, &accept);
+            let mut out = Chunks::new(stream, self.pace.chunks);
             if !request.is_pods {
                 out.raw(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
                 out.flush()?;
                 continue;
             }
-            out.raw(CHUNKED.as_bytes())?;
+            out.raw(request.head().as_bytes())?;
             if !request.watch {
                 self.list(&request, &mut out)?;
                 continue;
             }
             if request.initial_events {
-                self.initial(&mut out)?;
+                self.initial(&request, &mut out)?;
             }
-            self.events(request.version, &mut out)?;
+            self.events(&request, &mut out)?;
         }
     }
 
     fn list(&self, request: &Request, out: &mut Chunks<'_>) -> io::Result<()> {
-        let pods = &self.set.pods;
+        let set = &self.replay.set;
         // Like the watch cache, which ignores `limit` at version 0.
         let limit = if request.version == Some(0) {
             0
@@ -91,33 +138,51 @@ impl Connection {
             request.limit
         };
         let end = match limit {
-            0 => pods.len(),
-            limit => (request.from + limit).min(pods.len()),
+            0 => set.pods.len(),
+            limit => (request.from + limit).min(set.pods.len()),
         };
-        let more = if end < pods.len() {
-            format!(
-                r#","continue":"{end}","remainingItemCount":{}"#,
-                pods.len() - end
-            )
+        let (version, left) = (set.list_version(), set.pods.len() - end);
+        if request.protobuf {
+            let mut metadata = json!({ "resourceVersion": version.to_string() });
+            if left > 0 {
+                metadata["continue"] = end.to_string().into();
+                metadata["remainingItemCount"] = left.into();
+            }
+            for [part] in self.replay.encoded().list(request.from..end, &metadata) {
+                out.chunk(&[&part])?;
+            }
         } else {
-            String::new()
-        };
-        out.chunk(&[format!(
-            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{}"{more}}},"items":["#,
-            self.set.list_version(),
-        )
-        .as_bytes()])?;
-        for number in request.from..end {
-            let comma: &[u8] = if number > request.from { b"," } else { b"" };
-            out.chunk(&[comma, pods.at(number).unwrap_or_default()])?;
+            let more = if left > 0 {
+                format!(r#","continue":"{end}","remainingItemCount":{left}"#)
+            } else {
+                String::new()
+            };
+            out.chunk(&[format!(
+                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"{more}}},"items":["#
+            )
+            .as_bytes()])?;
+            for number in request.from..end {
+                let comma: &[u8] = if number > request.from { b"," } else { b"" };
+                out.chunk(&[comma, set.pods.at(number).unwrap_or_default()])?;
+            }
+            out.chunk(&[b"]}\n"])?;
         }
-        out.chunk(&[b"]}\n"])?;
+        out.end_chunk()?;
         out.raw(b"0\r\n\r\n")?;
         out.flush()
     }
 
-    fn initial(&self, out: &mut Chunks<'_>) -> io::Result<()> {
-        for pod in self.set.pods.iter() {
+    fn initial(&self, request: &Request, out: &mut Chunks<'_>) -> io::Result<()> {
+        let set = &self.replay.set;
+        let version = set.list_version();
+        if request.protobuf {
+            for frame in self.replay.encoded().added() {
+                out.chunk(&[frame])?;
+            }
+            out.chunk(&[&Encoded::bookmark(version)])?;
+            return out.flush();
+        }
+        for pod in set.pods.iter() {
             out.chunk(&[
                 br#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","#,
                 pod.get(1..).unwrap_or_default(),
@@ -125,29 +190,34 @@ impl Connection {
             ])?;
         }
         let bookmark = format!(
-            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#,
-            self.set.list_version(),
+            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#,
         );
         out.chunk(&[bookmark.as_bytes(), b"\n"])?;
         out.flush()
     }
 
     /// Sends the events after a version, and then keeps the watch open.
-    fn events(&self, after: Option<u64>, out: &mut Chunks<'_>) -> io::Result<()> {
+    fn events(&self, request: &Request, out: &mut Chunks<'_>) -> io::Result<()> {
         out.flush()?;
+        let (events, end): (_, &[u8]) = if request.protobuf {
+            (&self.replay.encoded().events, b"")
+        } else {
+            (&self.replay.set.events, b"\n")
+        };
         std::thread::sleep(self.pace.pause);
-        let seen = after
+        let seen = request
+            .version
             .filter(|after| *after > 0)
-            .map_or(0, |after| after.saturating_sub(self.set.list_version()));
-        let rest = self
-            .set
-            .events
+            .map_or(0, |after| {
+                after.saturating_sub(self.replay.set.list_version())
+            });
+        let rest = events
             .iter()
             .skip(usize::try_from(seen).unwrap_or(usize::MAX));
         match self.pace.rate {
             None => {
                 for event in rest {
-                    out.chunk(&[event, b"\n"])?;
+                    out.chunk(&[event, end])?;
                 }
                 out.flush()?;
             }
@@ -161,7 +231,7 @@ impl Connection {
                     stamped.clear();
                     stamped.extend_from_slice(event);
                     stamp(&mut stamped);
-                    out.chunk(&[&stamped, b"\n"])?;
+                    out.chunk(&[&stamped, end])?;
                     out.flush()?;
                 }
             }
@@ -175,13 +245,25 @@ impl Connection {
 
 /// Writes the time into the annotation reserved for it, as nanoseconds since 1970 in 20 digits.
 fn stamp(event: &mut [u8]) {
-    const MARK: &[u8] = br#""kubectl.kubernetes.io/restartedAt":""#;
+    const MARK: &[u8] = b"kubectl.kubernetes.io/restartedAt";
+    /// What stands between key and value in JSON and in protobuf, where it is the tag and the length of the value.
+    const BETWEEN: [&[u8]; 2] = [b"\":\"", b"\x12\x14"];
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let digits = format!("{:020}", now.as_nanos());
-    if let Some(at) = event.windows(MARK.len()).position(|window| window == MARK)
-        && let Some(place) = event.get_mut(at + MARK.len()..at + MARK.len() + digits.len())
+    // The managedFields have the key as well, without a value.
+    let starts = event.windows(MARK.len()).enumerate();
+    let ends = starts
+        .filter(|(_, window)| *window == MARK)
+        .map(|(at, _)| at + MARK.len());
+    let mut at = ends.filter_map(|end| {
+        let rest = event.get(end..)?;
+        let between = BETWEEN.iter().find(|between| rest.starts_with(between))?;
+        Some(end + between.len())
+    });
+    if let Some(at) = at.next()
+        && let Some(place) = event.get_mut(at..at + digits.len())
     {
         place.copy_from_slice(digits.as_bytes());
     }
@@ -191,6 +273,7 @@ fn stamp(event: &mut [u8]) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     is_pods: bool,
+    protobuf: bool,
     watch: bool,
     initial_events: bool,
     version: Option<u64>,
@@ -199,10 +282,11 @@ struct Request {
 }
 
 impl Request {
-    fn parse(target: &str) -> Self {
+    fn parse(target: &str, accept: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut request = Self {
             is_pods: path.ends_with("/pods"),
+            protobuf: accept.starts_with(protobuf::MEDIA_TYPE),
             ..Self::default()
         };
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -217,23 +301,68 @@ impl Request {
         }
         request
     }
+
+    /// Returns the head of the response.
+    fn head(&self) -> String {
+        let media = match (self.protobuf, self.watch) {
+            (false, _) => "application/json",
+            (true, false) => protobuf::MEDIA_TYPE,
+            (true, true) => "application/vnd.kubernetes.protobuf;stream=watch",
+        };
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ntransfer-encoding: chunked\r\n\r\n")
+    }
 }
 
-/// Collects chunks, one per event as an API server sends them, and writes many at once.
+/// Collects chunks, by default one per event as an API server sends them, and writes many at once.
 struct Chunks<'a> {
     stream: &'a TcpStream,
+    cut: Cut,
+    /// The chunk that is not complete.
+    open: Vec<u8>,
     gathered: Vec<u8>,
 }
 
 impl<'a> Chunks<'a> {
-    fn new(stream: &'a TcpStream) -> Self {
+    fn new(stream: &'a TcpStream, cut: Cut) -> Self {
         Self {
             stream,
+            cut,
+            open: Vec::new(),
             gathered: Vec::with_capacity(2 * PIECE),
         }
     }
 
+    /// Appends an event or an item.
     fn chunk(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        match self.cut {
+            Cut::Event => return self.write_chunk(parts),
+            Cut::Many | Cut::Split => self.open.extend(parts.iter().copied().flatten()),
+        }
+        let open = core::mem::take(&mut self.open);
+        match self.cut {
+            Cut::Many if open.len() >= PIECE / 4 => self.write_chunk(&[&open])?,
+            Cut::Split => {
+                let (whole, rest) = open.split_at(open.len() - open.len() % CHUNK);
+                for piece in whole.chunks(CHUNK) {
+                    self.write_chunk(&[piece])?;
+                }
+                self.open = rest.to_vec();
+            }
+            Cut::Event | Cut::Many => self.open = open,
+        }
+        Ok(())
+    }
+
+    /// Writes the rest of the last chunk.
+    fn end_chunk(&mut self) -> io::Result<()> {
+        let open = core::mem::take(&mut self.open);
+        if open.is_empty() {
+            return Ok(());
+        }
+        self.write_chunk(&[&open])
+    }
+
+    fn write_chunk(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         write!(self.gathered, "{len:x}\r\n")?;
         for part in parts {
@@ -245,12 +374,17 @@ impl<'a> Chunks<'a> {
     fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() >= PIECE {
-            return self.flush();
+            return self.send();
         }
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.end_chunk()?;
+        self.send()
+    }
+
+    fn send(&mut self) -> io::Result<()> {
         self.stream.write_all(&self.gathered)?;
         self.gathered.clear();
         Ok(())
@@ -263,7 +397,10 @@ mod tests {
 
     #[test]
     fn reads_requests() {
-        let request = Request::parse("/api/v1/pods?limit=500&continue=1500&resourceVersion=7");
+        let request = Request::parse(
+            "/api/v1/pods?limit=500&continue=1500&resourceVersion=7",
+            "application/json",
+        );
         assert_eq!(
             request,
             Request {
@@ -274,20 +411,56 @@ mod tests {
                 ..Request::default()
             }
         );
-        let request = Request::parse("/api/v1/pods?watch=1&sendInitialEvents=true");
+        let request = Request::parse(
+            "/api/v1/pods?watch=1&sendInitialEvents=true",
+            "application/vnd.kubernetes.protobuf,application/json",
+        );
         assert!(request.watch && request.initial_events && request.version.is_none());
+        assert!(request.protobuf && request.head().contains("stream=watch"));
     }
 
     #[test]
     fn stamps_events() {
         let set = DataSet::generate(1, 1);
         let mut event = set.events.at(0).unwrap().to_vec();
-        let len = event.len();
+        let mut frame = Encoded::new(&set).events.at(0).unwrap().to_vec();
+        let lengths = (event.len(), frame.len());
         stamp(&mut event);
-        assert_eq!(event.len(), len);
+        stamp(&mut frame);
+        assert_eq!((event.len(), frame.len()), lengths);
         let event: serde_json::Value = serde_json::from_slice(&event).unwrap();
-        let stamp =
-            &event["object"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"];
-        assert!(stamp.as_str().unwrap().parse::<u64>().unwrap() > 1_700_000_000_000_000_000);
+        let frame = protobuf::events(&frame).unwrap().remove(0);
+        for event in [event, frame] {
+            let stamp =
+                &event["object"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"];
+            assert!(stamp.as_str().unwrap().parse::<u64>().unwrap() > 1_700_000_000_000_000_000);
+        }
+    }
+
+    #[test]
+    fn cuts_chunks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut bodies = Vec::new();
+        for cut in [Cut::Event, Cut::Many, Cut::Split] {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut out = Chunks::new(&stream, cut);
+            for size in [3000, 3000, 40_000, 1] {
+                out.chunk(&[&vec![b'x'; size]]).unwrap();
+            }
+            out.end_chunk().unwrap();
+            let text = String::from_utf8(out.gathered).unwrap();
+            let sizes = text
+                .split("\r\n")
+                .step_by(2)
+                .filter(|size| !size.is_empty());
+            let sizes = sizes.map(|size| usize::from_str_radix(size, 16).unwrap());
+            bodies.push(sizes.collect::<Vec<_>>());
+        }
+        assert_eq!(bodies[0], [3000, 3000, 40_000, 1]);
+        assert_eq!(bodies[1], [46_000, 1]);
+        assert_eq!(
+            (bodies[2].len(), bodies[2][0], bodies[2][11]),
+            (12, CHUNK, 945)
+        );
     }
 }

@@ -40,10 +40,20 @@ pub fn is_known(api_version: &str, kind: &str) -> bool {
     schema::find(api_version, kind).is_some()
 }
 
-/// Converts an object or a `Status` of a known kind, with its envelope. `None` if the kind is unknown.
+/// Converts an object, a list or a `Status` of a known kind, with its envelope. `None` if the kind is unknown.
 #[must_use]
 pub fn object(object: &Value) -> Option<Vec<u8>> {
     let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
+    if let (Some(item_kind), Some(items)) = (kind.strip_suffix("List"), object["items"].as_array())
+    {
+        let items: Option<Vec<Vec<u8>>> = items
+            .iter()
+            .map(|item| Some(list_item(&message(api_version, item_kind, item)?)))
+            .collect();
+        let items = items?.concat();
+        let start = list_start(api_version, kind, &object["metadata"], items.len());
+        return Some([start, items, list_end()].concat());
+    }
     let mut out = Vec::new();
     write_object(
         &mut out,

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 
 use crate::common::{events, pod};
 use informer_mock::demo::Demo;
-use informer_mock::{FakeServer, Fault, Mock, TokioClock, serve};
+use informer_mock::{FakeServer, Fault, Mock, TokioClock, protobuf, serve};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -73,6 +73,51 @@ impl Client {
             body.extend(chunk);
         }
     }
+}
+
+#[tokio::test]
+async fn the_demo_in_protobuf() {
+    let mut server = FakeServer::new(1);
+    Demo::new(1).pods(300).fill(&mut server);
+    let (_, address) = start(server).await;
+    let mut client = Client::new(address).await;
+    let head = format!(
+        "Host: x\r\nAccept: {},application/json\r\n\r\n",
+        protobuf::MEDIA_TYPE
+    );
+    for (resource, kind) in [
+        ("api/v1/pods", "PodList"),
+        ("api/v1/nodes", "NodeList"),
+        ("api/v1/namespaces", "NamespaceList"),
+        ("apis/apps/v1/deployments", "DeploymentList"),
+    ] {
+        client
+            .write(&format!("GET /{resource} HTTP/1.1\r\n{head}"))
+            .await;
+        let (status, head) = client.head().await.unwrap();
+        assert_eq!(status, 200);
+        assert!(
+            head.contains("Content-Type: application/vnd.kubernetes.protobuf\r\n"),
+            "{head}"
+        );
+        let list = protobuf::to_json(&client.body().await.unwrap()).unwrap();
+        assert_eq!(list["kind"], kind);
+        let items = list["items"].as_array().unwrap();
+        assert!(!items.is_empty() && items.iter().all(|item| item["metadata"]["uid"].is_string()));
+    }
+    let watch = "/api/v1/pods?watch=1&resourceVersion=0&timeoutSeconds=1";
+    client
+        .write(&format!("GET {watch} HTTP/1.1\r\n{head}"))
+        .await;
+    let (_, head) = client.head().await.unwrap();
+    assert!(
+        head.contains("application/vnd.kubernetes.protobuf;stream=watch"),
+        "{head}"
+    );
+    let first = client.chunk().await.unwrap();
+    let length = 4 + u32::from_be_bytes(first[..4].try_into().unwrap()) as usize;
+    let events = protobuf::events(&first[..length]).unwrap();
+    assert_eq!(events[0]["type"], "ADDED");
 }
 
 #[tokio::test]
