@@ -1,17 +1,20 @@
 //! An object costs the same in a small cache as in a large one: temporary memory of a list is released after it.
 //!
-//! The server is a separate process, so that only the informer's memory is counted. Packed objects are not measured:
-//! allocations of zstd itself are not counted, and objects stored before there is a dictionary take more.
+//! An informer whose watch is idle holds no large buffers, so a program can have a thousand.
+//!
+//! The server is a separate process, so that only the informer's memory is counted. An object's cost is not measured for
+//! packed ones: allocations of zstd itself are not counted, and objects stored before there is a dictionary take more.
 
 use informer_core::Form;
 use informer_hyper::HyperTransport;
 use informer_tests::demo::DemoServer;
 use informer_tests::memory::Counting;
 use informer_tests::{PATIENCE, say};
-use informer_tokio::decode::Decode;
+use informer_tokio::decode::{Decode, Packer};
 use informer_tokio::health::State;
 use informer_tokio::informer::Initial;
-use informer_tokio::{Informer, Meta, Raw, Resource};
+use informer_tokio::{Informer, Meta, Packed, Raw, Resource};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 #[global_allocator]
@@ -22,6 +25,23 @@ const FEW: usize = 2_000;
 const MANY: usize = 20_000;
 /// The maximum ratio between the two costs.
 const BOUND: f64 = 1.2;
+/// The number of clusters, each with this many Pods, and the most bytes for one of them and its Pods.
+const CLUSTERS: usize = 200;
+const PODS: usize = 100;
+const IDLE_BOUND: usize = 150_000;
+
+/// The tests count the memory of the process, so they run one after the other.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+async fn watching<F: Form<Stored: Send + Sync + 'static>>(informer: &Informer<F>) {
+    timeout(PATIENCE, async {
+        while informer.health().state != State::Watching {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("in time");
+}
 
 /// Returns the cost per object, including the informer's other memory.
 async fn cost<F>(server: &str, count: usize) -> f64
@@ -37,13 +57,7 @@ where
         .build();
     let driver = tokio::spawn(driver.run());
     // The watch starts once the list is applied and its memory is released.
-    timeout(PATIENCE, async {
-        while informer.health().state != State::Watching {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("in time");
+    watching(&informer).await;
     assert_eq!(
         (informer.health().objects, informer.lister().len()),
         (count, count)
@@ -60,6 +74,7 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_costs_as_much_among_few_as_among_many() {
+    let _alone = ALONE.lock().await;
     let few = DemoServer::start(PROGRAM, FEW).await;
     let many = DemoServer::start(PROGRAM, MANY).await;
     let costs = [
@@ -82,5 +97,42 @@ async fn an_object_costs_as_much_among_few_as_among_many() {
             few / many <= BOUND && many / few <= BOUND,
             "{form}: {few:.0} bytes an object among {FEW}, and {many:.0} among {MANY}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_informer_among_many_costs_little() {
+    let _alone = ALONE.lock().await;
+    let server = DemoServer::start(PROGRAM, PODS).await;
+    // Packed objects are decoded on other threads, which takes the most buffers.
+    let packer = Packer::new();
+    let before = MEMORY.now();
+    let informers: Vec<Informer<Packed<Raw>>> = (0..CLUSTERS)
+        .map(|_| {
+            let transport = HyperTransport::builder(server.url())
+                .build()
+                .expect("a URL");
+            let pods = Resource::parse("pods").expect("a resource");
+            Informer::builder_with(transport, pods, packer.clone()).spawn()
+        })
+        .collect();
+    for informer in &informers {
+        timeout(PATIENCE, informer.synced())
+            .await
+            .expect("in time")
+            .expect("it runs");
+        watching(informer).await;
+        assert_eq!(informer.lister().len(), PODS);
+    }
+    let held = (MEMORY.now() - before) / CLUSTERS;
+    say(&format!(
+        "{held} bytes for an idle informer with {PODS} packed Pods"
+    ));
+    assert!(
+        held <= IDLE_BOUND,
+        "{held} bytes for an idle informer with {PODS} packed Pods"
+    );
+    for informer in &informers {
+        informer.stop();
     }
 }

@@ -2,6 +2,7 @@
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -14,8 +15,33 @@ use hyper_util::rt::TokioIo;
 use crate::stream::Stream;
 use crate::tls::Version;
 
-/// The most bytes per read. Larger reads are not faster, and a connection keeps its read buffer.
-const READ_BYTES: usize = 128 << 10;
+/// The most bytes per read. Larger reads are not faster.
+const MOST_BYTES: usize = 128 << 10;
+/// The least. The head of a response must fit.
+const LEAST_BYTES: usize = 16 << 10;
+/// What all connections may read at once. A connection keeps its read buffer, even while its watch is idle, so each of
+/// many gets a small one.
+const ALL_BYTES: usize = 1 << 20;
+
+/// The number of open connections.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an open connection.
+struct Counted;
+
+impl Counted {
+    /// Returns it with the size of the connection's reads.
+    fn new() -> (Self, usize) {
+        let open = OPEN.fetch_add(1, Ordering::Relaxed) + 1;
+        (Self, (ALL_BYTES / open).clamp(LEAST_BYTES, MOST_BYTES))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A connection for one request at a time.
 ///
@@ -25,6 +51,7 @@ pub(crate) struct Http1 {
     driver: Driver,
     was_used: bool,
     version: Version,
+    _counted: Counted,
 }
 
 /// hyper's I/O future. It is `None` after the connection has ended.
@@ -34,8 +61,9 @@ type Io = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 
 impl Http1 {
     pub(crate) async fn open(stream: Stream, version: Version) -> Result<Self, hyper::Error> {
+        let (counted, read_bytes) = Counted::new();
         let (sender, driver) = http1::Builder::new()
-            .max_buf_size(READ_BYTES)
+            .max_buf_size(read_bytes)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok(Self {
@@ -43,6 +71,7 @@ impl Http1 {
             driver: Driver(Some(Box::pin(driver))),
             was_used: false,
             version,
+            _counted: counted,
         })
     }
 

@@ -40,13 +40,16 @@ impl Text for Box<str> {
     }
 }
 
-/// The number of slots per allocation. Growth never copies existing slots.
+/// The number of slots per allocation. Growth copies no slots, except those of the first chunk while it is smaller.
 const CHUNK: usize = 256;
+/// The number of slots at first. A program may have thousands of slabs with a few values each.
+const FIRST: usize = 8;
 
 /// A slab that grows in chunks.
 #[derive(Debug)]
 pub struct HeapSlots<V> {
-    chunks: Vec<Box<[Slot<V>]>>,
+    /// All but the last are full. A slot that was never used is not in its chunk.
+    chunks: Vec<Vec<Slot<V>>>,
     free: u32,
     used: usize,
     len: usize,
@@ -77,32 +80,40 @@ impl<V> HeapSlots<V> {
     fn slot_mut(&mut self, index: usize) -> Option<&mut Slot<V>> {
         self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
+
+    /// Stores a value in a slot that was never used.
+    fn append(&mut self, value: V) -> Result<SlotId, V> {
+        if self.used >= u32::MAX as usize - CHUNK {
+            return Err(value);
+        }
+        if self.used == self.chunks.len() * CHUNK {
+            let slots = if self.used == 0 { FIRST } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(slots));
+        }
+        let Some(chunk) = self.chunks.last_mut() else {
+            return Err(value);
+        };
+        chunk.push(Slot::Used(value));
+        let id = SlotId::from_index(self.used);
+        self.used += 1;
+        self.len += 1;
+        Ok(id)
+    }
 }
 
 impl<V> Slots<V> for HeapSlots<V> {
     fn insert(&mut self, value: V) -> Result<SlotId, V> {
-        let mut id = SlotId(self.free);
+        let id = SlotId(self.free);
         if id == SlotId::NONE {
-            if self.used >= u32::MAX as usize - CHUNK {
-                return Err(value);
-            }
-            if self.used == self.chunks.len() * CHUNK {
-                self.chunks
-                    .push((0..CHUNK).map(|_| Slot::Free(u32::MAX)).collect());
-            }
-            id = SlotId::from_index(self.used);
-            self.used += 1;
+            return self.append(value);
         }
-        let fresh = self.free == u32::MAX;
-        let next = match self.slot_mut(id.index()) {
-            Some(slot) => match core::mem::replace(slot, Slot::Used(value)) {
-                // A slot that is reused may contain an old value.
-                Slot::Free(next) if !fresh => next,
-                Slot::Free(_) | Slot::Used(_) => u32::MAX,
-            },
-            None => return Err(value),
+        let Some(slot) = self.slot_mut(id.index()) else {
+            return Err(value);
         };
-        self.free = next;
+        self.free = match core::mem::replace(slot, Slot::Used(value)) {
+            Slot::Free(next) => next,
+            Slot::Used(_) => u32::MAX,
+        };
         self.len += 1;
         Ok(id)
     }
@@ -119,10 +130,14 @@ impl<V> Slots<V> for HeapSlots<V> {
         self.free = id.0;
         self.len -= 1;
         if self.len == 0 {
-            // One chunk stays, so that a slab that is repeatedly filled and emptied, like a queue, does not allocate
+            // A few slots stay, so that a slab that is repeatedly filled and emptied, like a queue, does not allocate
             // each time.
             self.chunks.truncate(1);
             self.chunks.shrink_to_fit();
+            if let Some(chunk) = self.chunks.first_mut() {
+                chunk.clear();
+                chunk.shrink_to(FIRST);
+            }
             self.free = u32::MAX;
             self.used = 0;
         }
@@ -263,7 +278,7 @@ impl<T> DeltaList<T> for HeapDeltas<T> {
     }
 }
 
-/// A buffer for a partial frame. It frees its memory after a large frame.
+/// A buffer for a partial frame. It frees its memory after the frame, unless it is small.
 #[derive(Debug)]
 pub struct HeapFrame {
     bytes: Vec<u8>,
@@ -305,7 +320,8 @@ impl FrameBuffer for HeapFrame {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.shrink_to(64 * 1024);
+        // Frames that arrive whole need no buffer, so an idle watch would keep one for nothing.
+        self.bytes.shrink_to(1024);
     }
 
     fn set_limit(&mut self, limit: usize) {

@@ -94,6 +94,18 @@ impl<V> Batch<V> {
         }
     }
 
+    /// Frees the memory of the batch, if it is empty and has much.
+    pub(crate) fn settle(&mut self) {
+        const KEPT_BYTES: usize = 4 << 10;
+        let items = self.items.capacity() * size_of::<Item<V>>();
+        let places = self.places.capacity() * size_of::<Places>();
+        let bytes = self.keys.capacity() + self.json.capacity() + self.persisted.capacity();
+        let is_empty = self.items.is_empty() && self.versions.is_empty();
+        if is_empty && items + places + bytes > KEPT_BYTES {
+            *self = const { Self::new() };
+        }
+    }
+
     /// Clears the batch and keeps its memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.items.clear();

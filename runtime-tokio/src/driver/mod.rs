@@ -193,6 +193,7 @@ async fn run_sources<T: Transport, D>(
         let transports = audit.transports.into_iter();
         transports.map(move |transport| (audit.config, transport))
     });
+    // They are boxed, since each set has room for one more future, of 10 kB.
     let mut driving = FuturesUnordered::new();
     let mut auditing = FuturesUnordered::new();
     let is_one_of_many = transports.sources.len() > 1;
@@ -208,7 +209,7 @@ async fn run_sources<T: Transport, D>(
             source: SourceId::FIRST,
         };
         let vacant = run_vacant(Pool::new(decoder, Some(0)), timer, is_begun);
-        driving.push(Either::Right(vacant));
+        driving.push(Box::pin(Either::Right(vacant)));
     }
     let ids = inner.each_source(|id, _| id);
     for (transport, source) in transports.sources.into_iter().zip(ids) {
@@ -223,7 +224,7 @@ async fn run_sources<T: Transport, D>(
                 timer,
                 repair,
             };
-            auditing.push(audited.run(Guarded(transport), audit));
+            auditing.push(Box::pin(audited.run(Guarded(transport), audit)));
         }
         let decoder = Decoder {
             inner: Arc::clone(inner),
@@ -237,7 +238,7 @@ async fn run_sources<T: Transport, D>(
             })
         });
         let pool = Pool::new(decoder, decoders);
-        driving.push(Either::Left(run_source(
+        driving.push(Box::pin(Either::Left(run_source(
             pool,
             Guarded(transport),
             config.clone(),
@@ -246,7 +247,7 @@ async fn run_sources<T: Transport, D>(
             repairs,
             journal,
             None,
-        )));
+        ))));
     }
     loop {
         tokio::select! {
@@ -266,7 +267,7 @@ async fn run_sources<T: Transport, D>(
                     };
                     let (stays, leaves) = oneshot::channel();
                     present.insert(place, stays);
-                    driving.push(Either::Left(run_source(
+                    driving.push(Box::pin(Either::Left(run_source(
                         Pool::new(decoder, decoders),
                         Guarded(transport),
                         config.clone(),
@@ -275,7 +276,7 @@ async fn run_sources<T: Transport, D>(
                         mpsc::channel(1).1,
                         None,
                         Some(leaves),
-                    )));
+                    ))));
                 }
                 Member::Leave(place) => drop(present.remove(&place)),
                 Member::Initial => drop(initial.take()),

@@ -312,9 +312,10 @@ where
         self.spare.pop().unwrap_or(const { Batch::new() })
     }
 
-    /// Frees memory that only a list needs.
+    /// Frees the memory of spare batches, which an idle watch does not need.
     pub(crate) fn settle(&mut self) {
-        self.spare.clear();
+        self.spare.truncate(1);
+        self.spare.iter_mut().for_each(Batch::settle);
     }
 
     /// Takes back a batch that has been applied.

@@ -1,5 +1,6 @@
 //! The sink between the reflector and the cache. It decodes outside of the lock, and applies batches under it.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::driver::pool::{Decoder, Pool};
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
-/// The bytes of JSON of a list after which returning memory to the system is worth it.
+/// The bytes of JSON of lists, in all informers, after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
 /// The longest time to hold the lock, rounded up to whole steps.
 const HOLD: Duration = Duration::from_micros(200);
@@ -221,16 +222,25 @@ where
         }
     }
 
-    /// Frees the memory that only a large list needs, several megabytes, after all of it was applied.
+    /// Frees the memory that only a list needs, after all of it was applied.
     fn settle(&mut self) {
-        if core::mem::take(&mut self.listed) < LARGE {
+        self.rest();
+        // Many small lists leave as much memory as a large one.
+        static LISTED: AtomicUsize = AtomicUsize::new(0);
+        let listed = core::mem::take(&mut self.listed);
+        if LISTED.fetch_add(listed, Ordering::Relaxed) + listed < LARGE {
             return;
         }
-        self.batch = Batch::new();
-        self.pool.settle();
+        LISTED.store(0, Ordering::Relaxed);
         #[cfg(feature = "zstd")]
         crate::packed::settle();
         give_back();
+    }
+
+    /// Frees buffers that an idle watch does not need.
+    fn rest(&mut self) {
+        self.batch.settle();
+        self.pool.settle();
     }
 
     /// Passes on a batch that is large enough for another thread, and applies those that are done.
@@ -486,6 +496,7 @@ where
         if !self.batch.items.is_empty() || self.pool.is_busy() || !reached {
             self.apply(Some(version));
         }
+        self.rest();
     }
 
     fn pause(&mut self, now: Instant, version: &ResourceVersion<Key>) {
