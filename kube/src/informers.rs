@@ -2,6 +2,8 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer_core::{Decode, Form, Meta, OwnedResource, Raw};
 use informer_tokio::controller::{IntoInformer, IntoOwned, Owned, Owner, Provided, WriteLog};
@@ -42,7 +44,8 @@ use serde::de::DeserializeOwned;
 #[derive(Clone)]
 pub struct Informers {
     factory: Factory,
-    client: Client,
+    /// The client of each cluster. The only one of informers without clusters has no name.
+    clients: Arc<Mutex<BTreeMap<String, Client>>>,
     writes: WriteLog,
 }
 
@@ -73,15 +76,83 @@ impl Informers {
     #[must_use]
     pub fn with(client: Client, settings: impl FnOnce(FactoryBuilder) -> FactoryBuilder) -> Self {
         let builder = Factory::builder(crate::transport(client.clone()));
-        let (factory, driver) = settings(builder).build();
+        let informers = Self::spawn(settings(builder));
+        informers.put_client("", client);
+        informers
+    }
+
+    /// Creates informers of several clusters, with settings of the factory. The clusters [join](Self::join) and
+    /// [leave](Self::leave) at run time, and begin the keys of their objects; see [`Factory::of_clusters`].
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime.
+    ///
+    /// ```
+    /// use informer_kube::Informers;
+    /// use informer_tokio::controller::{Controller, Task};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// # async fn example(eu: kube::Client, us: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let informers = Informers::of_clusters(|builder| builder);
+    /// informers.join("eu", eu);
+    /// informers.join("us", us);
+    /// let maps = informers.all::<ConfigMap>().namespaces_where("team=web");
+    /// let clients = informers.clone();
+    /// Controller::new(maps)
+    ///     .run(move |task| reconcile(clients.client_of(task.key().cluster()), task))
+    ///     .await?;
+    ///
+    /// async fn reconcile(client: Option<kube::Client>, task: Task<ConfigMap>) -> Result<(), kube::Error> {
+    ///     // Without a client, the cluster has left.
+    /// #   let _ = (task, client);
+    ///     Ok(())
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of_clusters(settings: impl FnOnce(FactoryBuilder) -> FactoryBuilder) -> Self {
+        Self::spawn(settings(Factory::of_clusters()))
+    }
+
+    fn spawn(builder: FactoryBuilder) -> Self {
+        let (factory, driver) = builder.build();
         // It ends after the last informer.
         tokio::spawn(driver.run());
-        let writes = WriteLog::default();
         Self {
             factory,
-            client: crate::writes::recording(client, writes.clone()),
-            writes,
+            clients: Arc::default(),
+            writes: WriteLog::default(),
         }
+    }
+
+    /// Lets a cluster join all informers, present and future. A cluster of this name leaves first.
+    ///
+    /// # Panics
+    /// Panics as [`Factory::join`] does: if these are not informers of [several clusters](Self::of_clusters), or if the
+    /// name is empty or contains `:` or `/`.
+    pub fn join(&self, cluster: &str, client: Client) {
+        self.factory.join(cluster, crate::transport(client.clone()));
+        self.put_client(cluster, client);
+    }
+
+    /// Lets a cluster leave all informers. Its objects are deleted from the caches, and its writes are not awaited any
+    /// more.
+    pub fn leave(&self, cluster: &str) {
+        let client = self.clients().remove(cluster);
+        self.factory.leave(cluster);
+        drop(client);
+    }
+
+    fn put_client(&self, cluster: &str, client: Client) {
+        let client = crate::writes::recording(client, self.writes.clone(), cluster);
+        let replaced = self.clients().insert(cluster.to_owned(), client);
+        drop(replaced);
+    }
+
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<String, Client>> {
+        // Clients are dropped outside of this lock, so no code of users runs under it.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests an informer of all objects of a type.
@@ -111,6 +182,7 @@ impl Informers {
             informers: self,
             resource,
             namespaces: Vec::new(),
+            namespaces_where: None,
             form: PhantomData,
         }
     }
@@ -121,12 +193,23 @@ impl Informers {
     /// are not known. The deletion of a collection is known only for objects without finalizers and grace period. The
     /// answer to an eviction does not contain the Pod, so the client reads the Pod after it. Without the right to
     /// `get` Pods, evictions are not known.
+    ///
+    /// # Panics
+    /// Panics if these are informers of [several clusters](Self::of_clusters); see [`client_of`](Self::client_of).
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.client_of("")
+            .expect("use `client_of` for informers of several clusters")
     }
 
-    /// Waits until the informers show everything that has been written through [`client`](Self::client) so far.
+    /// Returns the [client](Self::client) of a cluster, and `None` if the cluster has not joined. Its writes are awaited
+    /// in the caches for this cluster only.
+    #[must_use]
+    pub fn client_of(&self, cluster: &str) -> Option<Client> {
+        self.clients().get(cluster).cloned()
+    }
+
+    /// Waits until the informers show everything that has been written through their [clients](Self::client) so far.
     ///
     /// A [`Controller`](informer_tokio::controller::Controller) does so between runs.
     ///
@@ -156,6 +239,7 @@ pub struct Request<'a, F, By = Typed> {
     informers: &'a Informers,
     resource: OwnedResource,
     namespaces: Vec<String>,
+    namespaces_where: Option<String>,
     form: PhantomData<fn() -> (F, By)>,
 }
 
@@ -176,6 +260,15 @@ impl<'a, F: Form, By> Request<'a, F, By> {
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
+        self.namespaces_where = None;
+        self
+    }
+
+    /// Restricts the informer to the namespaces with these labels, as they appear and disappear; see
+    /// [`namespaces_where`](informer_tokio::factory::Request::namespaces_where) of the factory.
+    pub fn namespaces_where(mut self, selector: &str) -> Self {
+        self.namespaces.clear();
+        self.namespaces_where = Some(selector.to_owned());
         self
     }
 
@@ -213,6 +306,7 @@ impl<'a, F: Form, By> Request<'a, F, By> {
             informers: self.informers,
             resource: self.resource,
             namespaces: self.namespaces,
+            namespaces_where: self.namespaces_where,
             form: PhantomData,
         }
     }
@@ -228,10 +322,10 @@ impl<'a, F: Form, By> Request<'a, F, By> {
             .informers
             .factory
             .with::<F, _>(self.resource.as_ref(), F::Decoder::default());
-        let informer = if self.namespaces.is_empty() {
-            request.get()
-        } else {
-            request.namespaces(self.namespaces).get()
+        let informer = match &self.namespaces_where {
+            Some(selector) => request.namespaces_where(selector).get(),
+            None if self.namespaces.is_empty() => request.get(),
+            None => request.namespaces(self.namespaces).get(),
         };
         self.informers.writes.attach(&informer);
         informer
@@ -284,6 +378,7 @@ impl<F, By> fmt::Debug for Request<'_, F, By> {
         f.debug_struct("Request")
             .field("resource", &self.resource)
             .field("namespaces", &self.namespaces)
+            .field("namespaces_where", &self.namespaces_where)
             .finish_non_exhaustive()
     }
 }

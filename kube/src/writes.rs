@@ -4,6 +4,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
@@ -18,17 +19,24 @@ use tower_service::Service;
 
 type Bytes = <Body as http_body::Body>::Data;
 
-/// Returns a client that sends through another one, and records the answers to writes.
-pub(crate) fn recording(client: Client, log: WriteLog) -> Client {
+/// Returns a client that sends through another one, and records the answers to writes. The cluster is empty if there is
+/// only one.
+pub(crate) fn recording(client: Client, log: WriteLog, cluster: &str) -> Client {
     let namespace = client.default_namespace().to_owned();
     let valid_until = *client.valid_until();
-    Client::new(Recorder { client, log }, namespace).with_valid_until(valid_until)
+    let recorder = Recorder {
+        client,
+        log,
+        cluster: cluster.into(),
+    };
+    Client::new(recorder, namespace).with_valid_until(valid_until)
 }
 
 /// The service of the client. Requests, errors and all other answers pass unchanged.
 struct Recorder {
     client: Client,
     log: WriteLog,
+    cluster: Arc<str>,
 }
 
 impl Service<Request<Body>> for Recorder {
@@ -42,8 +50,9 @@ impl Service<Request<Body>> for Recorder {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, log) = (self.client.clone(), self.log.clone());
+        let cluster = Arc::clone(&self.cluster);
         Box::pin(async move {
-            let write = Write::of(&request);
+            let write = Write::of(&request, cluster);
             // Options of a deletion are in its body.
             let body = write.as_ref().and_then(|_| request.body().try_clone());
             let response = client.send(request).await?;
@@ -126,6 +135,7 @@ impl http_body::Body for Answer {
 
 /// A request that writes: its path.
 struct Write {
+    cluster: Arc<str>,
     method: Method,
     group: String,
     version: String,
@@ -139,7 +149,7 @@ struct Write {
 
 impl Write {
     /// Parses a request, unless it only reads or is a dry run.
-    fn of(request: &Request<Body>) -> Option<Self> {
+    fn of(request: &Request<Body>, cluster: Arc<str>) -> Option<Self> {
         let method = request.method();
         if ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method) {
             return None;
@@ -168,6 +178,7 @@ impl Write {
         let is_eviction =
             group.is_empty() && matches!(rest[..], ["namespaces", _, "pods", _, "eviction"]);
         Some(Self {
+            cluster,
             is_eviction,
             method: method.clone(),
             group: group.to_owned(),
@@ -300,10 +311,10 @@ impl Write {
             "" => text(answer, &["metadata", "namespace"]).unwrap_or_default(),
             namespace => namespace.to_owned(),
         };
-        let key = if namespace.is_empty() {
-            name
-        } else {
-            format!("{namespace}/{name}")
+        let key = match (&*self.cluster, namespace.as_str()) {
+            ("", "") => name,
+            ("", namespace) => format!("{namespace}/{name}"),
+            (cluster, namespace) => format!("{cluster}:{namespace}/{name}"),
         };
         let resource = Resource::new(&self.group, &self.version, &self.plural);
         log.record(&resource, &key, expected, object);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod discovery;
+mod fleet;
 mod informers;
 mod lease;
 #[cfg(feature = "controller")]

@@ -108,6 +108,7 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         assert!(!self.namespaces.is_empty(), "name at least one namespace");
+        self.namespaces_where = None;
         self.namespaces.sort();
         self.namespaces.dedup();
         if self.namespaces.first().is_some_and(String::is_empty) {

@@ -259,3 +259,29 @@ async fn handlers_of_a_fleet_are_resynced() {
     sleep(Duration::from_secs(200)).await;
     assert_eq!(*replays.lock().unwrap(), 3);
 }
+
+/// The objects of the cluster that it replaces are not lost with it, nor do they stay.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_again_is_replaced() {
+    let (before, after) = (server(), server());
+    for name in ["both", "old"] {
+        pod(&before, "prod", name);
+    }
+    for name in ["both", "new"] {
+        pod(&after, "prod", name);
+    }
+    let (factory, driver) = Factory::of_clusters().build();
+    tokio::spawn(driver.run());
+    factory.join("eu", transport(&before));
+    let pods = factory.raw("pods").unwrap().get();
+    pods.synced().await.unwrap();
+    for mock in [&after, &before, &after] {
+        factory.join("eu", transport(mock));
+    }
+    settle().await;
+    assert_eq!(keys(&pods), ["eu:prod/both", "eu:prod/new"]);
+    // The same, after which the new cluster is watched.
+    after.delete("pods", "prod", "both").unwrap();
+    settle().await;
+    assert_eq!(keys(&pods), ["eu:prod/new"]);
+}
