@@ -17,7 +17,7 @@ pub use cluster::{Cluster, Identity, Protocol, Table, Versions, versions};
 pub use control::{Reviews, Server};
 pub use history::{Book, History};
 pub use kubectl::Kubectl;
-pub use plane::Plane;
+pub use plane::{Plane, Usage};
 pub use recorded::{Asked, Log, Recorded};
 pub use subject::{Subject, Watcher};
 

@@ -97,16 +97,12 @@ impl Plane {
             .to_owned())
     }
 
-    /// Returns the processor time that a process has used, in steps of 10 ms.
+    /// Returns what a process uses.
     ///
     /// # Errors
     /// Fails if it does not run, or if the system does not tell.
-    pub fn processor_time(&self, program: &str) -> Outcome<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid(program)?))?;
-        let (_, fields) = stat.rsplit_once(") ").ok_or("no fields")?;
-        let ticks = fields.split(' ').skip(11).take(2);
-        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
-        Ok(Duration::from_millis(ticks?.iter().sum::<u64>() * 10))
+    pub fn usage(&self, program: &str) -> Outcome<Usage> {
+        Usage::of(&self.pid(program)?)
     }
 
     /// Makes etcd discard everything older than a version.
@@ -165,5 +161,44 @@ impl Drop for Plane {
             .arg("--kill")
             .arg(self.folder.path())
             .status();
+    }
+}
+
+/// The processor time and the memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// The processor time since its start, in steps of 10 ms.
+    pub processor: Duration,
+    /// Its resident memory in MiB.
+    pub memory: u64,
+    /// The most resident memory that it has had, in MiB.
+    pub peak: u64,
+}
+
+impl Usage {
+    /// Returns what this process uses.
+    ///
+    /// # Errors
+    /// Fails if the system does not tell.
+    pub fn own() -> Outcome<Self> {
+        Self::of("self")
+    }
+
+    fn of(pid: &str) -> Outcome<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or("no fields")?;
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks: Result<Vec<u64>, _> = ticks.map(str::parse).collect();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let mebibytes = |field: &str| -> Outcome<u64> {
+            let value = status.lines().find_map(|line| line.strip_prefix(field));
+            let kibibytes = value.and_then(|value| value.split_whitespace().next());
+            Ok(kibibytes.ok_or("no memory")?.parse::<u64>()? / 1024)
+        };
+        Ok(Self {
+            processor: Duration::from_millis(ticks?.iter().sum::<u64>() * 10),
+            memory: mebibytes("VmRSS:")?,
+            peak: mebibytes("VmHWM:")?,
+        })
     }
 }

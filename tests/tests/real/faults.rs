@@ -96,6 +96,8 @@ pub(crate) trait Followed: Send {
     fn differences(&self, truth: &Versions) -> Vec<String>;
     /// Adds, updates, deletions, deletions that a list showed.
     fn counts(&self) -> [u64; 4];
+    /// Notifications that the handler did not get separately, since it was too slow.
+    fn merged(&self) -> u64;
     /// Lists and watches that were sent.
     fn requests(&self) -> [usize; 2];
     fn reports(&self, class: &str) -> usize;
@@ -113,6 +115,11 @@ where
 
     fn counts(&self) -> [u64; 4] {
         self.history.with(|book| book.counts)
+    }
+
+    fn merged(&self) -> u64 {
+        let handlers = self.informer.health().handlers;
+        handlers.iter().map(|handler| handler.lag.merged).sum()
     }
 
     fn requests(&self) -> [usize; 2] {
