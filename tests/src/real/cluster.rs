@@ -2,7 +2,6 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +12,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Client, Config};
 use serde_json::{Value, json};
 
-use super::{Error, Outcome, Recorded};
-
-/// Key to uid and version.
-pub type Versions = BTreeMap<String, (String, String)>;
+use super::{Outcome, Recorded, Table};
 
 /// The protocol between an informer under test and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +43,7 @@ pub struct Cluster {
     client: Client,
     config: Config,
     file: Kubeconfig,
-    /// The definitions created by this cluster and its clones.
+    /// The paths of definitions and namespaces created by this cluster and its clones.
     made: Arc<Mutex<Vec<String>>>,
 }
 
@@ -224,6 +220,7 @@ impl Cluster {
                             .kind(&kind)
                             .into(),
                         kind,
+                        namespace: None,
                     });
                 }
             }
@@ -252,6 +249,7 @@ impl Cluster {
             definition: format!("{plural}.{group}"),
             kind: kind.to_owned(),
             resource: format!("{plural}.v1.{group}").parse()?,
+            namespace: None,
         })
     }
 
@@ -264,7 +262,7 @@ impl Cluster {
         // Unique per run, so that an aborted run does not interfere.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let plural = format!("{name}{:x}", now.as_nanos());
-        let group = "informer.test";
+        let group = GROUP;
         let kind = {
             let (first, rest) = plural.split_at(1);
             format!("{}{rest}", first.to_uppercase())
@@ -285,7 +283,7 @@ impl Cluster {
                 }],
             },
         });
-        self.made().push(format!("{plural}.{group}"));
+        self.made().push(format!("{DEFINITIONS}/{plural}.{group}"));
         let (status, answer) = self
             .request(Method::POST, DEFINITIONS, Some(&definition))
             .await?;
@@ -301,19 +299,41 @@ impl Cluster {
             definition: format!("{plural}.{group}"),
             kind,
             resource,
+            namespace: None,
         };
         self.serves(&table).await?;
         Ok(table)
     }
 
-    /// Deletes every definition created by this cluster and its clones with all objects, however a test ended.
+    /// Returns a built-in resource in a namespace that is created for it, whose name starts with `name`.
+    ///
+    /// # Errors
+    /// Fails if there is no such resource, or if the server rejects the namespace.
+    pub async fn built_in_apart(&self, definition: &str, name: &str) -> Outcome<Table> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+        let namespace = format!("{name}{:x}", now.as_nanos());
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": namespace, "labels": { "made-by": "informer-tests" } },
+        });
+        self.made().push(format!("{NAMESPACES}/{namespace}"));
+        let (status, answer) = self
+            .request(Method::POST, NAMESPACES, Some(&object))
+            .await?;
+        if status != 201 {
+            return Err(format!("no namespace could be made: {status} {answer}").into());
+        }
+        Ok(self.built_in(definition).await?.in_namespace(&namespace))
+    }
+
+    /// Deletes every definition and namespace created by this cluster and its clones with all objects, however a test
+    /// ended.
     ///
     /// # Errors
     /// Fails if the server does not answer.
     pub async fn clean_up(&self) -> Outcome {
         let made = core::mem::take(&mut *self.made());
-        for definition in made {
-            let path = format!("{DEFINITIONS}/{definition}");
+        for path in made {
             self.request(Method::DELETE, &path, None).await?;
         }
         Ok(())
@@ -351,203 +371,13 @@ impl Cluster {
     }
 }
 
+/// The group of the custom resources of tests.
+pub(super) const GROUP: &str = "informer.test";
+const NAMESPACES: &str = "/api/v1/namespaces";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn host_and_port(url: &Uri) -> Outcome<(String, u16)> {
     let host = url.host().ok_or("the kubeconfig's server has no host")?;
     let port = url.port_u16().unwrap_or(443);
     Ok((host.trim_matches(['[', ']']).to_owned(), port))
-}
-
-/// A custom resource that belongs to one test.
-#[derive(Clone)]
-pub struct Table {
-    cluster: Cluster,
-    path: String,
-    definition: String,
-    kind: String,
-    resource: OwnedResource,
-}
-
-impl Table {
-    /// The resource to watch.
-    #[must_use]
-    pub const fn resource(&self) -> &OwnedResource {
-        &self.resource
-    }
-
-    /// The cluster that serves it.
-    #[must_use]
-    pub const fn cluster(&self) -> &Cluster {
-        &self.cluster
-    }
-
-    /// The name of the definition: `plural.group`.
-    #[must_use]
-    pub fn definition(&self) -> &str {
-        &self.definition
-    }
-
-    /// The kind of its objects.
-    #[must_use]
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// The path of its objects.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Creates an object; returns its version.
-    ///
-    /// # Errors
-    /// Fails if the server rejects it.
-    pub async fn create(&self, name: &str, value: u64) -> Outcome<String> {
-        let object = json!({
-            "apiVersion": "informer.test/v1", "kind": self.kind,
-            "metadata": { "name": name, "labels": { "value": value.to_string() } },
-            "spec": { "value": value, "text": "x".repeat(200) },
-        });
-        let (status, answer) = self
-            .cluster
-            .request(Method::POST, &self.path, Some(&object))
-            .await?;
-        version(status, &answer, &[201], "create", name)
-    }
-
-    /// Returns the objects of one namespace, of a built-in resource in all namespaces.
-    #[must_use]
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        if let Some((head, plural)) = self.path.rsplit_once('/') {
-            self.path = format!("{head}/namespaces/{namespace}/{plural}");
-        }
-        self
-    }
-
-    /// Creates a minimal object, also of a built-in resource.
-    ///
-    /// # Errors
-    /// Fails if the server rejects it.
-    pub async fn create_minimal(&self, name: &str, value: u64) -> Outcome<String> {
-        let api_version = self.resource.as_ref().api_version().to_string();
-        let mut object = json!({
-            "apiVersion": api_version, "kind": self.kind,
-            "metadata": { "name": name, "labels": { "value": value.to_string() } },
-        });
-        if self.kind == "Pod" {
-            let container = json!({ "name": "main", "image": "registry.example.com/main:1" });
-            object["spec"] = json!({ "containers": [container] });
-        }
-        let (status, answer) = self
-            .cluster
-            .request(Method::POST, &self.path, Some(&object))
-            .await?;
-        version(status, &answer, &[201], "create", name)
-    }
-
-    /// Changes a label of any object.
-    ///
-    /// # Errors
-    /// Fails if the server rejects it.
-    pub async fn label(&self, name: &str, value: u64) -> Outcome<String> {
-        let patch = json!({ "metadata": { "labels": { "value": value.to_string() } } });
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self
-            .cluster
-            .request(Method::PATCH, &path, Some(&patch))
-            .await?;
-        version(status, &answer, &[200], "label", name)
-    }
-
-    /// Creates the objects `PREFIX-0000` and so on, several at a time.
-    ///
-    /// # Errors
-    /// Fails if the server rejects one.
-    pub async fn create_many(&self, prefix: &str, count: usize) -> Outcome {
-        let mut tasks = tokio::task::JoinSet::new();
-        for lane in 0..8 {
-            let (table, prefix) = (self.clone(), prefix.to_owned());
-            tasks.spawn(async move {
-                for index in (lane..count).step_by(8) {
-                    table
-                        .create(&format!("{prefix}-{index:05}"), index as u64)
-                        .await?;
-                }
-                Ok::<(), Error>(())
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done??;
-        }
-        Ok(())
-    }
-
-    /// Updates an object; returns its version. The version changes only if the value does.
-    ///
-    /// # Errors
-    /// Fails if the server rejects it.
-    pub async fn update(&self, name: &str, value: u64) -> Outcome<String> {
-        let patch = json!({ "spec": { "changed": value } });
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self
-            .cluster
-            .request(Method::PATCH, &path, Some(&patch))
-            .await?;
-        version(status, &answer, &[200], "update", name)
-    }
-
-    /// Deletes an object.
-    ///
-    /// # Errors
-    /// Fails if the server rejects it.
-    pub async fn delete(&self, name: &str) -> Outcome {
-        let path = format!("{}/{name}", self.path);
-        let (status, answer) = self.cluster.request(Method::DELETE, &path, None).await?;
-        if status == 200 {
-            Ok(())
-        } else {
-            Err(format!("delete {name}: {status} {answer}").into())
-        }
-    }
-
-    /// Lists the objects from etcd; returns this true state and its version.
-    ///
-    /// # Errors
-    /// Fails if the server does not answer with a list.
-    pub async fn list(&self) -> Outcome<(Versions, String)> {
-        let (status, list) = self.cluster.request(Method::GET, &self.path, None).await?;
-        if status != 200 {
-            return Err(format!("list: {status} {list}").into());
-        }
-        let version = list["metadata"]["resourceVersion"].as_str();
-        Ok((versions(&list)?, version.unwrap_or_default().to_owned()))
-    }
-}
-
-/// Returns the state in a list as JSON.
-///
-/// # Errors
-/// Fails if it is no list.
-pub fn versions(list: &Value) -> Outcome<Versions> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let items = list["items"].as_array().ok_or("it has no items")?;
-    let state = items.iter().map(|item| {
-        let meta = &item["metadata"];
-        let key = match meta["namespace"].as_str() {
-            Some(namespace) => format!("{namespace}/{}", text(&meta["name"])),
-            None => text(&meta["name"]),
-        };
-        (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
-    });
-    Ok(state.collect())
-}
-
-fn version(status: u16, answer: &Value, wanted: &[u16], what: &str, name: &str) -> Outcome<String> {
-    if !wanted.contains(&status) {
-        return Err(format!("{what} {name}: {status} {answer}").into());
-    }
-    let version = answer["metadata"]["resourceVersion"].as_str();
-    Ok(version.ok_or("an object without a version")?.to_owned())
 }

@@ -12,14 +12,16 @@ mod plane;
 mod recorded;
 pub mod review;
 mod subject;
+mod table;
 
-pub use cluster::{Cluster, Identity, Protocol, Table, Versions, versions};
+pub use cluster::{Cluster, Identity, Protocol};
 pub use control::{Reviews, Server};
 pub use history::{Book, History};
 pub use kubectl::Kubectl;
 pub use plane::{Plane, Usage};
 pub use recorded::{Asked, Log, Recorded};
 pub use subject::{Subject, Watcher};
+pub use table::{Table, Versions, versions};
 
 use core::fmt;
 use core::time::Duration;

@@ -28,6 +28,7 @@ pub struct Subject<F: Form = Raw> {
     /// The notifications of its handler.
     pub history: History,
     reports: Arc<Mutex<Vec<(&'static str, String)>>>,
+    namespace: String,
 }
 
 impl Subject {
@@ -79,6 +80,7 @@ impl<F: Form> Subject<F> {
             log,
             history,
             reports,
+            namespace: table.namespace().to_owned(),
         }
     }
 
@@ -116,7 +118,7 @@ impl<F: Form> Subject<F> {
     pub async fn shows(&self, name: &str, version: &str) -> Outcome {
         let lister = self.informer.lister();
         let shows = || {
-            let entry = lister.get("default", name);
+            let entry = lister.get(&self.namespace, name);
             entry.is_some_and(|entry| entry.resource_version().to_string() == version)
         };
         until(

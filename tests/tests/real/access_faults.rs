@@ -252,7 +252,7 @@ impl Trial {
             let transport =
                 self.cluster
                     .transport(protocol, &identity, Some(self.proxy.address()))?;
-            let subject = Subject::start(transport, &table, |builder| builder.namespace("default"));
+            let subject = Subject::start(transport, &table, |builder| builder);
             subject.synced().await?;
             subjects.push(subject);
         }

@@ -12,7 +12,7 @@ use crate::Context;
 
 /// The objects of a custom resource, and the definitions, in both output forms.
 pub(crate) async fn watches_by_kubeconfig(context: Context) -> Outcome {
-    let table = context.table("shown").await?;
+    let table = context.custom("shown").await?;
     table.create_many("item", 5).await?;
     let kubeconfig = context.kubeconfig.display().to_string();
     let plural = table

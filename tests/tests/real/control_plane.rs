@@ -168,7 +168,7 @@ async fn custom_resource_comes_and_goes(
     kubectl: &Kubectl,
     namespace: &str,
 ) -> Outcome {
-    let table = context.table("reborn").await?;
+    let table = context.custom("reborn").await?;
     table.create_many("before", 20).await?;
     let subject = Subject::start(context.direct()?, &table, |builder| builder);
     subject.synced().await?;

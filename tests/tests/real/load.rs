@@ -230,8 +230,7 @@ where
     F::Stored: Send + Sync + 'static,
     F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
 {
-    let subject = Subject::<F>::of_form(transport, table, |builder| builder.namespace("default"));
-    Box::new(subject)
+    Box::new(Subject::<F>::of_form(transport, table, |builder| builder))
 }
 
 /// Waits until each cache and each history equal a fresh list.

@@ -92,11 +92,23 @@ impl Context {
             .transport(self.protocol, &Identity::Admin, Some(proxy.address()))
     }
 
-    /// Creates a resource that belongs to the test.
+    /// Returns a resource whose objects belong to the test: a built-in one in a namespace of its own on a whole control
+    /// plane, and a custom resource elsewhere.
     async fn table(&self, name: &str) -> Outcome<Table> {
+        match self.kubectl {
+            Some(_) => self.cluster.built_in_apart(BUILT_IN, name).await,
+            None => self.custom(name).await,
+        }
+    }
+
+    /// Creates a custom resource that belongs to the test.
+    async fn custom(&self, name: &str) -> Outcome<Table> {
         self.cluster.table(name).await
     }
 }
+
+/// The built-in resource of tests that run on any resource. Unlike ConfigMaps and Pods, no controller writes these.
+const BUILT_IN: &str = "leases.v1.coordination.k8s.io";
 
 /// The requirements of a test.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -212,6 +224,7 @@ const TESTS: &[Test] = tests! {
     Kubectl Light MIXED control_plane::kubectl_sees_the_same_events,
     Plane Servers MIXED faults::of_the_server,
     Plane Servers MIXED access_faults::of_access,
+    Plane Servers MIXED shards::of_built_in_resources,
     Plane Servers MIXED mock::answers_as_the_server_does,
     Kubectl Light MIXED deployed::each_example_works_with_its_rights,
     Kubectl Light MIXED deployed::the_leader_is_killed,

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use informer_core::resource::{Shard, ShardBy};
-use informer_tests::real::{Cluster, Outcome, Protocol, Table, ensure, until};
+use informer_tests::real::{Identity, Outcome, Plane, Protocol, Table, ensure, until};
+use informer_tests::say;
 use informer_tokio::informer::Initial;
 use informer_tokio::{Entry, Informer, Raw};
 
 use crate::Context;
+
+const GATE: &str = "--feature-gates=ShardedListAndWatch=true";
 
 fn parts(by: ShardBy, count: u32) -> Vec<Shard> {
     (0..count)
@@ -47,13 +50,14 @@ fn together(replicas: &[Informer<Raw>]) -> Outcome<BTreeMap<String, String>> {
 }
 
 fn start(
-    cluster: &Cluster,
     table: &Table,
     protocol: Protocol,
     shard: Shard,
     initial: Initial,
 ) -> Outcome<Informer<Raw>> {
-    let transport = cluster.transport(protocol, &informer_tests::real::Identity::Admin, None)?;
+    let transport = table
+        .cluster()
+        .transport(protocol, &Identity::Admin, None)?;
     let resource = table.resource().as_ref().shard(shard);
     let (informer, driver) = Informer::<Raw>::builder_for(&transport, resource)
         .initial(initial)
@@ -62,12 +66,12 @@ fn start(
     Ok(informer)
 }
 
-/// Checks that the server selects, and that its selection equals ours; returns its size. (Only for built-in types,
-/// not for custom resources, does `metadata.shardInfo` confirm the selection.)
-async fn the_server_selects(cluster: &Cluster, table: &Table, shard: Shard) -> Outcome<usize> {
+/// Checks that the server selects, and that its selection equals ours, or that it selects nothing; returns the size of
+/// ours. (Only for built-in types, not for custom resources, does `metadata.shardInfo` confirm the selection.)
+async fn the_server_selects(table: &Table, shard: Shard, server: Selects) -> Outcome<usize> {
     let selector = shard.to_string().replace(' ', "%20");
     let path = format!("{}?shardSelector={selector}", table.path());
-    let (status, list) = cluster.request(Method::GET, &path, None).await?;
+    let (status, list) = table.cluster().request(Method::GET, &path, None).await?;
     ensure(status == 200, format_args!("{status}: {list}"))?;
     let items = list["items"]
         .as_array()
@@ -84,25 +88,134 @@ async fn the_server_selects(cluster: &Cluster, table: &Table, shard: Shard) -> O
             .to_owned()
     };
     let own = items.iter().filter(|item| shard.has(&value(item))).count();
+    let all = table.list().await?.0.len();
+    let expected = if server == Selects::Nothing { all } else { own };
     ensure(
-        own == items.len(),
-        format_args!("of {} objects {own} are in {shard}", items.len()),
+        items.len() == expected,
+        format_args!(
+            "{server:?}: {} objects, {own} of which are in {shard}",
+            items.len()
+        ),
+    )?;
+    let confirms = !list["metadata"]["shardInfo"].is_null();
+    ensure(
+        confirms == (server == Selects::AndConfirms),
+        format_args!("{server:?}: {}", list["metadata"]),
     )?;
     Ok(own)
 }
 
-/// With any number of shards, and while it changes: together the replicas have all objects, no two share an object,
-/// and each follows the changes of its objects.
+/// What a server does with a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Selects {
+    /// It ignores the selector.
+    Nothing,
+    Silently,
+    AndConfirms,
+}
+
+/// Custom resources on a server with the feature gate.
 pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
     let table = context.table("sharded").await?;
-    table.create_many("item", 80).await?;
     let shared = context.server()?;
     let name = format!("shards-{:?}", context.protocol);
-    let server = shared
-        .beside(&name, &["--feature-gates=ShardedListAndWatch=true"])
-        .await?;
+    let server = shared.beside(&name, &[GATE]).await?;
     let cluster = server.cluster().await?;
     cluster.serves(&table).await?;
+    // Written through the other server.
+    table.create_many("item", 80).await?;
+    follow_changes(&cluster.view(&table), context.protocol, Selects::Silently).await?;
+    drop(server);
+    Ok(())
+}
+
+/// Built-in resources on a control plane with the feature gate, then without it, and with it again. Replicas of
+/// ConfigMaps in all namespaces run through both restarts.
+pub(crate) async fn of_built_in_resources(context: Context) -> Outcome {
+    let plane = Plane::start(context.assets()?, &[GATE]).await?;
+    let cluster = plane.cluster().await?;
+    let mut written = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let table = cluster.built_in_apart("configmaps.v1.", name).await?;
+        table.create_many("item", 20).await?;
+        written.push(table);
+    }
+    let everywhere = cluster.built_in("configmaps.v1.").await?;
+    let mut sets = Vec::new();
+    for (by, protocol, initial) in [
+        (ShardBy::Uid, Protocol::Http1, Initial::Stream),
+        (ShardBy::Uid, Protocol::Http2, Initial::List),
+        (ShardBy::Namespace, Protocol::Http1, Initial::List),
+        (ShardBy::Namespace, Protocol::Http2, Initial::Stream),
+    ] {
+        let shards = parts(by, 3).into_iter();
+        let replicas = shards.map(|shard| start(&everywhere, protocol, shard, initial));
+        sets.push(replicas.collect::<Outcome<Vec<_>>>()?);
+    }
+
+    for (round, server) in [Selects::AndConfirms, Selects::Nothing, Selects::AndConfirms]
+        .into_iter()
+        .enumerate()
+    {
+        if round > 0 {
+            plane.stop().await?;
+            let with_gate = server == Selects::AndConfirms;
+            let flags: &[&str] = if with_gate { &[GATE] } else { &[] };
+            plane.restart(flags).await?;
+        }
+        for by in [ShardBy::Uid, ShardBy::Namespace] {
+            for shard in parts(by, 3) {
+                the_server_selects(&everywhere, shard, server).await?;
+            }
+        }
+        for (index, table) in (0_u64..).zip(&written) {
+            table.delete(&format!("item-{round:05}")).await?;
+            table.create(&format!("new-{round}"), index).await?;
+            table.update("item-00010", 100 + round as u64).await?;
+        }
+        let truth = truth(&everywhere).await?;
+        for replicas in &sets {
+            complete(replicas, &truth).await?;
+        }
+        say(&format!(
+            "round {round}, {server:?}: {} ConfigMaps, in {} sets of 3 shards each exactly once",
+            truth.len(),
+            sets.len()
+        ));
+        if round < 2 {
+            for definition in [
+                "configmaps.v1.",
+                "pods.v1.",
+                "leases.v1.coordination.k8s.io",
+            ] {
+                for protocol in [Protocol::Http1, Protocol::Http2] {
+                    let table = cluster.built_in_apart(definition, "numbers").await?;
+                    table.create_many("item", 80).await?;
+                    follow_changes(&table, protocol, server)
+                        .await
+                        .map_err(|error| {
+                            format!("{definition} {protocol:?} {server:?}: {error}")
+                        })?;
+                }
+            }
+        }
+    }
+    sets.iter().flatten().for_each(Informer::stop);
+    Ok(())
+}
+
+/// Waits until these replicas together have all objects, and no two of them share one.
+async fn complete(replicas: &[Informer<Raw>], truth: &BTreeMap<String, String>) -> Outcome {
+    let complete = || together(replicas).is_ok_and(|all| all == *truth);
+    let what = "all parts together are the whole";
+    until(Duration::from_secs(60), what, complete).await?;
+    together(replicas)?;
+    Ok(())
+}
+
+/// With any number of shards, and while it changes: together the replicas have all objects, no two share an object,
+/// and each follows the changes of its objects. The table has 80 objects.
+async fn follow_changes(table: &Table, protocol: Protocol, server: Selects) -> Outcome {
     let mut before: Vec<Informer<Raw>> = Vec::new();
     for (round, count) in [1_u32, 2, 3, 5, 2].into_iter().enumerate() {
         let initial = if round % 2 == 0 {
@@ -113,9 +226,9 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
         let by = ShardBy::Uid;
         let mut sum = 0;
         for shard in parts(by, count) {
-            sum += the_server_selects(&cluster, &table, shard).await?;
+            sum += the_server_selects(table, shard, server).await?;
         }
-        let all = truth(&table).await?.len();
+        let all = truth(table).await?.len();
         ensure(
             sum == all,
             format_args!("{count} parts have {sum} of {all} objects"),
@@ -140,24 +253,18 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
         });
         let now = parts(by, count)
             .into_iter()
-            .map(|shard| start(&cluster, &table, context.protocol, shard, initial))
+            .map(|shard| start(table, protocol, shard, initial))
             .collect::<Outcome<Vec<_>>>()?;
         for replica in &now {
             tokio::time::timeout(Duration::from_secs(60), replica.synced()).await??;
         }
         writer.await??;
-        let truth = truth(&table).await?;
+        let truth = truth(table).await?;
         for replicas in [&before, &now]
             .into_iter()
             .filter(|replicas| !replicas.is_empty())
         {
-            until(
-                Duration::from_secs(60),
-                "all parts together are the whole",
-                || together(replicas).is_ok_and(|all| all == truth),
-            )
-            .await?;
-            together(replicas)?;
+            complete(replicas, &truth).await?;
         }
         before.iter().for_each(Informer::stop);
         before = now;
@@ -165,25 +272,23 @@ pub(crate) async fn are_disjoint_and_complete(context: Context) -> Outcome {
     before.iter().for_each(Informer::stop);
 
     // As sources of one cache.
-    let transport = cluster.transport(
-        context.protocol,
-        &informer_tests::real::Identity::Admin,
-        None,
-    )?;
+    let transport = table
+        .cluster()
+        .transport(protocol, &Identity::Admin, None)?;
     let (whole, driver) = Informer::<Raw>::builder_for(&transport, table.resource().as_ref())
         .shards(parts(ShardBy::Uid, 4))
         .build();
     tokio::spawn(driver.run());
     tokio::time::timeout(Duration::from_secs(60), whole.synced()).await??;
-    let expected = truth(&table).await?;
+    let expected = truth(table).await?;
     until(Duration::from_secs(60), "one cache has all parts", || {
         held(&whole) == expected
     })
     .await?;
     let version = table.update("item-00003", 77_777).await?;
-    let seen = whole.wait_for_write("default/item-00003", &version);
+    let key = format!("{}/item-00003", table.namespace());
+    let seen = whole.wait_for_write(&key, &version);
     tokio::time::timeout(Duration::from_secs(60), seen).await??;
     whole.stop();
-    drop(server);
     Ok(())
 }

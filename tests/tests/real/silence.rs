@@ -29,7 +29,7 @@ pub(crate) async fn a_dead_connection_is_noticed(context: Context) -> Outcome {
     let version = table.update("item-00001", 2).await?;
     let lister = subject.informer.lister();
     let shows = || {
-        let entry = lister.get("default", "item-00001");
+        let entry = lister.get(table.namespace(), "item-00001");
         entry.is_some_and(|entry| entry.resource_version().to_string() == version)
     };
     let noticed = until(limit, "the death of the connection is noticed", shows).await;
