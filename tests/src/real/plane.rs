@@ -1,7 +1,7 @@
 //! A whole control plane that belongs to one test.
 
 use core::time::Duration;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
@@ -74,6 +74,22 @@ impl Plane {
             stopped.await?.success(),
             "the control plane cannot be stopped",
         )
+    }
+
+    /// Copies the data of etcd, after [`Self::stop`].
+    ///
+    /// # Errors
+    /// Fails if they cannot be copied.
+    pub async fn save(&self) -> Outcome {
+        copy(&self.path("etcd"), &self.path("saved")).await
+    }
+
+    /// Replaces the data of etcd by the copy, after [`Self::stop`].
+    ///
+    /// # Errors
+    /// Fails if there is no copy.
+    pub async fn restore(&self) -> Outcome {
+        copy(&self.path("saved"), &self.path("etcd")).await
     }
 
     /// Sends a signal to the process `etcd` or `kube-apiserver`.
@@ -153,6 +169,18 @@ impl Plane {
             .find_map(|(key, value)| (key == name).then(|| value.to_owned()));
         Ok(value.ok_or_else(|| format!("there is no {name}"))?)
     }
+}
+
+/// Replaces a folder by a copy of another.
+async fn copy(from: &Path, to: &Path) -> Outcome {
+    if to.exists() {
+        tokio::fs::remove_dir_all(to).await?;
+    }
+    let copied = Command::new("cp").arg("-R").arg(from).arg(to).status();
+    ensure(
+        copied.await?.success(),
+        format_args!("{} cannot be copied", from.display()),
+    )
 }
 
 impl Drop for Plane {

@@ -1,6 +1,7 @@
 //! A transport that records requests, so that a test can check for lists in one line.
 
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -104,11 +105,11 @@ impl Log {
     }
 
     /// Notes a request.
-    fn begin(&self, get: &Get<'_>) -> usize {
+    fn begin(&self, target: &str) -> usize {
         let mut log = self.lock();
         log.push(Asked {
             at: Instant::now(),
-            target: get.target.to_owned(),
+            target: target.to_owned(),
             status: None,
         });
         log.len() - 1
@@ -143,6 +144,8 @@ impl fmt::Display for Log {
 pub struct Recorded<T> {
     inner: T,
     log: Log,
+    /// The timeout of watches in seconds; 0 leaves it as requested.
+    watch_timeout: Arc<AtomicU64>,
 }
 
 impl<T> Recorded<T> {
@@ -151,7 +154,27 @@ impl<T> Recorded<T> {
         Self {
             inner,
             log: Log::default(),
+            watch_timeout: Arc::default(),
         }
+    }
+
+    /// Makes the server end watches that are opened from now on after some seconds. Clones share this; 0 ends it.
+    pub fn end_watches_after(&self, seconds: u64) {
+        self.watch_timeout.store(seconds, Relaxed);
+    }
+
+    /// Returns the target of a request, with the timeout of watches replaced.
+    fn target(&self, get: &Get<'_>) -> String {
+        let seconds = self.watch_timeout.load(Relaxed);
+        let target = get.target.to_owned();
+        if seconds == 0 || !get.watch {
+            return target;
+        }
+        let Some((head, tail)) = target.split_once("timeoutSeconds=") else {
+            return target;
+        };
+        let rest = tail.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        format!("{head}timeoutSeconds={seconds}{rest}")
     }
 
     /// Starts another log, for another informer on the same connections.
@@ -178,7 +201,10 @@ impl<T: Transport + Send> Transport for Recorded<T> {
     }
 
     async fn send(&mut self, get: Get<'_>) -> Result<(Head, T::Body), T::Error> {
-        let index = self.log.begin(&get);
+        let target = self.target(&get);
+        let index = self.log.begin(&target);
+        let mut get: Get<'_> = get;
+        get.target = &target;
         let answer = self.inner.send(get).await?;
         self.log.answered(index, &answer.0);
         Ok(answer)
@@ -192,7 +218,10 @@ impl<T: SendTransport> SendTransport for Recorded<T> {
 
     fn boxed_send<'a>(&'a mut self, get: Get<'a>) -> BoxSend<'a, Self> {
         Box::pin(async move {
-            let index = self.log.begin(&get);
+            let target = self.target(&get);
+            let index = self.log.begin(&target);
+            let mut get: Get<'_> = get;
+            get.target = &target;
             let answer = self.inner.boxed_send(get).await?;
             self.log.answered(index, &answer.0);
             Ok(answer)

@@ -21,6 +21,7 @@ mod outage;
 mod replicas;
 mod rotation;
 mod shards;
+mod short;
 mod silence;
 mod soak;
 
@@ -205,6 +206,8 @@ const TESTS: &[Test] = tests! {
     Cluster Waits BOTH expiry::the_window_is_answered_by_one_list,
     Cluster Waits BOTH silence::a_dead_connection_is_noticed,
     Cluster Waits BOTH silence::a_pause_is_no_death,
+    Cluster Waits BOTH short::are_reopened_without_a_list,
+    Plane Waits MIXED outage::etcd_is_restored,
     Control Servers BOTH expiry::compaction_is_answered_by_one_list,
     Control Servers BOTH outage::the_api_server_is_killed_and_restarted,
     Control Servers BOTH outage::etcd_stops_and_goes_on,
