@@ -525,11 +525,16 @@ impl Problem<'_> {
                     0 => write!(f, "the server sent an error ({})", class.as_str())?,
                     _ => write!(f, "the server answered {status} ({})", class.as_str())?,
                 }
-                if message.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ": {message}")
+                if !message.is_empty() {
+                    write!(f, ": {message}")?;
                 }
+                if *class == ErrorClass::NotFound {
+                    f.write_str(
+                        "; the resource is not served: check its group, version and plural, or install its \
+                         CustomResourceDefinition",
+                    )?;
+                }
+                Ok(())
             }
             Self::Transport(kind) => write!(f, "{kind}"),
             Self::Truncated => f.write_str("the response was cut off"),

@@ -63,6 +63,21 @@ fn every_report_is_one_line() {
     }
 }
 
+/// A server says only that a page was not found; the report says what to do.
+#[test]
+fn a_missing_resource_has_advice() {
+    let problem = Problem::Answer {
+        class: ErrorClass::NotFound,
+        status: 404,
+        message: JsonStr::new(b"404 page not found"),
+    };
+    assert_eq!(
+        problem.to_string(),
+        "the server answered 404 (not-found): 404 page not found; the resource is not served: check its group, version \
+         and plural, or install its CustomResourceDefinition"
+    );
+}
+
 /// The text as a server sends it: escaped.
 fn escaped(text: &str) -> alloc::string::String {
     text.chars()
