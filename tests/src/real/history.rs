@@ -34,6 +34,11 @@ impl History {
         look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The server is restored to an older state: what was deleted since may be there again.
+    pub fn server_is_restored(&self) {
+        self.note(|book| book.deletes.clear());
+    }
+
     fn note(&self, note: impl FnOnce(&mut Book)) {
         note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -147,6 +147,9 @@ pub(crate) async fn etcd_is_restored(context: Context) -> Outcome {
     }
 
     plane.stop().await?;
+    for (_, subject, _) in &subjects {
+        subject.history.server_is_restored();
+    }
     plane.restore().await?;
     plane.restart(&[]).await?;
     let restored = Instant::now();
