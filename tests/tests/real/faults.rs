@@ -187,7 +187,7 @@ impl Scene {
         F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
     {
         let subject = Subject::<F>::of_form(transport, &self.tables[index], |builder| {
-            builder.initial(initial)
+            builder.namespace("default").initial(initial)
         });
         self.subjects.push((index, Box::new(subject)));
     }
