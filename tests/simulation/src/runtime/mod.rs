@@ -10,6 +10,7 @@
 
 mod controller;
 mod decoder;
+mod fleet;
 mod history;
 mod life;
 mod listener;
@@ -101,6 +102,9 @@ impl Simulation for Runtime {
             ran(played.map(drop), figures, 0, Vec::new())
         })?;
         Self::add(&mut figures, more);
+        self.on_paused_time(1, async {
+            ran(fleet::play(seed).await, Figures::default(), 0, Vec::new())
+        })?;
         Ok((figures, trace))
     }
 
