@@ -251,15 +251,7 @@ impl FakeServer {
             ) == (path.group, path.version, path.plural)
         });
         let Some(resource) = found else {
-            let has_group = self.store.kinds().any(|kind| {
-                !kind.custom
-                    && (kind.group.as_str(), kind.version.as_str()) == (path.group, path.version)
-            });
-            return if has_group {
-                Err(Status::no_such_path().into())
-            } else {
-                Ok(self.no_page(&request.accept))
-            };
+            return Ok(self.no_page(request));
         };
         let kind = self.store.kind(resource);
         if path.namespace.is_some() && !kind.namespaced
@@ -313,10 +305,22 @@ impl FakeServer {
         (head, source)
     }
 
-    /// Responds to a path outside of all groups. Before Kubernetes 1.38, the response is not a `Status`.
-    fn no_page(&self, accept: &str) -> Answer {
-        if self.config.minor >= 38 {
-            return self.refusal(accept, &Status::no_such_path());
+    /// Responds to an unknown path. Outside of the built-in groups, the response is not a `Status` before Kubernetes
+    /// 1.38.
+    fn no_page(&self, request: &RequestRecord) -> Answer {
+        let has_group = self.store.kinds().any(|kind| {
+            let root = if kind.group.is_empty() {
+                "/api"
+            } else {
+                "/apis"
+            };
+            let rest = request.path.strip_prefix(root);
+            let rest =
+                rest.and_then(|rest| rest.strip_prefix('/')?.strip_prefix(&kind.api_version()));
+            !kind.custom && rest.is_some_and(|rest| rest.starts_with('/'))
+        });
+        if has_group || self.config.minor >= 38 {
+            return self.refusal(&request.accept, &Status::no_such_path());
         }
         let (mut head, source) = whole(404, Format::Json, b"404 page not found\n".to_vec());
         head.set_header("Content-Type", "text/plain; charset=utf-8");
@@ -338,7 +342,7 @@ impl FakeServer {
                 );
                 whole(200, Format::Json, text.into_bytes())
             }
-            _ => self.no_page(&request.accept),
+            _ => self.no_page(request),
         }
     }
 

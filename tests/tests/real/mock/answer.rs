@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use http::{Request, Uri};
 use http_body_util::BodyExt as _;
+use informer_mock::protobuf;
 use informer_tests::real::{Error, Outcome};
 use kube_client::{Client, Config};
 use serde::Deserialize;
@@ -111,7 +112,8 @@ impl Side {
                     .map_err(|_| format!("{name}: the body does not end"))?
                     .map_err(|error| format!("{name}: {error}"))?
                     .to_bytes();
-                Ok(Answer::new(status, headers, &bytes, is_stream))
+                Answer::new(status, headers, &bytes, is_stream)
+                    .map_err(|error| format!("{name}: {error}").into())
             })
         })
     }
@@ -254,7 +256,7 @@ impl Answer {
         mut headers: BTreeMap<String, String>,
         bytes: &[u8],
         is_stream: bool,
-    ) -> Self {
+    ) -> Outcome<Self> {
         // They say how the body is framed, and when.
         for name in ["date", "content-length", "transfer-encoding", "connection"] {
             headers.remove(name);
@@ -265,7 +267,10 @@ impl Answer {
             }
         }
         let text = || json!({ "text": String::from_utf8_lossy(bytes) });
-        let body = if is_stream && status == 200 {
+        let media = headers.get("content-type").map_or("", String::as_str);
+        let body = if media.starts_with(protobuf::MEDIA_TYPE) {
+            from_protobuf(bytes, is_stream && status == 200)?
+        } else if is_stream && status == 200 {
             let events: Result<Vec<Value>, _> = serde_json::Deserializer::from_slice(bytes)
                 .into_iter()
                 .collect();
@@ -279,13 +284,34 @@ impl Answer {
             .into_iter::<Members>()
             .next()
             .and_then(Result::ok);
-        Self {
+        Ok(Self {
             status,
             headers,
             body,
             order: order.map(|members| members.0).unwrap_or_default(),
-        }
+        })
     }
+}
+
+/// Decodes protobuf. Fails unless the result is encoded as the same bytes, so no field is left out of the comparison.
+fn from_protobuf(bytes: &[u8], is_stream: bool) -> Outcome<Value> {
+    let (body, encoded) = if is_stream {
+        let events = protobuf::events(bytes).ok_or("invalid frames")?;
+        let frames = events.iter().map(|event| {
+            let object = protobuf::object(&event["object"])?;
+            Some(protobuf::frame(event["type"].as_str()?, &object))
+        });
+        let frames: Option<Vec<Vec<u8>>> = frames.collect();
+        (Value::from(events), frames.map(|frames| frames.concat()))
+    } else {
+        let body = protobuf::to_json(bytes).ok_or("invalid protobuf")?;
+        let encoded = protobuf::object(&body);
+        (body, encoded)
+    };
+    if encoded.as_deref() != Some(bytes) {
+        return Err(format!("fields are missing in the tables: {body}").into());
+    }
+    Ok(body)
 }
 
 /// The names of an object's members, in their order.

@@ -258,7 +258,8 @@ impl Trial {
              The test `mock::answers_as_the_server_does` of [the tests on a real API server](../REAL-SERVER.md) sends the\n\
              same requests to both and compares status, headers, Content-Type, body and the order of its members. It writes\n\
              this page, and fails if a difference is missing here or does not occur. uids, times and tokens are not\n\
-             compared, and versions are compared by the write that made them.\n\n\
+             compared, and versions are compared by the write that made them. Protobuf is decoded, and both servers encode\n\
+             the result as the same bytes.\n\n\
              | requests about | sent | answered alike |\n|---|---|---|\n"
         );
         for (title, requests, alike) in &self.sections {
