@@ -61,7 +61,7 @@ pub(super) const EXPECTED: &[Expected] = expected! {
     "list-metadata-beta" "answer" "metadata in the version v1beta1" "The mock serves v1 only",
     "get-some" "answer" "`Accept: application/*`" "The mock takes it for JSON, as most servers of HTTP do",
     "get-html get-cbor get-unknown-as get-metadata-list list-html list-metadata-one watch-html watch-table-or-none get-protobuf pb-get-custom pb-list-other-stream pb-list-custom pb-list-metadata-one pb-list-table pw-custom" "body.message body.details" "the message of a 406" "The mock has one message, which names the types that it serves",
-    "no-version* no-group* no-path[/nothing] slash[//*" "answer" "a group or a path that is not there" "The server answers in plain text; the mock with a Status, as for a resource that is not there",
+    "no-version* no-group* no-path[/nothing] slash[//*" "answer" "a group or a path that is not there" "The server answers with a Status, or in plain text; the mock in plain text",
     "discovery* no-path[/apis/]" "answer" "discovery" "The mock has none",
     "version" "body.*" "the details of `/version`" "The mock has the version only",
     "slash[/api*" "answer" "a path with a slash at its end" "No client of the API sends it",
