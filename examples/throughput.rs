@@ -18,9 +18,12 @@ use std::thread;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use informer::decode::{Decode, Decoder};
+#[cfg(feature = "k8s-pb")]
+use informer::decode::Proto;
+use informer::decode::{Accept, Decode, Decoder, RawObject};
 use informer::handler::{EventHandler, HandlerOptions};
 use informer::informer::Initial;
+use informer::protobuf::{Message, Value};
 use informer::transport::HyperTransport;
 use informer::{Entry, Form, Handlers, Informer, Meta, Raw, Resource};
 #[cfg(feature = "zstd")]
@@ -46,6 +49,10 @@ struct Options {
     /// The form in which objects are stored; `typed` and `typed-pruned` need the example `throughput_typed`
     #[arg(long, value_enum)]
     form: Kept,
+
+    /// The format in which objects are requested; `json` excludes the forms `proto` and `proto-typed`
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
 
     /// How the initial state is fetched
     #[arg(long, value_enum, default_value_t = First::Stream)]
@@ -79,6 +86,18 @@ enum Kept {
     /// The bytes, compressed
     #[cfg(feature = "zstd")]
     Packed,
+    /// A message of prost with the three fields that are read
+    #[cfg(feature = "k8s-pb")]
+    Proto,
+    /// k8s-pb's Pod
+    #[cfg(feature = "k8s-pb")]
+    ProtoTyped,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Protobuf,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,6 +110,7 @@ enum First {
 #[expect(clippy::print_stderr)] // A program of the command line.
 async fn main() -> ExitCode {
     let options = Options::parse();
+    let is_protobuf = options.format == Format::Protobuf;
     let done = match options.form {
         #[cfg(feature = "k8s-openapi")]
         Kept::Typed => run::<typed::Pod, _>(&options, "typed", typed::decoder(), typed::read).await,
@@ -99,10 +119,31 @@ async fn main() -> ExitCode {
             let decoder = typed::decoder().prune(informer::decode::Prune::NOISE);
             run::<typed::Pod, _>(&options, "typed-pruned", decoder, typed::read).await
         }
+        Kept::Raw if is_protobuf => {
+            let decoder = Decoder::<Raw>::new().protobuf();
+            run::<Raw, _>(&options, "raw", decoder, raw).await
+        }
         Kept::Raw => run::<Raw, _>(&options, "raw", Decoder::<Raw>::new(), raw).await,
-        Kept::Meta => run::<Meta, _>(&options, "meta", Decoder::<Meta>::new(), meta).await,
+        Kept::Meta if is_protobuf => {
+            run::<Meta, _>(&options, "meta", Decoder::<Meta>::new(), meta).await
+        }
+        Kept::Meta => run::<Meta, _>(&options, "meta", MetaInJson::default(), meta).await,
+        #[cfg(feature = "zstd")]
+        Kept::Packed if is_protobuf => {
+            run::<Packed<Raw>, _>(&options, "packed", Packer::new().protobuf(), packed).await
+        }
         #[cfg(feature = "zstd")]
         Kept::Packed => run::<Packed<Raw>, _>(&options, "packed", Packer::new(), packed).await,
+        #[cfg(feature = "k8s-pb")]
+        Kept::Proto => {
+            let decoder = Decoder::<Proto<few::Pod>>::new().without_labels();
+            run::<Proto<few::Pod>, _>(&options, "proto", decoder, few::read).await
+        }
+        #[cfg(feature = "k8s-pb")]
+        Kept::ProtoTyped => {
+            let decoder = Decoder::<Proto<pb::Pod>>::new().without_labels();
+            run::<Proto<pb::Pod>, _>(&options, "proto-typed", decoder, pb::read).await
+        }
     };
     match done {
         Ok(lines) => {
@@ -145,6 +186,89 @@ mod typed {
     }
 }
 
+/// The three fields as messages of prost.
+#[cfg(feature = "k8s-pb")]
+mod few {
+    use std::collections::HashMap;
+
+    use informer::decode::Proto;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Pod {
+        #[prost(message, optional, tag = "1")]
+        metadata: Option<Metadata>,
+        #[prost(message, optional, tag = "2")]
+        spec: Option<Spec>,
+        #[prost(message, optional, tag = "3")]
+        status: Option<Status>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Metadata {
+        #[prost(map = "string, string", tag = "12")]
+        annotations: HashMap<String, String>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Spec {
+        #[prost(string, tag = "10")]
+        node_name: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Status {
+        #[prost(string, tag = "1")]
+        phase: String,
+    }
+
+    pub(crate) fn read(pod: &Proto<Pod>, tell: super::Tell<'_>) {
+        let stamp = (pod.metadata.as_ref()).and_then(|it| it.annotations.get(super::STAMP));
+        tell(
+            pod.spec.as_ref().map_or("", |spec| &spec.node_name),
+            pod.status.as_ref().map_or("", |status| &status.phase),
+            stamp.map_or("", String::as_str),
+        );
+    }
+}
+
+#[cfg(feature = "k8s-pb")]
+mod pb {
+    use informer::decode::Proto;
+    pub(crate) use k8s_pb::api::core::v1::Pod;
+
+    pub(crate) fn read(pod: &Proto<Pod>, tell: super::Tell<'_>) {
+        let stamp = (pod.metadata.as_ref()).and_then(|it| it.annotations.get(super::STAMP));
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let phase = (pod.status.as_ref()).and_then(|status| status.phase.as_deref());
+        tell(
+            node.unwrap_or_default(),
+            phase.unwrap_or_default(),
+            stamp.map_or("", String::as_str),
+        );
+    }
+}
+
+/// Decodes metadata, and requests it in JSON.
+#[derive(Default)]
+struct MetaInJson(Decoder<Meta>);
+
+impl Decode for MetaInJson {
+    type Value = Meta;
+    type Error = core::convert::Infallible;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Meta, Self::Error> {
+        self.0.decode(raw)
+    }
+
+    fn skips_managed_fields(&self) -> bool {
+        true
+    }
+
+    fn accept(&self) -> Accept {
+        Accept::metadata()
+    }
+}
+
 fn raw(pod: &Raw, tell: Tell<'_>) {
     read(pod.bytes(), tell);
 }
@@ -156,10 +280,33 @@ fn packed(pod: &Packed<Raw>, tell: Tell<'_>) {
 }
 
 fn read(pod: &[u8], tell: Tell<'_>) {
+    if pod.first() != Some(&b'{') {
+        return read_message(Message::new(pod), tell);
+    }
     tell(
         text(json::value_at(pod, &["spec", "nodeName"])),
         text(json::value_at(pod, &["status", "phase"])),
         text(json::value_at(pod, &["metadata", "annotations", STAMP])),
+    );
+}
+
+fn read_message(pod: Message<'_>, tell: Tell<'_>) {
+    let annotations = pod.field(&[1]).and_then(|metadata| match metadata {
+        Value::Bytes(metadata) => Some(Message::new(metadata)),
+        Value::Varint(_) | Value::Fixed64(_) | Value::Fixed32(_) => None,
+    });
+    let annotations = annotations.into_iter().flat_map(Message::fields);
+    let stamp = annotations.filter_map(|field| match field {
+        (12, Value::Bytes(entry)) => Some(Message::new(entry)),
+        _ => None,
+    });
+    let stamp = stamp
+        .filter(|entry| entry.text(&[1]) == Some(STAMP))
+        .find_map(|entry| entry.text(&[2]));
+    tell(
+        pod.text(&[2, 10]).unwrap_or(""),
+        pod.text(&[3, 1]).unwrap_or(""),
+        stamp.unwrap_or(""),
     );
 }
 

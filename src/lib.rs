@@ -65,7 +65,8 @@ pub use informer_tokio::{
 pub use informer_tokio::page;
 #[doc(inline)]
 pub use informer_tokio::{
-    controller, decode, election, factory, handler, health, informer, journal, queue, selector,
+    controller, decode, election, factory, handler, health, informer, journal, protobuf, queue,
+    selector,
 };
 
 /// Transports, which send requests to an API server.

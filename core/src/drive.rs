@@ -10,7 +10,7 @@ use crate::report::{Phase, Problem, Report};
 use crate::storage::Storage;
 use crate::time::{Instant, earliest};
 use crate::transport::{Body, End, FailureKind, Get, Timer, Transport, TransportFailure};
-use crate::wire::FrameBuffer;
+use crate::wire::{Format, FrameBuffer};
 
 /// The receiver of a driver's output: it decodes frames, applies them to a cache and sends notifications.
 pub trait Sink<X> {
@@ -47,6 +47,11 @@ pub trait Sink<X> {
     /// Receives the activity of the driver, each time it may have changed. This is for display only.
     fn activity(&mut self, now: Instant, activity: Activity) {
         let _ = (now, activity);
+    }
+
+    /// Receives the number of bytes of a chunk and their format, after the frames in it. This is for display only.
+    fn received(&mut self, format: Format, bytes: usize) {
+        let _ = (format, bytes);
     }
 
     /// Arranges for the driver's task to be polled again after other tasks had a turn. The driver is pending until
@@ -479,6 +484,7 @@ where
         }
     };
     let mut now = timer.now();
+    let bytes = chunk.len();
     gathered.any = true;
     gathered.count(timer, sink, reflector).await;
     loop {
@@ -508,6 +514,7 @@ where
             }
         }
     }
+    sink.received(reflector.format(), bytes);
     Some(true)
 }
 

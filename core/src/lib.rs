@@ -153,6 +153,8 @@ pub use storage::{Inline, Storage};
 pub use time::Instant;
 #[doc(inline)]
 pub use transport::{Body, End, Head, Timer, Transport, TransportFailure};
+#[cfg(feature = "protobuf")]
+pub use wire::protobuf;
 
 /// Returns how many rounds a test of random cases runs. Each takes about a thousand times as long under miri.
 #[cfg(test)]

@@ -8,6 +8,7 @@ use core::pin::Pin;
 use core::time::Duration;
 
 use crate::time::Instant;
+use crate::wire::Format;
 
 /// Sends requests to one API server.
 ///
@@ -270,6 +271,8 @@ pub struct Head {
     pub status: u16,
     /// The `Retry-After` header, if it is a whole number of seconds.
     pub retry_after: Option<Duration>,
+    /// The format of the body, from its `Content-Type`. Without it, the first byte of the body decides.
+    pub format: Option<Format>,
 }
 
 impl Head {
@@ -279,6 +282,22 @@ impl Head {
         Self {
             status,
             retry_after: None,
+            format: None,
+        }
+    }
+
+    /// Sets the value of the `Content-Type` header.
+    ///
+    /// ```
+    /// # use informer_core::{Head, wire::Format};
+    /// let head = Head::new(200).with_content_type("application/vnd.kubernetes.protobuf;stream=watch");
+    /// assert_eq!(head.format, Some(Format::Protobuf));
+    /// ```
+    #[must_use]
+    pub fn with_content_type(self, header: &str) -> Self {
+        Self {
+            format: Some(Format::of_content_type(header)),
+            ..self
         }
     }
 

@@ -41,11 +41,12 @@ pub(crate) async fn watch<F>(
     options: Options,
     resource: OwnedResource,
     cluster: Cluster,
+    decoder: F::Decoder,
     signal: &mut StopSignal,
 ) -> Result<(), String>
 where
     F: Form<Stored: Send + Sync + 'static>,
-    F::Decoder: Decode<Value = F::Stored> + Default + Send + Sync + 'static,
+    F::Decoder: Decode<Value = F::Stored> + Send + Sync + 'static,
 {
     let server = cluster.transport.url();
     let resource = resource.as_ref();
@@ -53,7 +54,8 @@ where
     // Further reports are lost if standard output blocks; the summary counts all of them.
     let (report, mut reports) = mpsc::channel(256);
     let count = Arc::new(AtomicU64::new(0));
-    let mut builder = Informer::<F>::builder_for(&cluster.transport, resource)
+    let transport = cluster.transport.clone();
+    let mut builder = Informer::<F>::builder_with(transport, resource, decoder)
         .resync(Duration::from_secs(options.resync))
         .initial(match options.initial {
             First::List => Initial::List,

@@ -25,6 +25,9 @@ use cluster::{Choice, Cluster};
 use informer::Packed;
 use informer::Raw;
 use informer::controller::StopSignal;
+use informer::decode::Decoder;
+#[cfg(feature = "zstd")]
+use informer::decode::Packer;
 use informer::informer::{OwnedResource, ResourceError};
 
 const EXIT: &str = "\
@@ -95,6 +98,11 @@ struct Options {
     #[arg(long, value_enum, default_value_t = Keep::Whole)]
     keep: Keep,
 
+    /// The format in which objects are requested. `auto` is protobuf for resources that have it, unless the output
+    /// contains the objects
+    #[arg(long, value_enum, default_value_t = Format::Auto)]
+    format: Format,
+
     /// Matches client-go wherever a difference is visible
     #[arg(long)]
     client_go: bool,
@@ -121,6 +129,13 @@ enum Keep {
     /// Its bytes, compressed: much less memory, for more processor time
     #[cfg(feature = "zstd")]
     Packed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Auto,
+    Json,
+    Protobuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -171,10 +186,29 @@ async fn run(options: Options) -> Result<(), String> {
         found = find(&options) => found?,
         () = signal.recv() => return Ok(()),
     };
+    let protobuf = match (options.format, options.output) {
+        (Format::Protobuf, Output::JsonFull) => {
+            return Err("-o json=full prints objects in JSON: leave out --format protobuf".into());
+        }
+        (Format::Auto, Output::JsonFull) | (Format::Json, _) => false,
+        (Format::Auto | Format::Protobuf, _) => true,
+    };
     match options.keep {
-        Keep::Whole => follow::watch::<Raw>(options, resource, cluster, &mut signal).await,
+        Keep::Whole => {
+            let mut decoder = Decoder::<Raw>::new();
+            if protobuf {
+                decoder = decoder.protobuf();
+            }
+            follow::watch::<Raw>(options, resource, cluster, decoder, &mut signal).await
+        }
         #[cfg(feature = "zstd")]
-        Keep::Packed => follow::watch::<Packed<Raw>>(options, resource, cluster, &mut signal).await,
+        Keep::Packed => {
+            let mut packer = Packer::new();
+            if protobuf {
+                packer = packer.protobuf();
+            }
+            follow::watch::<Packed<Raw>>(options, resource, cluster, packer, &mut signal).await
+        }
     }
 }
 

@@ -209,7 +209,11 @@ impl Screen {
                 format!("{key:<56} {version:>10}")
             };
         }
-        let (phase, node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
+        let (mut phase, mut node) = (text(["status", "phase"]), text(["spec", "nodeName"]));
+        F::with_message(entry.value(), &mut |pod| {
+            let text = |path: [u32; 2]| pod.text(&path).unwrap_or_default().to_owned();
+            (phase, node) = (text([3, 1]), text([2, 10]));
+        });
         if is_narrow {
             format!("{key} {phase} {version} {node}")
         } else {

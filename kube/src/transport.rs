@@ -5,7 +5,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use std::io;
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body::Body as _;
 use informer_tokio::transport::{
@@ -53,10 +53,17 @@ impl DynTransport for KubeTransport {
             ));
         }
         let mut head = Head::new(parts.status.as_u16());
-        if let Some(after) = parts.headers.get(RETRY_AFTER)
-            && let Ok(after) = after.to_str()
-        {
+        let text = |name| {
+            parts
+                .headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+        };
+        if let Some(after) = text(RETRY_AFTER) {
             head = head.with_retry_after(after);
+        }
+        if let Some(content_type) = text(CONTENT_TYPE) {
+            head = head.with_content_type(content_type);
         }
         Ok((head, Box::new(KubeBody { body, chunk: None })))
     }

@@ -1,5 +1,6 @@
 //! A replacement of `kube::runtime::watcher`, with its types.
 
+use core::convert::Infallible;
 use core::fmt::Debug;
 use core::hash::BuildHasher as _;
 use core::pin::Pin;
@@ -10,12 +11,13 @@ use std::collections::hash_map::RandomState;
 
 use futures_channel::mpsc;
 use futures_core::Stream;
+use informer_core::decode::Accept;
 use informer_core::drive::{Activity, Command};
 use informer_core::reflector::{Change, Initial};
 use informer_core::report::{Level, Phase, Problem};
 use informer_core::resource::OwnedResource;
 use informer_core::{
-    Decoder, Frame, Heap, Instant, Meta, RawObject, Reflector, ReflectorConfig, Report, Resource,
+    Decode, Frame, Heap, Instant, RawObject, Reflector, ReflectorConfig, Report, Resource,
     ResourceVersion, Sink, drive,
 };
 use informer_tokio::transport::TokioTimer;
@@ -113,7 +115,7 @@ impl<K: DeserializeOwned + Send + 'static> Watch<K> {
         let seed = RandomState::new().hash_one(0);
         let mut reflector = Reflector::<_, Heap<Box<str>>>::new(target, config, seed);
         if metadata {
-            reflector = reflector.with_decoder(&Decoder::<Meta>::new());
+            reflector = reflector.with_decoder(&MetadataInJson);
         }
         if !any {
             reflector.repair(Instant::from_micros(0));
@@ -198,6 +200,22 @@ const fn reason(code: u16) -> &'static str {
         503 => "ServiceUnavailable",
         504 => "Timeout",
         _ => "",
+    }
+}
+
+/// Requests metadata in the format that serde reads, with managedFields, as kube does. The events decode the objects.
+struct MetadataInJson;
+
+impl Decode for MetadataInJson {
+    type Value = ();
+    type Error = Infallible;
+
+    fn decode(&self, _: &RawObject<'_>) -> core::result::Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn accept(&self) -> Accept {
+        Accept::metadata()
     }
 }
 

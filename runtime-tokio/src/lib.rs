@@ -80,13 +80,20 @@ pub mod decode {
     #[doc(no_inline)]
     pub use informer_core::{
         Decode, Decoder, RawObject,
-        decode::Accept,
+        decode::{Accept, FromProtobuf},
         json::{JsonStr, Prune},
     };
+
+    #[cfg(feature = "prost")]
+    #[doc(no_inline)]
+    pub use informer_core::decode::Proto;
 
     #[cfg(feature = "zstd")]
     pub use crate::packed::{PackError, Packer};
 }
+
+#[doc(no_inline)]
+pub use informer_core::protobuf;
 
 /// Journals, from which a cache is restored after a restart.
 pub mod journal {

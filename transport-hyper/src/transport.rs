@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, HOST, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version};
 use http_body_util::Empty;
@@ -153,11 +153,15 @@ impl SendTransport for HyperTransport {
 
 /// Converts the status and headers of a response.
 pub(crate) fn head(status: StatusCode, headers: &HeaderMap) -> Head {
-    let head = Head::new(status.as_u16());
-    match headers.get(RETRY_AFTER).map(HeaderValue::to_str) {
-        Some(Ok(value)) => head.with_retry_after(value),
-        Some(Err(_)) | None => head,
+    let mut head = Head::new(status.as_u16());
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(value) = text(RETRY_AFTER) {
+        head = head.with_retry_after(value);
     }
+    if let Some(value) = text(CONTENT_TYPE) {
+        head = head.with_content_type(value);
+    }
+    head
 }
 
 /// A response whose body has not been read.

@@ -154,9 +154,14 @@ impl ResponseHead {
     /// Converts the head to the one that a transport returns.
     #[must_use]
     pub fn to_head(&self) -> Head {
-        let head = Head::new(self.status);
-        self.header("Retry-After")
-            .map_or(head, |value| head.with_retry_after(value))
+        let mut head = Head::new(self.status);
+        if let Some(value) = self.header("Retry-After") {
+            head = head.with_retry_after(value);
+        }
+        if let Some(value) = self.header("Content-Type") {
+            head = head.with_content_type(value);
+        }
+        head
     }
 
     pub(crate) fn set_header(&mut self, name: &str, value: &str) {

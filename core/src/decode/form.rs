@@ -7,6 +7,9 @@ use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
 use crate::json::Prune;
+use crate::json::value_at;
+#[cfg(feature = "protobuf")]
+use crate::wire::protobuf::Message;
 
 /// A form in which objects are stored: `Json<T>`, `Raw`, `Meta`, or a custom type.
 ///
@@ -49,6 +52,23 @@ pub trait Form: 'static {
         Self::labels_json(stored).into_iter().for_each(read);
     }
 
+    /// Calls `read` with the JSON of the object's metadata, decompressed or converted if necessary. It is not called if
+    /// the form does not store it.
+    fn with_metadata(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
+        Self::with_json(stored, &mut |whole| {
+            value_at(whole, &["metadata"])
+                .into_iter()
+                .for_each(&mut *read);
+        });
+    }
+
+    /// Calls `read` with the object's message, decompressed if necessary. It is not called if the object is not stored
+    /// in protobuf.
+    #[cfg(feature = "protobuf")]
+    fn with_message(stored: &Self::Stored, read: &mut dyn FnMut(Message<'_>)) {
+        let _ = (stored, read);
+    }
+
     /// Calls `read` with the JSON of the object, decompressed if necessary. It is not called if the form does not store
     /// it.
     fn with_json(stored: &Self::Stored, read: &mut dyn FnMut(&[u8])) {
@@ -56,7 +76,7 @@ pub trait Form: 'static {
     }
 }
 
-/// Decodes objects into one of the forms `Raw`, `Meta` and `Json<T>`.
+/// Decodes objects into one of the forms `Raw`, `Meta`, `Json<T>` and `Proto<T>`.
 ///
 /// ```
 /// use informer_core::{Decode, Decoder, Raw, RawObject};
@@ -68,6 +88,8 @@ pub trait Form: 'static {
 #[cfg(feature = "alloc")]
 pub struct Decoder<F> {
     pub(super) keep_labels: bool,
+    #[cfg(feature = "protobuf")]
+    pub(super) protobuf: bool,
     pub(super) prune: Prune,
     pub(super) form: PhantomData<fn() -> F>,
 }
@@ -79,9 +101,37 @@ impl<F> Decoder<F> {
     pub const fn new() -> Self {
         Self {
             keep_labels: true,
+            #[cfg(feature = "protobuf")]
+            protobuf: false,
             prune: Prune::NOTHING,
             form: PhantomData,
         }
+    }
+
+    /// Disables storing labels beside a typed object. This saves memory, but the cache can no longer select by labels.
+    /// `Raw` and `Meta` contain the labels in any case.
+    #[must_use]
+    pub const fn without_labels(self) -> Self {
+        Self {
+            keep_labels: false,
+            ..self
+        }
+    }
+
+    /// Sets the parts of each object to skip while parsing, such as [`Prune::NOISE`]. Skipped parts are never
+    /// allocated.
+    ///
+    /// ```
+    /// use informer_core::{Decode, Decoder, Raw, RawObject, json::Prune};
+    ///
+    /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
+    /// let decoder = Decoder::<Raw>::new().prune(Prune::NOISE);
+    /// let pod = decoder.decode(&RawObject::parse(json)).unwrap();
+    /// assert_eq!(pod.bytes(), br#"{"metadata":{"name":"web"}}"#);
+    /// ```
+    #[must_use]
+    pub const fn prune(self, prune: Prune) -> Self {
+        Self { prune, ..self }
     }
 }
 

@@ -35,34 +35,6 @@ pub struct Json<T> {
     labels: Option<Box<[u8]>>,
 }
 
-impl<T> Decoder<Json<T>> {
-    /// Disables storing labels. This saves memory, but the cache can no longer select by labels.
-    #[must_use]
-    pub const fn without_labels(self) -> Self {
-        Self {
-            keep_labels: false,
-            ..self
-        }
-    }
-
-    /// Sets the parts of each object to skip while parsing, such as [`Prune::NOISE`]. Skipped parts are never
-    /// allocated.
-    ///
-    /// ```
-    /// use informer_core::{Decode, Decoder, Json, RawObject, json::Prune};
-    ///
-    /// let json = br#"{"metadata":{"name":"web","managedFields":[{"manager":"kubelet"}]}}"#;
-    /// let decoder = Decoder::<Json<serde_json::Value>>::new().prune(Prune::NOISE);
-    /// let pod = decoder.decode(&RawObject::parse(json))?;
-    /// assert_eq!(pod["metadata"], serde_json::json!({"name": "web"}));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    #[must_use]
-    pub const fn prune(self, prune: Prune) -> Self {
-        Self { prune, ..self }
-    }
-}
-
 impl<T: DeserializeOwned> Decode for Decoder<Json<T>> {
     type Value = Json<T>;
     type Error = serde_json::Error;
@@ -109,7 +81,7 @@ impl<T: DeserializeOwned> Decoder<Json<T>> {
             }
         };
         let labels = if self.keep_labels {
-            match raw.labels() {
+            match raw.labels_json() {
                 Some(labels) if !prune.is_nothing() => prune
                     .part(&["metadata", "labels"], labels)
                     .map(Vec::into_boxed_slice),

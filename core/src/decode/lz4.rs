@@ -104,15 +104,15 @@ impl Decode for PackerLz4 {
     type Error = Infallible;
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<PackedLz4, Infallible> {
-        Ok(self.pack(self.prune, raw.json()))
+        Ok(self.pack(self.prune, raw.bytes()))
     }
 
     fn restore(&self, raw: &RawObject<'_>) -> Result<PackedLz4, Infallible> {
-        Ok(self.pack(Prune::NOTHING, raw.json()))
+        Ok(self.pack(Prune::NOTHING, raw.bytes()))
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
-        self.prune.lend(raw.json(), keep);
+        self.prune.lend(raw.bytes(), keep);
     }
 
     fn skips_managed_fields(&self) -> bool {

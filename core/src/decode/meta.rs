@@ -6,11 +6,13 @@ use core::convert::Infallible;
 use core::fmt;
 
 use super::{Accept, Decode, Decoder, Form, RawObject};
-use crate::json::{Fields, JsonStr, as_str, value_at};
+use crate::json::{Fields, JsonStr, Prune, as_str, value_at};
+#[cfg(feature = "protobuf")]
+use crate::wire::protobuf::append_metadata;
 
 /// The metadata of an object: the JSON of `metadata`, without managedFields.
 ///
-/// Its decoder requests only metadata from the server. Old and aggregated API servers may send complete objects
+/// Its decoder requests only metadata from the server, with the feature `protobuf` in protobuf, and stores it as JSON. Old and aggregated API servers may send complete objects
 /// nevertheless; the decoder then discards the rest.
 ///
 /// ```
@@ -29,18 +31,15 @@ impl Decode for Decoder<Meta> {
     type Error = Infallible;
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<Meta, Infallible> {
-        Ok(Meta(without_managed_fields(
-            raw.metadata().unwrap_or(b"{}"),
-        )))
+        Ok(Meta(metadata(self.prune, raw)))
     }
 
     fn restore(&self, raw: &RawObject<'_>) -> Result<Meta, Infallible> {
-        Ok(Meta(raw.metadata().unwrap_or(b"{}").into()))
+        Ok(Meta(raw.metadata_json().unwrap_or(b"{}").into()))
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
-        let metadata = without_managed_fields(raw.metadata().unwrap_or(b"{}"));
-        keep(&[br#"{"metadata":"#, &*metadata, b"}"].concat());
+        keep(&[br#"{"metadata":"#, &*metadata(self.prune, raw), b"}"].concat());
     }
 
     fn skips_managed_fields(&self) -> bool {
@@ -48,14 +47,14 @@ impl Decode for Decoder<Meta> {
     }
 
     fn fingerprint(&self) -> u64 {
-        0x6d65_7461
+        0x6d65_7461 ^ self.prune.fingerprint()
     }
 
     fn accept(&self) -> Accept {
-        Accept {
-            list: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            watch: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-        }
+        #[cfg(feature = "protobuf")]
+        return Accept::metadata().protobuf();
+        #[cfg(not(feature = "protobuf"))]
+        Accept::metadata()
     }
 }
 
@@ -86,12 +85,36 @@ impl Form for Meta {
     fn labels_json(stored: &Self) -> Option<&[u8]> {
         stored.at(&["labels"])
     }
+
+    fn with_metadata(stored: &Self, read: &mut dyn FnMut(&[u8])) {
+        read(&stored.0);
+    }
 }
 
 impl fmt::Debug for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&alloc::string::String::from_utf8_lossy(&self.0))
     }
+}
+
+/// Returns the metadata of an object as JSON, without managedFields and what is pruned.
+fn metadata(prune: Prune, raw: &RawObject<'_>) -> Box<[u8]> {
+    let json = all_metadata(raw);
+    if prune.is_nothing() {
+        return json;
+    }
+    let kept = prune.part(&["metadata"], &json);
+    kept.map_or_else(|| (*b"{}").into(), Vec::into_boxed_slice)
+}
+
+fn all_metadata(raw: &RawObject<'_>) -> Box<[u8]> {
+    #[cfg(feature = "protobuf")]
+    if let Some(message) = raw.protobuf() {
+        let mut json = Vec::with_capacity(message.bytes().len().min(1024));
+        append_metadata(message.bytes(), &mut json);
+        return json.into_boxed_slice();
+    }
+    without_managed_fields(raw.metadata_json().unwrap_or(b"{}"))
 }
 
 fn without_managed_fields(metadata: &[u8]) -> Box<[u8]> {

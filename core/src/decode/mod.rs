@@ -1,5 +1,6 @@
 //! Decoders: from the JSON of an object to the value that the cache stores.
 
+mod accept;
 mod form;
 #[cfg(feature = "serde_json")]
 mod json;
@@ -11,9 +12,13 @@ mod lz4;
 mod meta;
 #[cfg(feature = "alloc")]
 pub mod packing;
+#[cfg(feature = "prost")]
+mod proto;
 #[cfg(feature = "alloc")]
 mod raw;
+mod raw_object;
 
+pub use accept::Accept;
 #[cfg(feature = "alloc")]
 pub use form::Decoder;
 pub use form::Form;
@@ -25,16 +30,16 @@ pub use json_core::{JsonCore, JsonCoreError, JsonCoreProblem};
 pub use lz4::{PackedLz4, PackerLz4};
 #[cfg(feature = "alloc")]
 pub use meta::Meta;
+#[cfg(feature = "prost")]
+pub use proto::Proto;
 #[cfg(feature = "alloc")]
 pub use raw::Raw;
+pub use raw_object::{OwnerReference, Places, RawObject};
 
-use core::fmt::{self, Write};
+use core::fmt;
 
-use crate::json::JsonStr;
-use crate::wire::ObjectHead;
-
-/// The `Accept` header for complete objects in JSON.
-const ACCEPT_JSON: &str = "application/json";
+#[cfg(feature = "protobuf")]
+use crate::wire::protobuf::Message;
 
 /// A decoder: it turns the JSON of an object into the value that the cache stores.
 ///
@@ -73,13 +78,13 @@ pub trait Decode {
         0
     }
 
-    /// Calls `keep` with the bytes that a [`RecordLog`](crate::journal::RecordLog) stores for an object: JSON that includes
-    /// the object's identity, and from which [`Decode::decode`] produces the same value.
+    /// Calls `keep` with the bytes that a [`RecordLog`](crate::journal::RecordLog) stores for an object: JSON or protobuf
+    /// that includes the object's identity, and from which [`Decode::decode`] produces the same value.
     ///
-    /// The default passes the original JSON. A decoder that stores few fields should pass only those, and a decoder
+    /// The default passes the object as received. A decoder that stores few fields should pass only those, and a decoder
     /// that discards secrets must not pass them.
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
-        keep(raw.json());
+        keep(raw.bytes());
     }
 
     /// Decodes the bytes that [`Decode::persist`] passed to `keep`.
@@ -128,12 +133,47 @@ pub trait Decode {
         false
     }
 
-    /// Returns the `Accept` headers for lists and watches. They should request no more than the decoder stores.
+    /// Returns what the decoder can read. It should request no more than it stores.
     fn accept(&self) -> Accept {
-        Accept {
-            list: ACCEPT_JSON,
-            watch: ACCEPT_JSON,
-        }
+        Accept::default()
+    }
+}
+
+/// A decoder of protobuf: a closure that reads the fields of a message by their numbers.
+///
+/// The server is asked for nothing but protobuf, in which it serves built-in resources, and no custom ones.
+///
+/// ```
+/// use informer_core::RawObject;
+/// use informer_core::decode::FromProtobuf;
+/// use informer_core::protobuf::Message;
+///
+/// // The length of a Pod's node name.
+/// let decoder = FromProtobuf(|_: &RawObject<'_>, pod: Message<'_>| {
+///     Ok::<_, core::convert::Infallible>(pod.text(&[2, 10]).map_or(0, str::len))
+/// });
+/// # let _ = decoder;
+/// ```
+#[cfg(feature = "protobuf")]
+#[derive(Clone, Copy, Debug)]
+pub struct FromProtobuf<F>(pub F);
+
+#[cfg(feature = "protobuf")]
+impl<F, V, E> Decode for FromProtobuf<F>
+where
+    F: Fn(&RawObject<'_>, Message<'_>) -> Result<V, E>,
+    E: fmt::Display,
+{
+    type Value = V;
+    type Error = E;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<V, E> {
+        // The reflector accepts no other format.
+        self.0(raw, raw.protobuf().unwrap_or(Message::new(&[])))
+    }
+
+    fn accept(&self) -> Accept {
+        Accept::default().only_protobuf()
     }
 }
 
@@ -147,172 +187,5 @@ where
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<V, E> {
         self(raw)
-    }
-}
-
-/// The `Accept` headers of an informer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Accept {
-    /// For lists.
-    pub list: &'static str,
-    /// For watches and streaming lists.
-    pub watch: &'static str,
-}
-
-impl Default for Accept {
-    fn default() -> Self {
-        Self {
-            list: ACCEPT_JSON,
-            watch: ACCEPT_JSON,
-        }
-    }
-}
-
-/// An object as received: its JSON, and the identity that the scanner read from it.
-#[derive(Clone, Copy, Debug)]
-pub struct RawObject<'a> {
-    json: &'a [u8],
-    head: ObjectHead<'a>,
-}
-
-/// The positions of an object's identity in its JSON, see [`RawObject::places`].
-#[derive(Clone, Copy, Debug)]
-pub struct Places([(u32, u32); 8]);
-
-impl<'a> RawObject<'a> {
-    pub(crate) const fn new(json: &'a [u8], head: ObjectHead<'a>) -> Self {
-        Self { json, head }
-    }
-
-    /// Parses the identity of an object from its JSON.
-    #[must_use]
-    pub fn parse(json: &'a [u8]) -> Self {
-        Self {
-            json,
-            head: ObjectHead::parse(json, true),
-        }
-    }
-
-    /// Returns the positions of the identity in the JSON, for [`RawObject::of_copy`].
-    #[must_use]
-    pub fn places(&self) -> Places {
-        let head = &self.head;
-        let start = self.json.as_ptr().addr();
-        let parts = [
-            head.kind.raw(),
-            head.api_version.raw(),
-            head.name.raw(),
-            head.namespace.raw(),
-            head.uid.raw(),
-            head.resource_version.raw(),
-            head.labels.unwrap_or_default(),
-            head.metadata.unwrap_or_default(),
-        ];
-        // The positions of a missing part are arbitrary, but its length is zero.
-        Places(parts.map(|part| {
-            let from = part.as_ptr().addr().wrapping_sub(start);
-            let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-            (place(from), place(from.wrapping_add(part.len())))
-        }))
-    }
-
-    /// Creates an object from a copy of its JSON without parsing the copy.
-    #[must_use]
-    pub fn of_copy(json: &'a [u8], places: &Places) -> Self {
-        if u32::try_from(json.len()).is_err() {
-            return Self::parse(json);
-        }
-        let [
-            kind,
-            api_version,
-            name,
-            namespace,
-            uid,
-            version,
-            labels,
-            metadata,
-        ] = places.0.map(|(from, to)| {
-            let place = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
-            json.get(place).filter(|part| !part.is_empty())
-        });
-        let text = |part: Option<&'a [u8]>| part.map(JsonStr::new).unwrap_or_default();
-        let head = ObjectHead {
-            kind: text(kind),
-            api_version: text(api_version),
-            name: text(name),
-            namespace: text(namespace),
-            uid: text(uid),
-            resource_version: text(version),
-            labels,
-            annotations: None,
-            metadata,
-        };
-        Self { json, head }
-    }
-
-    /// Returns the object's JSON: one complete and well-formed value.
-    #[must_use]
-    pub const fn json(&self) -> &'a [u8] {
-        self.json
-    }
-
-    /// Returns `kind`; empty if absent, as in most lists.
-    #[must_use]
-    pub const fn kind(&self) -> JsonStr<'a> {
-        self.head.kind
-    }
-
-    /// Returns `apiVersion`; empty if absent, as in most lists.
-    #[must_use]
-    pub const fn api_version(&self) -> JsonStr<'a> {
-        self.head.api_version
-    }
-
-    /// Returns `metadata.name`.
-    #[must_use]
-    pub const fn name(&self) -> JsonStr<'a> {
-        self.head.name
-    }
-
-    /// Returns `metadata.namespace`; empty if absent.
-    #[must_use]
-    pub const fn namespace(&self) -> JsonStr<'a> {
-        self.head.namespace
-    }
-
-    /// Returns `metadata.uid`; empty if absent.
-    #[must_use]
-    pub const fn uid(&self) -> JsonStr<'a> {
-        self.head.uid
-    }
-
-    /// Returns `metadata.resourceVersion`; empty if absent.
-    #[must_use]
-    pub const fn resource_version(&self) -> JsonStr<'a> {
-        self.head.resource_version
-    }
-
-    /// Returns the JSON of `metadata.labels`, if present.
-    #[must_use]
-    pub const fn labels(&self) -> Option<&'a [u8]> {
-        self.head.labels
-    }
-
-    /// Returns the JSON of `metadata`, if present.
-    #[must_use]
-    pub const fn metadata(&self) -> Option<&'a [u8]> {
-        self.head.metadata
-    }
-
-    /// Writes the object's key: `namespace/name`, or `name`.
-    ///
-    /// # Errors
-    /// Returns the errors of `out`.
-    pub fn write_key(&self, out: &mut dyn Write) -> fmt::Result {
-        if !self.head.namespace.is_empty() {
-            self.head.namespace.write_to(out)?;
-            out.write_char('/')?;
-        }
-        self.head.name.write_to(out)
     }
 }

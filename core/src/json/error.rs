@@ -49,6 +49,20 @@ pub enum ScanErrorKind {
     TooDeepEnvelope,
     /// A part of a list other than its items is not UTF-8.
     NotUtf8Envelope,
+    /// The response does not begin like an object in protobuf.
+    NoMagic(u8),
+    /// A number in protobuf exceeds 64 bits.
+    BadVarint,
+    /// A field of protobuf has an invalid tag or an encoding that Kubernetes does not use.
+    BadTag,
+    /// A field of protobuf extends beyond the message that contains it.
+    BadLength,
+    /// A response in protobuf has two lists.
+    TwoLists,
+    /// The response is in protobuf, which was not requested.
+    UnexpectedProtobuf,
+    /// The response is not in protobuf, and the decoder reads nothing else.
+    ExpectedProtobuf,
 }
 
 impl fmt::Display for ScanErrorKind {
@@ -76,7 +90,31 @@ impl fmt::Display for ScanErrorKind {
                 f.write_str("part of the list outside of its items is nested too deeply")
             }
             Self::NotUtf8Envelope => f.write_str("invalid UTF-8 in a list outside of its items"),
+            Self::NoMagic(byte) => write!(f, "unexpected {} before the object", Byte(*byte)),
+            Self::BadVarint => f.write_str("a number with more than 64 bits"),
+            Self::BadTag => f.write_str("an invalid tag of a field"),
+            Self::BadLength => f.write_str("a field that extends beyond its message"),
+            Self::TwoLists => f.write_str("a second list"),
+            Self::UnexpectedProtobuf => f.write_str("protobuf, which was not requested"),
+            Self::ExpectedProtobuf => {
+                f.write_str("another format than protobuf, and the decoder reads no other")
+            }
         }
+    }
+}
+
+impl ScanErrorKind {
+    /// Returns whether the input should be protobuf, and not JSON.
+    pub(crate) const fn is_of_protobuf(self) -> bool {
+        matches!(
+            self,
+            Self::NoMagic(_)
+                | Self::BadVarint
+                | Self::BadTag
+                | Self::BadLength
+                | Self::TwoLists
+                | Self::ExpectedProtobuf
+        )
     }
 }
 

@@ -11,6 +11,8 @@ use super::members::Cursor;
 /// every element of an array and every member of an object. A decoder with a `Prune` removes the parts from everything
 /// it stores: the value of any type, the labels next to it, and the bytes that it writes to a journal.
 ///
+/// In protobuf, a segment is the number of a field; the fields of `metadata` are also found by their names.
+///
 /// ```
 /// use informer_core::json::Prune;
 ///
@@ -93,21 +95,10 @@ impl Prune {
         self.0.iter().any(path)
     }
 
-    /// Appends the object without the removed parts. The JSON must be well-formed; the rest from an error on is copied
-    /// unchanged.
-    pub fn copy(&self, json: &[u8], out: &mut Vec<u8>) {
+    /// Appends an object in JSON without the removed parts; the rest from an error on is copied unchanged.
+    pub(crate) fn copy_json(self, json: &[u8], out: &mut Vec<u8>) {
         out.reserve(json.len());
         copy(&mut Cursor::new(json), self.begin(), out);
-    }
-
-    /// Calls `with` with the object without the removed parts. If nothing is removed, that is `json` itself.
-    pub fn lend(&self, json: &[u8], with: &mut dyn FnMut(&[u8])) {
-        if self.is_nothing() {
-            return with(json);
-        }
-        let mut kept = Vec::new();
-        self.copy(json, &mut kept);
-        with(&kept);
     }
 
     /// Returns a number that depends on the removed parts.
@@ -135,7 +126,6 @@ impl Prune {
     }
 
     /// Returns the rest of `value`, which is at `path` in an object; `None` if it is removed.
-    #[cfg(feature = "serde_json")]
     pub(crate) fn part(self, path: &[&str], value: &[u8]) -> Option<Vec<u8>> {
         let mut below = self.begin();
         for name in path {
@@ -153,6 +143,15 @@ impl Below {
         self.paths == 0
     }
 
+    /// Returns what may be removed according to either, for a position that two paths name differently.
+    #[cfg(feature = "protobuf")]
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self {
+            paths: self.paths | other.paths,
+            ..self
+        }
+    }
+
     pub(crate) fn member(self, name: JsonStr<'_>) -> Member {
         self.choose(|segment| segment == "*" || name.eq_str(segment))
     }
@@ -162,7 +161,6 @@ impl Below {
     }
 
     /// Returns the rest of a value.
-    #[cfg(feature = "serde_json")]
     pub(crate) fn copy(self, json: &[u8]) -> Vec<u8> {
         let mut kept = Vec::with_capacity(json.len());
         copy(&mut Cursor::new(json), self, &mut kept);

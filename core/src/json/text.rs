@@ -2,19 +2,26 @@
 
 use core::fmt::{self, Write};
 
-/// The content of a JSON string, still escaped.
+/// The content of a JSON string, still escaped, or a string of protobuf, which has no escapes.
 ///
 /// It views bytes that a [`Scanner`](crate::json::Scanner) has validated. Other bytes do not panic: invalid escapes and
 /// invalid UTF-8 become U+FFFD.
 #[derive(Clone, Copy, Default)]
 pub struct JsonStr<'a> {
     raw: &'a [u8],
+    /// A backslash is a character, and not the start of an escape.
+    plain: bool,
 }
 
 impl<'a> JsonStr<'a> {
     /// Creates a view of the bytes between the quotes.
     pub(crate) const fn new(raw: &'a [u8]) -> Self {
-        Self { raw }
+        Self { raw, plain: false }
+    }
+
+    /// Creates a view of text without escapes.
+    pub(crate) const fn plain(raw: &'a [u8]) -> Self {
+        Self { raw, plain: true }
     }
 
     /// Returns the bytes between the quotes, unmodified.
@@ -29,7 +36,7 @@ impl<'a> JsonStr<'a> {
 
     /// Returns the string if it needs no unescaping and is UTF-8.
     pub fn as_plain(&self) -> Option<&'a str> {
-        if self.raw.contains(&b'\\') {
+        if self.may_have_escapes() {
             return None;
         }
         core::str::from_utf8(self.raw).ok()
@@ -39,16 +46,23 @@ impl<'a> JsonStr<'a> {
     ///
     /// A surrogate without its other half becomes U+FFFD.
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
-        JsonChars { rest: self.raw }
+        JsonChars {
+            rest: self.raw,
+            plain: self.plain,
+        }
     }
 
     /// Returns whether the unescaped string equals `text`.
     pub fn eq_str(&self, text: &str) -> bool {
         if self.raw == text.as_bytes() {
-            return !text.contains('\\');
+            return self.plain || !text.contains('\\');
         }
         // Escapes only make the raw text longer, so shorter strings need no search for them.
-        self.raw.len() > text.len() && self.raw.contains(&b'\\') && self.chars().eq(text.chars())
+        self.raw.len() > text.len() && self.may_have_escapes() && self.chars().eq(text.chars())
+    }
+
+    fn may_have_escapes(&self) -> bool {
+        !self.plain && self.raw.contains(&b'\\')
     }
 
     /// Returns whether the unescaped string contains `text`.
@@ -92,7 +106,7 @@ impl fmt::Debug for JsonStr<'_> {
 
 impl PartialEq for JsonStr<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.raw == other.raw || self.chars().eq(other.chars())
+        self.raw == other.raw && self.plain == other.plain || self.chars().eq(other.chars())
     }
 }
 
@@ -114,6 +128,7 @@ impl PartialEq<&str> for JsonStr<'_> {
 #[derive(Clone)]
 struct JsonChars<'a> {
     rest: &'a [u8],
+    plain: bool,
 }
 
 impl JsonChars<'_> {
@@ -130,7 +145,7 @@ impl Iterator for JsonChars<'_> {
     fn next(&mut self) -> Option<char> {
         match self.rest {
             [] => None,
-            [b'\\', b'u', digits @ ..] => match (hex(digits), digits.get(4..)) {
+            [b'\\', b'u', digits @ ..] if !self.plain => match (hex(digits), digits.get(4..)) {
                 (Some(high @ 0xd800..=0xdbff), Some([b'\\', b'u', more @ ..])) => match hex(more) {
                     Some(low @ 0xdc00..=0xdfff) => {
                         let code = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
@@ -142,7 +157,7 @@ impl Iterator for JsonChars<'_> {
                 (Some(code), _) => self.take(6, or_replacement(char::from_u32(code))),
                 (None, _) => self.take(2, char::REPLACEMENT_CHARACTER),
             },
-            [b'\\', escape, ..] => match escape {
+            [b'\\', escape, ..] if !self.plain => match escape {
                 b'"' | b'\\' | b'/' => self.take(2, char::from(*escape)),
                 b'b' => self.take(2, '\u{8}'),
                 b'f' => self.take(2, '\u{c}'),

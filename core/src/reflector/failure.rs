@@ -60,6 +60,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         let class = classify(status, parsed.as_ref(), body);
         let is_expired = parsed.is_some_and(|status| status.reason.eq_str("Expired"));
         let problem = StoredProblem::Answer { class, status };
+        // A rejected format or parameter is not requested again. That ends, since each step removes one of them.
+        if let Some(simpler) = self.accept.simpler(status) {
+            self.accept = simpler;
+            self.report_at(phase_of(&call), problem, None, Level::Debug);
+            self.resend();
+            return;
+        }
         let asked = retry_after
             .filter(|_| (status == 429 || status >= 500) && class != ErrorClass::TooLarge);
         let wait = asked.map(|asked| asked.min(LONGEST_RETRY_AFTER));

@@ -25,13 +25,14 @@ use pages::Pages;
 use read::{Listed, Outcome};
 
 use crate::decode::{Accept, Decode};
+use crate::json::{ScanError, ScanErrorKind};
 use crate::object::{KeyBuf, ResourceVersion};
 use crate::report::{Phase as ReportPhase, Report};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::{Backoff, BackoffConfig, Instant, Rng, earliest};
 use crate::transport::{End, Head, TransportFailure};
-use crate::wire::{ErrorClass, FrameBuffer, Framer, FramerMode};
+use crate::wire::{ErrorClass, Format, FrameBuffer, Framer, FramerMode};
 
 /// Lists and watches a resource, and recovers from every failure of the API server. It does no I/O.
 ///
@@ -96,6 +97,8 @@ pub struct Reflector<R, S: Storage> {
 
     run: Run<S>,
     framer: Framer<S::Frame>,
+    /// The head of the answer does not state the format, so its first byte does.
+    format_due: bool,
     /// The result of reading, which is handled before anything else.
     outcome: Option<Outcome>,
     /// The problem to report about the list that has just been completed.
@@ -257,6 +260,7 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             refill_at: None,
             run: Run::new(),
             framer,
+            format_due: false,
             outcome: None,
             noticed: None,
             resuming: false,
@@ -292,9 +296,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     /// towards the frame limit.
     #[must_use]
     pub fn with_decoder<D: Decode>(mut self, decode: &D) -> Self {
-        self.accept = decode.accept();
-        self.framer
-            .skip_managed_fields(self.config.skip_managed_fields || decode.skips_managed_fields());
+        let skips = self.config.skip_managed_fields || decode.skips_managed_fields();
+        self.framer.skip_managed_fields(skips);
+        self.accept = decode.accept().drop_managed_fields(skips);
+        if self.config.client_go {
+            self.accept = self.accept.plain();
+        }
         self
     }
 
@@ -391,11 +398,13 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 // The token has been used, and the new page may have none.
                 self.run.token.clear();
             }
-            self.framer.reset(if verb.is_watch() {
+            let mode = if verb.is_watch() {
                 FramerMode::Watch
             } else {
                 FramerMode::List
-            });
+            };
+            self.format_due = head.format.is_none();
+            self.read_as(mode, head.format.unwrap_or_default());
             self.run.list = Listed::default();
             self.run.begin_due = match verb {
                 Purpose::List => self.run.pages == 0,
@@ -411,6 +420,20 @@ impl<R: Target, S: Storage> Reflector<R, S> {
             };
             self.error.clear();
         }
+    }
+
+    /// Prepares to read a body in this format, and fails if the decoder does not read it.
+    fn read_as(&mut self, mode: FramerMode, format: Format) {
+        self.framer.reset(mode, format);
+        let kind = match format {
+            _ if self.format_due => return,
+            Format::Json if !self.accept.accepts_json() => ScanErrorKind::ExpectedProtobuf,
+            Format::Protobuf if !self.accept.accepts_protobuf() => {
+                ScanErrorKind::UnexpectedProtobuf
+            }
+            Format::Json | Format::Protobuf => return,
+        };
+        self.outcome = Some(Outcome::NotJson(ScanError { offset: 0, kind }));
     }
 
     /// Handles the end of an answer, or of the attempt to get one.
@@ -571,6 +594,11 @@ impl<R: Target, S: Storage> Reflector<R, S> {
     #[must_use]
     pub const fn version(&self) -> &ResourceVersion<S::Text> {
         &self.version
+    }
+
+    /// Returns the format of the answer that is being read, or of the last one.
+    pub(crate) const fn format(&self) -> Format {
+        self.framer.format()
     }
 
     /// Returns the resource that is listed and watched.

@@ -13,8 +13,11 @@ use crate::report::{Phase as ReportPhase, Problem, Report};
 use crate::resource::Resource;
 use crate::storage::Storage;
 use crate::time::Instant;
+#[cfg(feature = "protobuf")]
+use crate::wire::protobuf;
 use crate::wire::{
-    EventType, FrameBuffer, FrameProblem, ListMember, ObjectHead, ObjectIdentity, Piece, WatchEvent,
+    EventType, Format, FrameBuffer, FrameProblem, ListMember, ObjectHead, ObjectIdentity, Piece,
+    WatchEvent,
 };
 
 use super::RequestId;
@@ -64,6 +67,19 @@ impl<R: Target, S: Storage> Reflector<R, S> {
                 return skip(input);
             }
         }
+        if self.format_due
+            && let Some(first) = input.first()
+        {
+            let mode = self.framer.mode();
+            self.format_due = false;
+            self.read_as(mode, Format::of_first_byte(*first));
+            if self.outcome.is_some() {
+                return skip(input);
+            }
+        }
+        let RunState::Calling(call) = &mut self.state else {
+            return skip(input);
+        };
         if self.run.begin_due {
             self.run.begin_due = false;
             return Some(Frame::Begin);
@@ -133,17 +149,23 @@ struct Reading<'a, S: Storage> {
 impl<'a, S: Storage> Reading<'a, S> {
     fn piece(self, piece: Piece<'a>) -> Result<Frame<'a, S::Text>, Outcome> {
         match piece {
-            Piece::Member { name, json } => match self.run.envelope(&self.resource, name, json) {
+            Piece::Member {
+                name,
+                format,
+                bytes,
+            } => match self.run.envelope(&self.resource, name, format, bytes) {
                 Ok(()) => Ok(Frame::Internal),
                 Err(_) => Err(Outcome::TokenTooLong),
             },
             Piece::Item {
-                json,
+                format,
+                bytes,
                 problem,
                 identity,
             } => {
                 self.run.progress.item();
-                let raw = RawObject::new(json, head_of(json, identity, false));
+                let (head, problem) = head_of(format, bytes, identity, false, problem);
+                let raw = RawObject::new(bytes, head);
                 let phase = ReportPhase::List;
                 Ok(check(
                     &self.resource,
@@ -164,10 +186,11 @@ impl<'a, S: Storage> Reading<'a, S> {
                 Ok(self.unusable(problem))
             }
             Piece::Event {
-                json,
+                format,
+                bytes,
                 problem,
                 identity,
-            } => self.event(json, problem, identity),
+            } => self.event(format, bytes, problem, identity),
         }
     }
 
@@ -197,13 +220,14 @@ impl<'a, S: Storage> Reading<'a, S> {
 
     fn event(
         self,
-        json: &'a [u8],
+        format: Format,
+        bytes: &'a [u8],
         problem: Option<FrameProblem>,
         identity: Option<&'a ObjectIdentity>,
     ) -> Result<Frame<'a, S::Text>, Outcome> {
         let event = identity.map_or_else(
-            || WatchEvent::parse(json),
-            |identity| WatchEvent::cut(json, identity),
+            || WatchEvent::parse_as(format, bytes),
+            |identity| WatchEvent::cut(bytes, identity),
         );
         let Some(event) = event else {
             return if problem.is_some() {
@@ -212,7 +236,14 @@ impl<'a, S: Storage> Reading<'a, S> {
                 Err(Outcome::NotAnEvent)
             };
         };
-        let head = head_of(event.object, identity, self.resource.kind.is_some());
+        let need_type = self.resource.kind.is_some();
+        let (mut head, problem) = head_of(format, event.object, identity, need_type, problem);
+        if format == Format::Protobuf && need_type {
+            // The type is in the envelope.
+            let types = identity.map(|identity| identity.head(&[], true));
+            let types = types.map(|head| (head.kind, head.api_version));
+            (head.kind, head.api_version) = types.unwrap_or((event.object_kind, event.api_version));
+        }
         if *self.resuming && event.kind != EventType::Error {
             let reached = ResourceVersion::from_json(head.resource_version);
             if reached.compare(self.version) == Some(Ordering::Less) {
@@ -290,16 +321,23 @@ impl<'a, S: Storage> Reading<'a, S> {
     }
 }
 
-/// Returns the head of an object. The framer has the identity if the object exceeds the frame limit.
+/// Returns the head of an object, and the reason why it is unusable. The framer has the identity if the object exceeds
+/// the frame limit.
 fn head_of<'a>(
-    json: &'a [u8],
+    format: Format,
+    bytes: &'a [u8],
     identity: Option<&'a ObjectIdentity>,
     need_type: bool,
-) -> ObjectHead<'a> {
-    identity.map_or_else(
-        || ObjectHead::parse(json, need_type),
-        |identity| identity.head(json, need_type),
-    )
+    problem: Option<FrameProblem>,
+) -> (ObjectHead<'a>, Option<FrameProblem>) {
+    match identity {
+        Some(identity) if problem.is_some() => (identity.head(bytes, need_type), problem),
+        // An object that fits without its managedFields is complete.
+        Some(_) | None => {
+            let (head, found) = ObjectHead::parse_as(format, bytes, need_type);
+            (head, problem.or(found))
+        }
+    }
 }
 
 impl<S: Storage> Run<S> {
@@ -309,8 +347,15 @@ impl<S: Storage> Run<S> {
         &mut self,
         resource: &Resource<'_>,
         name: ListMember,
+        format: Format,
         json: &[u8],
     ) -> core::fmt::Result {
+        #[cfg(feature = "protobuf")]
+        if format == Format::Protobuf {
+            return self.envelope_in_protobuf(resource, name, json);
+        }
+        #[cfg(not(feature = "protobuf"))]
+        let _ = format;
         match name {
             ListMember::Kind => {
                 let kind = as_str(json).unwrap_or_default();
@@ -334,9 +379,35 @@ impl<S: Storage> Run<S> {
             | ListMember::Message
             | ListMember::Reason
             | ListMember::Code
-            | ListMember::Details => {}
+            | ListMember::Details
+            | ListMember::TypeMeta => {}
         }
         Ok(())
+    }
+
+    #[cfg(feature = "protobuf")]
+    fn envelope_in_protobuf(
+        &mut self,
+        resource: &Resource<'_>,
+        name: ListMember,
+        message: &[u8],
+    ) -> core::fmt::Result {
+        if name == ListMember::TypeMeta {
+            let types = protobuf::TypeMeta::parse(message);
+            self.list.kind = ListKind::of(resource, types.kind);
+            let version = types.api_version.as_plain();
+            self.list.is_of_resource =
+                version.is_some_and(|version| is_group_version(resource, version));
+            // A single object has no items, and an unnamed list is certain only by its kind.
+            self.list.is_unnamed = true;
+            return Ok(());
+        }
+        let listed = protobuf::Listed::parse(message);
+        if self.pages == 0 {
+            self.version = ResourceVersion::from_json(listed.version);
+        }
+        self.token.clear();
+        listed.token.write_to(&mut Appender(&mut self.token))
     }
 }
 

@@ -78,11 +78,7 @@ impl ApiRequest<'_> {
     /// Returns the `Accept` header.
     #[must_use]
     pub const fn accept(&self) -> &'static str {
-        if self.verb.is_watch() {
-            self.accept.watch
-        } else {
-            self.accept.list
-        }
+        self.accept.header(self.verb.is_watch())
     }
 
     /// Writes path and query, percent-encoded.

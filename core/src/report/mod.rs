@@ -112,11 +112,11 @@ pub enum Problem<'a> {
     Transport(FailureKind),
     /// The response ended within its JSON.
     Truncated,
-    /// The response is not JSON.
+    /// The response is not JSON, or not the protobuf that its `Content-Type` states.
     NotJson(ScanError),
-    /// The response is JSON, but not a list of this resource.
+    /// The response is an object, but not a list of this resource.
     NotAList,
-    /// A frame of the watch is JSON, but not an event.
+    /// A frame of the watch is not an event.
     NotAnEvent,
     /// A watch ended within a second, without an event.
     VeryShortWatch,
@@ -538,9 +538,12 @@ impl Problem<'_> {
             }
             Self::Transport(kind) => write!(f, "{kind}"),
             Self::Truncated => f.write_str("the response was cut off"),
+            Self::NotJson(error) if error.kind.is_of_protobuf() => {
+                write!(f, "the response is not Kubernetes protobuf: {error}")
+            }
             Self::NotJson(error) => write!(f, "the response is not JSON: {error}"),
             Self::NotAList => f.write_str("the response is not a list of this resource"),
-            Self::NotAnEvent => f.write_str("the watch sent JSON that is not an event"),
+            Self::NotAnEvent => f.write_str("the watch sent an object that is not an event"),
             Self::VeryShortWatch => {
                 f.write_str("the watch ended within a second, without an event")
             }

@@ -5,7 +5,10 @@ mod tests;
 
 use core::fmt;
 
+use super::Format;
 use super::identity::{Collector, KeyText, ObjectIdentity};
+#[cfg(feature = "protobuf")]
+use super::protobuf::Cutter;
 use crate::json::{ScanError, ScanErrorKind, Scanner, Stop};
 
 /// A buffer for a frame that is split between two pieces of input.
@@ -43,7 +46,7 @@ pub enum FramerMode {
     Watch,
 }
 
-/// Finds frames in a response body: the items of a list or the events of a watch.
+/// Finds frames in a response body, in JSON or protobuf: the items of a list or the events of a watch.
 ///
 /// It buffers at most one frame, and only while that is split or exceeds the limit. The pieces do not depend on how the
 /// body is split. Frames that are too large, too deeply nested or not UTF-8 are delivered with a [`FrameProblem`], and
@@ -54,6 +57,9 @@ pub struct Framer<B> {
     scanner: Scanner,
     stage: Stage,
     mode: FramerMode,
+    format: Format,
+    #[cfg(feature = "protobuf")]
+    protobuf: Cutter,
     /// The consumed part of a split frame, up to the limit; then the frame, while it is lent.
     buffer: B,
     /// The number of bytes of the current frame that were consumed in earlier calls.
@@ -75,7 +81,7 @@ pub struct Framer<B> {
 }
 
 impl<B: FrameBuffer> Framer<B> {
-    /// Creates a framer for one response body, which delivers complete frames of up to `limit` bytes.
+    /// Creates a framer for one response body in JSON, which delivers complete frames of up to `limit` bytes.
     ///
     /// A smaller capacity of the buffer reduces the limit. The limit also applies to frames that need no buffer because
     /// they are not split.
@@ -86,6 +92,9 @@ impl<B: FrameBuffer> Framer<B> {
             scanner: Scanner::new(),
             stage: Stage::Start,
             mode,
+            format: Format::Json,
+            #[cfg(feature = "protobuf")]
+            protobuf: Cutter::new(mode),
             buffer,
             size: 0,
             counted: 0,
@@ -105,10 +114,15 @@ impl<B: FrameBuffer> Framer<B> {
     /// delivered unmodified.
     pub(crate) const fn skip_managed_fields(&mut self, skip: bool) {
         self.skips_managed_fields = skip;
+        #[cfg(feature = "protobuf")]
+        self.protobuf.skip_managed_fields(skip);
     }
 
-    /// Starts over with another response body.
-    pub(crate) fn reset(&mut self, mode: FramerMode) {
+    /// Starts over with another response body, in this format.
+    pub fn reset(&mut self, mode: FramerMode, format: Format) {
+        self.format = format;
+        #[cfg(feature = "protobuf")]
+        self.protobuf.reset(mode);
         self.scanner = Scanner::new();
         self.stage = Stage::Start;
         self.mode = mode;
@@ -116,6 +130,14 @@ impl<B: FrameBuffer> Framer<B> {
         self.size = 0;
         self.refused = false;
         self.failure = None;
+    }
+
+    pub(crate) const fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(crate) const fn mode(&self) -> FramerMode {
+        self.mode
     }
 
     /// Consumes input up to the end of the next piece, and lends that piece.
@@ -132,6 +154,10 @@ impl<B: FrameBuffer> Framer<B> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        #[cfg(feature = "protobuf")]
+        if self.format == Format::Protobuf {
+            return self.next_in_protobuf(input);
+        }
         let found = self
             .advance(input)
             .inspect_err(|failure| self.failure = Some(*failure))?;
@@ -142,22 +168,34 @@ impl<B: FrameBuffer> Framer<B> {
                 lent,
                 problem,
             } => {
-                let json = lent.unwrap_or_else(|| self.buffer.as_slice());
+                let bytes = lent.unwrap_or_else(|| self.buffer.as_slice());
                 let identity = matches!(problem, Some(FrameProblem::TooLarge { .. }))
                     .then(|| self.collector.identity());
-                match what {
-                    What::Item => Piece::Item {
-                        json,
-                        problem,
-                        identity,
-                    },
-                    What::Event => Piece::Event {
-                        json,
-                        problem,
-                        identity,
-                    },
-                    What::Member(name) => Piece::Member { name, json },
-                }
+                piece(what, Format::Json, bytes, problem, identity)
+            }
+        }))
+    }
+
+    #[cfg(feature = "protobuf")]
+    fn next_in_protobuf<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Piece<'a>>, ScanError> {
+        if !self.protobuf.is_in_frame() && !self.buffer.as_slice().is_empty() {
+            // This frame was lent by the previous call.
+            self.buffer.clear();
+        }
+        let found = self
+            .protobuf
+            .advance(&mut self.buffer, input)
+            .inspect_err(|failure| self.failure = Some(*failure))?;
+        Ok(found.map(|found| match found {
+            Found::End => Piece::End,
+            Found::Frame { what, lent, .. } => {
+                let bytes = lent.unwrap_or_else(|| self.buffer.as_slice());
+                let problem = self.protobuf.problem(self.buffer.limit());
+                let identity = self.protobuf.identity();
+                piece(what, Format::Protobuf, bytes, problem, identity)
             }
         }))
     }
@@ -166,6 +204,10 @@ impl<B: FrameBuffer> Framer<B> {
     ///
     /// Returns false for an empty body, although that is not a list: a list is complete only with [`Piece::End`].
     pub fn is_midway(&self) -> bool {
+        #[cfg(feature = "protobuf")]
+        if self.format == Format::Protobuf {
+            return self.protobuf.is_midway();
+        }
         !matches!(self.stage, Stage::Start | Stage::Ended)
     }
 
@@ -322,7 +364,7 @@ impl<B: FrameBuffer> Framer<B> {
                     ScanErrorKind::TooLargeEnvelope
                 }
                 FrameProblem::TooDeep => ScanErrorKind::TooDeepEnvelope,
-                FrameProblem::NotUtf8 => ScanErrorKind::NotUtf8Envelope,
+                FrameProblem::NotUtf8 | FrameProblem::Malformed => ScanErrorKind::NotUtf8Envelope,
             }));
         }
         Ok(Some(Found::Frame {
@@ -394,31 +436,65 @@ impl<B: FrameBuffer> Framer<B> {
 pub enum Piece<'a> {
     /// An element of the `items` of a list.
     Item {
-        /// Its JSON; truncated with [`FrameProblem::TooLarge`].
-        json: &'a [u8],
+        /// The format of the bytes.
+        format: Format,
+        /// The object; truncated with [`FrameProblem::TooLarge`].
+        bytes: &'a [u8],
         /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
-        /// The identity of the object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
+        /// The identity of the object, if it exceeds the limit; otherwise it is in the bytes.
         identity: Option<&'a ObjectIdentity>,
     },
     /// Another member of the list itself.
     Member {
         /// The name of the member.
         name: ListMember,
-        /// The JSON of its value.
-        json: &'a [u8],
+        /// The format of its value.
+        format: Format,
+        /// Its value.
+        bytes: &'a [u8],
     },
     /// An event of a watch.
     Event {
-        /// Its JSON; truncated with [`FrameProblem::TooLarge`].
-        json: &'a [u8],
+        /// The format of the bytes.
+        format: Format,
+        /// The event; truncated with [`FrameProblem::TooLarge`]. In protobuf, the object alone if there is an identity.
+        bytes: &'a [u8],
         /// The problem, if it is unusable.
         problem: Option<FrameProblem>,
-        /// The identity of the event and its object, with [`FrameProblem::TooLarge`]; otherwise it is in the JSON.
+        /// The identity of the event and its object, if it exceeds the limit; otherwise it is in the bytes.
         identity: Option<&'a ObjectIdentity>,
     },
-    /// The end of a list; only whitespace may follow.
+    /// The end of a list; nothing that matters may follow.
     End,
+}
+
+const fn piece<'a>(
+    what: What,
+    format: Format,
+    bytes: &'a [u8],
+    problem: Option<FrameProblem>,
+    identity: Option<&'a ObjectIdentity>,
+) -> Piece<'a> {
+    match what {
+        What::Item => Piece::Item {
+            format,
+            bytes,
+            problem,
+            identity,
+        },
+        What::Event => Piece::Event {
+            format,
+            bytes,
+            problem,
+            identity,
+        },
+        What::Member(name) => Piece::Member {
+            name,
+            format,
+            bytes,
+        },
+    }
 }
 
 /// The members of a list other than `items`, and of a `Status` in its place, that are delivered.
@@ -441,6 +517,8 @@ pub enum ListMember {
     Code,
     /// Details of the error.
     Details,
+    /// Kind and API version in protobuf.
+    TypeMeta,
 }
 
 /// The reason why a frame is unusable, although later frames are not affected.
@@ -469,6 +547,8 @@ pub enum FrameProblem {
     TooDeep,
     /// It is not UTF-8.
     NotUtf8,
+    /// Its protobuf is malformed.
+    Malformed,
 }
 
 impl fmt::Display for FrameProblem {
@@ -484,6 +564,7 @@ impl fmt::Display for FrameProblem {
             ),
             Self::TooDeep => f.write_str("nested too deeply"),
             Self::NotUtf8 => f.write_str("not UTF-8"),
+            Self::Malformed => f.write_str("malformed protobuf"),
         }
     }
 }
@@ -511,7 +592,7 @@ enum Stage {
 
 /// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+pub(super) enum What {
     Item,
     Member(ListMember),
     Event,
@@ -537,7 +618,7 @@ impl What {
 }
 
 /// The result of a call, without the parts that it borrows from the framer.
-enum Found<'i> {
+pub(super) enum Found<'i> {
     Frame {
         what: What,
         /// The frame if it is complete in the input; otherwise it is in the buffer.
@@ -574,10 +655,10 @@ fn name_of(key: &KeyText) -> Name {
 const LIST_DEPTH: u32 = 1;
 
 /// The maximum size of a member of a list, other than `items`, in bytes.
-const ENVELOPE_LIMIT: usize = 64 * 1024;
+pub(super) const ENVELOPE_LIMIT: usize = 64 * 1024;
 
 /// Takes the first `length` bytes from the input.
-fn take<'i>(input: &mut &'i [u8], length: usize) -> &'i [u8] {
+pub(super) fn take<'i>(input: &mut &'i [u8], length: usize) -> &'i [u8] {
     let (taken, rest) = input.split_at_checked(length).unwrap_or((input, &[]));
     *input = rest;
     taken

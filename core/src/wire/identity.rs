@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use super::Format;
 use super::object::{EventType, ObjectHead};
 use crate::json::scan::{Scanner, Stop};
 use crate::json::{JsonStr, ScanError};
@@ -25,16 +26,33 @@ pub struct ObjectIdentity {
     parts: [Range<usize>; PARTS],
     /// A part did not fit.
     overflows: bool,
+    format: Format,
 }
 
 impl ObjectIdentity {
-    const fn new() -> Self {
+    const fn new(format: Format) -> Self {
         Self {
             text: [0; ROOM],
             used: 0,
             parts: [const { 0..0 }; PARTS],
             overflows: false,
+            format,
         }
+    }
+
+    #[cfg(feature = "protobuf")]
+    pub(super) const fn of_protobuf() -> Self {
+        Self::new(Format::Protobuf)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+        self.parts = [const { 0..0 }; PARTS];
+        self.overflows = false;
+    }
+
+    pub(super) const fn format(&self) -> Format {
+        self.format
     }
 
     /// Returns the identity as the head of an object. The other parts of the head come from `json`, the stored part of
@@ -42,7 +60,7 @@ impl ObjectIdentity {
     ///
     /// Kind and API version are empty unless `need_type` is set, as with [`ObjectHead::parse`].
     pub(crate) fn head<'a>(&'a self, json: &'a [u8], need_type: bool) -> ObjectHead<'a> {
-        let rest = ObjectHead::parse(json, need_type);
+        let rest = ObjectHead::parse_as(self.format, json, need_type).0;
         let type_part = |part| {
             if need_type {
                 self.part(part)
@@ -74,15 +92,19 @@ impl ObjectIdentity {
 
     fn part(&self, part: Part) -> JsonStr<'_> {
         let range = self.parts.get(part as usize).cloned().unwrap_or_default();
-        JsonStr::new(self.text.get(range).unwrap_or_default())
+        let text = self.text.get(range).unwrap_or_default();
+        match self.format {
+            Format::Json => JsonStr::new(text),
+            Format::Protobuf => JsonStr::plain(text),
+        }
     }
 
     /// Starts a part. If a part occurs twice, the last one counts.
-    fn begin(&mut self, part: Part) {
+    pub(super) fn begin(&mut self, part: Part) {
         self.set(part, self.used..self.used);
     }
 
-    fn extend(&mut self, part: Part, text: &[u8]) {
+    pub(super) fn extend(&mut self, part: Part, text: &[u8]) {
         let end = self.used + text.len();
         match self.text.get_mut(self.used..end) {
             Some(room) => {
@@ -125,7 +147,7 @@ impl PartialEq for ObjectIdentity {
 impl Eq for ObjectIdentity {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Type,
     Kind,
     ApiVersion,
@@ -213,7 +235,7 @@ impl Collector {
             is_event: false,
             skips: false,
             key: KeyText::new(),
-            identity: ObjectIdentity::new(),
+            identity: ObjectIdentity::new(Format::Json),
         }
     }
 
@@ -234,9 +256,7 @@ impl Collector {
         } else {
             Level::Object
         }));
-        self.identity.used = 0;
-        self.identity.parts = [const { 0..0 }; PARTS];
-        self.identity.overflows = false;
+        self.identity.clear();
     }
 
     pub(super) const fn identity(&self) -> &ObjectIdentity {

@@ -1,17 +1,26 @@
 //! The wire format of the API server: lists, watch events, object metadata and errors.
 //!
+//! - `format`: JSON or protobuf.
 //! - `frame`: finds the items of a list and the events of a watch in a response body.
 //! - `identity`: the identity of an object that is too large for a frame.
 //! - `message`: the message of an error response.
 //! - `object`: the identity of one object, and the type of one event.
+//! - `protobuf`: the same for Kubernetes' protobuf.
+//! - `prune`: removing parts of an object.
 //! - `status`: the `Status` kind, and the class of an error for a list-watch client.
 
+mod format;
 mod frame;
 mod identity;
 mod message;
 mod object;
+#[cfg(feature = "protobuf")]
+pub mod protobuf;
+#[cfg(feature = "alloc")]
+mod prune;
 mod status;
 
+pub use format::Format;
 pub use frame::{FrameBuffer, FrameProblem, Framer, FramerMode, ListMember, Piece};
 pub use identity::ObjectIdentity;
 pub(crate) use message::message;

@@ -1,6 +1,6 @@
 //! The identity of one object, and the type of one event.
 
-use super::ObjectIdentity;
+use super::{Format, FrameProblem, ObjectIdentity};
 use crate::json::members::Cursor;
 use crate::json::{Fields, JsonStr, as_str};
 
@@ -9,6 +9,8 @@ use crate::json::{Fields, JsonStr, as_str};
 /// Strings are empty if the object does not have them, or has another type of value there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObjectHead<'a> {
+    /// The format of the object. Labels, annotations and metadata of an object in protobuf are the whole message.
+    pub format: Format,
     /// The kind; items of a list have none.
     pub kind: JsonStr<'a>,
     /// Group and version; items of a list have none.
@@ -60,9 +62,27 @@ impl<'a> ObjectHead<'a> {
         head
     }
 
+    /// Finds the parts in an object of this format, as [`parse`](Self::parse) does, and the reason why the object is
+    /// unusable. Kind and API version of an object in protobuf are in its envelope.
+    pub(crate) fn parse_as(
+        format: Format,
+        object: &'a [u8],
+        need_type: bool,
+    ) -> (Self, Option<FrameProblem>) {
+        match format {
+            #[cfg(feature = "protobuf")]
+            Format::Protobuf => super::protobuf::head(object),
+            _ => (Self::parse(object, need_type), None),
+        }
+    }
+
     /// Returns whether this is the bookmark that ends the initial events of a watch-list.
     pub(crate) fn is_initial_events_end(&self) -> bool {
         let annotations = self.annotations.unwrap_or_default();
+        #[cfg(feature = "protobuf")]
+        if self.format == Format::Protobuf {
+            return super::protobuf::is_initial_events_end(annotations);
+        }
         let value =
             Fields::new(annotations).find(|(name, _)| name.eq_str("k8s.io/initial-events-end"));
         value
@@ -106,6 +126,10 @@ pub struct WatchEvent<'a> {
     pub kind: EventType<'a>,
     /// The object: of the watched kind, or a `Status` for [`EventType::Error`].
     pub object: &'a [u8],
+    /// The kind of an object in protobuf, which is not in the object itself.
+    pub(crate) object_kind: JsonStr<'a>,
+    /// The API version of an object in protobuf.
+    pub(crate) api_version: JsonStr<'a>,
 }
 
 impl<'a> WatchEvent<'a> {
@@ -115,10 +139,34 @@ impl<'a> WatchEvent<'a> {
     /// missing.
     pub fn parse(json: &'a [u8]) -> Option<Self> {
         let (kind, object) = parts(json);
-        Some(Self {
-            kind: EventType::new(kind?),
-            object: object?,
-        })
+        Some(Self::new(EventType::new(kind?), object?))
+    }
+
+    const fn new(kind: EventType<'a>, object: &'a [u8]) -> Self {
+        Self {
+            kind,
+            object,
+            object_kind: JsonStr::new(&[]),
+            api_version: JsonStr::new(&[]),
+        }
+    }
+
+    /// Finds the parts in an event of this format. In protobuf, the object is without its envelope, except that of an
+    /// error.
+    pub(crate) fn parse_as(format: Format, event: &'a [u8]) -> Option<Self> {
+        match format {
+            #[cfg(feature = "protobuf")]
+            Format::Protobuf => {
+                let event = super::protobuf::event(event)?;
+                Some(Self {
+                    kind: EventType::new(event.kind),
+                    object: event.object,
+                    object_kind: event.types.kind,
+                    api_version: event.types.api_version,
+                })
+            }
+            _ => Self::parse(event),
+        }
     }
 
     /// Returns the event of a frame that exceeds the limit, from its identity and its stored part; `None` if it has no
@@ -126,10 +174,12 @@ impl<'a> WatchEvent<'a> {
     ///
     /// The object may be empty.
     pub(crate) fn cut(json: &'a [u8], identity: &'a ObjectIdentity) -> Option<Self> {
-        Some(Self {
-            kind: identity.event_type()?,
-            object: parts(json).1.unwrap_or_default(),
-        })
+        let object = match identity.format() {
+            Format::Json => parts(json).1.unwrap_or_default(),
+            // The framer has removed the envelope.
+            Format::Protobuf => json,
+        };
+        Some(Self::new(identity.event_type()?, object))
     }
 }
 

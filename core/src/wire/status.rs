@@ -5,6 +5,7 @@ mod tests;
 
 use core::fmt;
 
+use super::Format;
 use crate::json::members::Cursor;
 use crate::json::{Elements, Fields, JsonStr, Scanner, as_str, as_u64, value_at};
 
@@ -23,13 +24,19 @@ pub(crate) struct Status<'a> {
     pub message: JsonStr<'a>,
     /// The time to wait before another attempt, in seconds.
     pub retry_after_seconds: Option<u32>,
-    /// The causes, a JSON array; see [`causes`](Self::causes).
+    /// The format of the object.
+    pub format: Format,
+    /// The causes, a JSON array, or the details of an object in protobuf; see [`causes`](Self::causes).
     pub raw_causes: Option<&'a [u8]>,
 }
 
 impl<'a> Status<'a> {
-    /// Parses a `Status`; `None` if the JSON is invalid or another kind of object.
+    /// Parses a `Status` in either format; `None` if it is invalid or another kind of object.
     pub(crate) fn parse(json: &'a [u8]) -> Option<Self> {
+        #[cfg(feature = "protobuf")]
+        if json.starts_with(&super::protobuf::MAGIC) {
+            return super::protobuf::status(json);
+        }
         if !is_one_value(json) {
             return None;
         }
@@ -58,18 +65,14 @@ impl<'a> Status<'a> {
 
     /// Returns an iterator over the causes.
     pub(crate) fn causes(&self) -> impl Iterator<Item = Cause<'a>> + use<'a> {
-        Elements::new(self.raw_causes.unwrap_or_default()).map(|cause| {
-            let text = |name| {
-                value_at(cause, &[name])
-                    .and_then(as_str)
-                    .unwrap_or_default()
-            };
-            Cause {
-                reason: text("reason"),
-                message: text("message"),
-                field: text("field"),
-            }
-        })
+        let raw = self.raw_causes.unwrap_or_default();
+        let (json, protobuf) = match self.format {
+            Format::Json => (raw, &[][..]),
+            Format::Protobuf => (&[][..], raw),
+        };
+        Elements::new(json)
+            .map(Cause::of_json)
+            .chain(Cause::of_details(protobuf))
     }
 }
 
@@ -82,6 +85,35 @@ pub(crate) struct Cause<'a> {
     pub message: JsonStr<'a>,
     /// The field with the error.
     pub field: JsonStr<'a>,
+}
+
+impl<'a> Cause<'a> {
+    fn of_json(cause: &'a [u8]) -> Self {
+        let text = |name| {
+            value_at(cause, &[name])
+                .and_then(as_str)
+                .unwrap_or_default()
+        };
+        Self {
+            reason: text("reason"),
+            message: text("message"),
+            field: text("field"),
+        }
+    }
+
+    #[cfg(feature = "protobuf")]
+    fn of_details(details: &'a [u8]) -> impl Iterator<Item = Self> + use<'a> {
+        super::protobuf::causes(details).map(|[reason, message, field]| Self {
+            reason,
+            message,
+            field,
+        })
+    }
+
+    #[cfg(not(feature = "protobuf"))]
+    fn of_details(_: &'a [u8]) -> impl Iterator<Item = Self> + use<'a> {
+        core::iter::empty()
+    }
 }
 
 /// The class of an error for a list-watch client.

@@ -1,5 +1,7 @@
 //! Metrics of an informer for the `metrics` facade. Without that feature they do nothing.
 
+use informer_core::wire::Format;
+
 /// The state of an informer's cache at one moment.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
@@ -33,6 +35,8 @@ struct Gauges {
     synced: metrics::Gauge,
     incomplete: metrics::Gauge,
     deltas: metrics::Counter,
+    received: metrics::Counter,
+    protobuf: metrics::Gauge,
 }
 
 #[cfg(feature = "metrics")]
@@ -76,6 +80,15 @@ impl Figures {
         );
         counter!("informer_lists_total", "Completed lists");
         counter!("informer_watches_total", "Opened watches");
+        counter!(
+            "informer_received_bytes_total",
+            Unit::Bytes,
+            "Bytes of response bodies, decompressed"
+        );
+        gauge!(
+            "informer_protobuf",
+            "1 if the last response was in protobuf"
+        );
         counter!("informer_reports_total", "Reports of problems, by class");
         counter!("informer_audits_total", "Completed audits");
         gauge!(
@@ -100,6 +113,8 @@ impl Figures {
             incomplete: metrics::gauge!("informer_incomplete", "informer" => informer.clone()),
             synced: metrics::gauge!("informer_synced", "informer" => informer.clone()),
             deltas: metrics::counter!("informer_deltas_total", "informer" => informer.clone()),
+            received: metrics::counter!("informer_received_bytes_total", "informer" => informer.clone()),
+            protobuf: metrics::gauge!("informer_protobuf", "informer" => informer.clone()),
         });
     }
 
@@ -115,6 +130,15 @@ impl Figures {
             gauges
                 .incomplete
                 .set(f64::from(u8::from(levels.incomplete)));
+        }
+    }
+
+    /// Records bytes that were received.
+    pub(crate) fn received(&self, format: Format, bytes: u64) {
+        if let Some(gauges) = self.gauges.get() {
+            gauges.received.increment(bytes);
+            let is_protobuf = format == Format::Protobuf;
+            gauges.protobuf.set(f64::from(u8::from(is_protobuf)));
         }
     }
 
@@ -180,6 +204,8 @@ impl Figures {
     pub(crate) const fn begin(&self) {}
 
     pub(crate) const fn applied(&self, _deltas: usize, _levels: Levels) {}
+
+    pub(crate) const fn received(&self, _format: Format, _bytes: u64) {}
 
     pub(crate) const fn listed(&self) {}
 

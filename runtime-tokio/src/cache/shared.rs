@@ -11,6 +11,7 @@ use informer_core::{
     drive::Activity,
     listeners::{ListenerConfig, ListenerId},
     report::{Level, Phase, Problem},
+    wire::Format,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -249,6 +250,12 @@ impl<V> Inner<V> {
         if self.source(source, |source| source.activity(activity)) == Some(true) {
             self.hook(METRICS, || self.figures.watch_opened());
         }
+    }
+
+    /// Records bytes that a source received.
+    pub(crate) fn received(&self, source: SourceId, format: Format, bytes: u64) {
+        self.source(source, |source| source.received(format, bytes));
+        self.hook(METRICS, || self.figures.received(format, bytes));
     }
 
     /// Returns the time since which the cache may be stale. If the data of a source comes from a journal, that is the

@@ -60,27 +60,27 @@ impl<T: OwnedObject> Owned for Json<T> {
 
 impl Owned for Raw {
     fn controller(&self) -> Option<Owner> {
-        of_json::<Self>(self)
+        of_metadata::<Self>(self)
     }
 }
 
 #[cfg(feature = "zstd")]
 impl Owned for crate::packed::Packed<Raw> {
     fn controller(&self) -> Option<Owner> {
-        of_json::<Self>(self)
+        of_metadata::<Self>(self)
     }
 }
 
 impl Owned for Meta {
     fn controller(&self) -> Option<Owner> {
-        of_references(self.at(&["ownerReferences"])?)
+        of_metadata::<Self>(self)
     }
 }
 
-fn of_json<F: Form>(stored: &F::Stored) -> Option<Owner> {
+fn of_metadata<F: Form>(stored: &F::Stored) -> Option<Owner> {
     let mut owner = None;
-    F::with_json(stored, &mut |whole| {
-        owner = value_at(whole, &["metadata", "ownerReferences"]).and_then(of_references);
+    F::with_metadata(stored, &mut |metadata| {
+        owner = value_at(metadata, &["ownerReferences"]).and_then(of_references);
     });
     owner
 }

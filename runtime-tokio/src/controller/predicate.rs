@@ -1,11 +1,10 @@
 //! Conditions on changes.
 
-use core::any::Any;
 use core::fmt;
 use core::ops::{BitAnd, BitOr, Not};
 use std::sync::Arc;
 
-use informer_core::{Form, Meta, json};
+use informer_core::{Form, json};
 
 use super::owned::Owner;
 use super::provided::{IntoInformer, IntoOwned, Provided};
@@ -86,14 +85,13 @@ impl<F: Form<Stored: 'static>> Predicate<F> {
 /// Returns the JSON of a field of the metadata, which is empty if it is absent. `None` if the form does not store it.
 fn part<F: Form<Stored: 'static>>(entry: &Entry<F>, field: &str) -> Option<Vec<u8>> {
     let mut found = None;
-    let mut keep = |value: Option<&[u8]>| found = Some(value.unwrap_or_default().to_vec());
-    F::with_json(entry.value(), &mut |whole| {
-        keep(json::value_at(whole, &["metadata", field]));
+    F::with_metadata(entry.value(), &mut |metadata| {
+        found = Some(
+            json::value_at(metadata, &[field])
+                .unwrap_or_default()
+                .to_vec(),
+        );
     });
-    let stored: &dyn Any = entry.value();
-    if let Some(metadata) = stored.downcast_ref::<Meta>() {
-        keep(metadata.at(&[field]));
-    }
     if found.is_none() && field == "labels" {
         F::with_labels(entry.value(), &mut |labels| found = Some(labels.to_vec()));
     }

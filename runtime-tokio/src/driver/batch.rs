@@ -132,7 +132,7 @@ impl<V> Batch<V> {
         let key = frame.key;
         self.keys.push_str(key);
         let mut object = decode_object(&Guarded(decode), frame, report);
-        let bytes = frame.raw.json().len();
+        let bytes = frame.raw.bytes().len();
         let mut persisted = (0, 0);
         if self.persists && object.is_some() && frame.change != Change::Deleted {
             match persist(decode, &frame.raw, key, &mut self.persisted, report) {
@@ -187,7 +187,7 @@ impl<V> Batch<V> {
     pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
         self.keys.push_str(frame.key);
         self.places.push(frame.raw.places());
-        self.json.extend_from_slice(frame.raw.json());
+        self.json.extend_from_slice(frame.raw.bytes());
         self.push(frame.change, Content::Json(self.json.len()), (0, 0));
     }
 

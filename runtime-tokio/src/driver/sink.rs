@@ -15,6 +15,7 @@ use informer_core::{
     drive::{Activity, Command},
     reflector::{Change, ObjectFrame},
     report::{Phase, Problem},
+    wire::Format,
 };
 
 use tokio::sync::mpsc;
@@ -205,7 +206,7 @@ where
         }
         let frame = &frame;
         if frame.change == Change::Listed {
-            self.listed = self.listed.saturating_add(frame.raw.json().len());
+            self.listed = self.listed.saturating_add(frame.raw.bytes().len());
         }
         self.batch.persists = self.recorder.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
@@ -519,6 +520,10 @@ where
 
     fn failure(&mut self, _now: Instant, error: &dyn core::fmt::Display) {
         self.failure = error.to_string();
+    }
+
+    fn received(&mut self, format: Format, bytes: usize) {
+        self.inner.received(self.source, format, bytes as u64);
     }
 
     fn activity(&mut self, _now: Instant, activity: Activity) {

@@ -218,6 +218,10 @@ pub struct SourceHealth {
     pub lists: u64,
     /// The number of opened watches.
     pub watches: u64,
+    /// The format of the responses: `json` or `protobuf`.
+    pub format: Option<&'static str>,
+    /// The number of bytes of response bodies, decompressed.
+    pub received_bytes: u64,
     /// The number of failed requests.
     pub failures: u64,
     /// The number of completed audits.

@@ -7,6 +7,7 @@ use informer_core::{
     OwnedResource, Report,
     drive::Activity,
     report::{Level, Phase},
+    wire::Format,
 };
 use tokio::time::Instant;
 
@@ -31,6 +32,8 @@ pub(crate) struct SourceRecord {
     /// The time of the journal's last write, if the data comes from a journal and the server has not confirmed it.
     pub(crate) stale_since: Option<SystemTime>,
     watches: u64,
+    format: Option<Format>,
+    received_bytes: u64,
     failures: u64,
     audits: u64,
     audited_at: Option<Instant>,
@@ -107,6 +110,8 @@ impl SourceRecord {
             lists: 0,
             stale_since: None,
             watches: 0,
+            format: None,
+            received_bytes: 0,
             failures: 0,
             audits: 0,
             audited_at: None,
@@ -138,6 +143,12 @@ impl SourceRecord {
         }
         self.watching_since = opened.then_some(self.since);
         opened
+    }
+
+    /// Records bytes that were received.
+    pub(crate) const fn received(&mut self, format: Format, bytes: u64) {
+        self.format = Some(format);
+        self.received_bytes += bytes;
     }
 
     /// Records a completed list, or the completed first part of a streaming list.
@@ -229,6 +240,8 @@ impl SourceRecord {
                 .map(|since| now.saturating_duration_since(since)),
             lists: self.lists,
             watches: self.watches,
+            format: self.format.map(Format::as_str),
+            received_bytes: self.received_bytes,
             failures: self.failures,
             audits: self.audits,
             audit_age: self.audited_at.map(|at| now.saturating_duration_since(at)),

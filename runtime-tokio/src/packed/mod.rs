@@ -8,7 +8,8 @@ use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use informer_core::decode::packing::{Samples, Training};
-use informer_core::{Decode, Form, Raw, RawObject, json, json::Prune};
+use informer_core::protobuf::Message;
+use informer_core::{Decode, Form, Raw, RawObject, decode::Accept, json, json::Prune};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::packed::codecs::Codecs;
@@ -39,6 +40,7 @@ const KEPT_BYTES: usize = 128 << 10;
 pub struct Packer {
     packer: Arc<Codec>,
     prune: Prune,
+    protobuf: bool,
 }
 
 struct Codec {
@@ -68,6 +70,17 @@ impl Packer {
                 training: Mutex::default(),
             }),
             prune: Prune::NOTHING,
+            protobuf: false,
+        }
+    }
+
+    /// Requests protobuf: fewer bytes to receive and to compress. Objects that are served in JSON only, such as custom
+    /// resources, are stored as JSON.
+    #[must_use]
+    pub fn protobuf(self) -> Self {
+        Self {
+            protobuf: true,
+            ..self
         }
     }
 
@@ -178,11 +191,11 @@ impl Decode for Packer {
     type Error = PackError;
 
     fn decode(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
-        self.pack(self.prune, raw.json())
+        self.pack(self.prune, raw.bytes())
     }
 
     fn restore(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
-        self.pack(Prune::NOTHING, raw.json())
+        self.pack(Prune::NOTHING, raw.bytes())
     }
 
     fn is_costly(&self) -> bool {
@@ -190,7 +203,7 @@ impl Decode for Packer {
     }
 
     fn persist(&self, raw: &RawObject<'_>, keep: &mut dyn FnMut(&[u8])) {
-        self.prune.lend(raw.json(), keep);
+        self.prune.lend(raw.bytes(), keep);
     }
 
     fn skips_managed_fields(&self) -> bool {
@@ -198,7 +211,15 @@ impl Decode for Packer {
     }
 
     fn fingerprint(&self) -> u64 {
-        0x007a_7374 ^ self.prune.fingerprint()
+        0x007a_7374 ^ self.prune.fingerprint() ^ u64::from(self.protobuf) << 32
+    }
+
+    fn accept(&self) -> Accept {
+        if self.protobuf {
+            Accept::default().protobuf()
+        } else {
+            Accept::default()
+        }
     }
 }
 
@@ -318,15 +339,19 @@ impl Form for Packed<Raw> {
 
     fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
         // It was compressed here from valid JSON, so only damaged memory can cause an error.
-        let _ = stored.read(|whole| {
-            json::value_at(whole, &["metadata", "labels"])
-                .into_iter()
-                .for_each(read);
-        });
+        let _ = stored.read(|whole| Raw::with_labels(&Raw::new(whole), read));
+    }
+
+    fn with_message(stored: &Self, read: &mut dyn FnMut(Message<'_>)) {
+        let _ = stored.read(|whole| Raw::with_message(&Raw::new(whole), read));
+    }
+
+    fn with_metadata(stored: &Self, read: &mut dyn FnMut(&[u8])) {
+        let _ = stored.read(|whole| Raw::with_metadata(&Raw::new(whole), read));
     }
 
     fn with_json(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        let _ = stored.read(read);
+        let _ = stored.read(|whole| Raw::with_json(&Raw::new(whole), read));
     }
 }
 

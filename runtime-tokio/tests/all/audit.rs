@@ -137,11 +137,7 @@ async fn with_an_audit_it_is_gone_within_a_period() {
             let log = mock.log();
             let audits: Vec<_> = log
                 .since(before)
-                .filter(|request| {
-                    request
-                        .accept
-                        .starts_with("application/json;as=PartialObjectMetadata")
-                })
+                .filter(|request| request.accept.contains(";as=PartialObjectMetadata"))
                 .collect();
             assert!((2..=3).contains(&audits.len()), "{} lists", audits.len());
             assert!(
@@ -192,9 +188,9 @@ async fn lost_events_of_every_kind_are_repaired() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_cut_never_counts() {
     for fault in [
-        Fault::nothing().cut_after_bytes(900),
-        Fault::nothing().cut_after_bytes(900).cleanly(),
-        Fault::nothing().cut_after_bytes(900).silently(),
+        Fault::nothing().cut_after_bytes(300),
+        Fault::nothing().cut_after_bytes(300).cleanly(),
+        Fault::nothing().cut_after_bytes(300).silently(),
         Fault::expired(),
         Fault::stall(),
         Fault::status(500, "no"),

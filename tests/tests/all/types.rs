@@ -66,8 +66,8 @@ async fn a_struct_of_ones_own_keeps_what_it_names() {
 /// supports neither.
 #[tokio::test(start_paused = true)]
 async fn metadata_is_asked_for_by_two_media_types() {
-    let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let single = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let list = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;drop=metadata.managedFields";
+    let single = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;drop=metadata.managedFields";
     for initial in [Initial::List, Initial::Stream] {
         let mock = server();
         let pods = Informer::<Meta>::builder_for(&mock.transport(), Images::resource())

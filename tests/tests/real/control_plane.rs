@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use informer_tests::real::{Kubectl, Outcome, Subject, Table, ensure, until, versions};
 use informer_tests::say;
-use informer_tokio::{Handlers, Raw};
+use informer_tokio::decode::{Decoder, RawObject};
+use informer_tokio::health::Health;
+use informer_tokio::{Handlers, Informer, Meta, Raw};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 
@@ -46,6 +48,7 @@ pub(crate) async fn every_resource_at_once(context: Context) -> Outcome {
         .await?;
 
     let mut counts = [0; 4];
+    let in_protobuf = every_resource_in_protobuf(&context, &subjects).await?;
     for (table, subject) in &subjects {
         settles(&kubectl, table, subject).await?;
         let of_one = subject.history.with(|book| book.counts);
@@ -60,11 +63,89 @@ pub(crate) async fn every_resource_at_once(context: Context) -> Outcome {
         format_args!("{unseen} deletions came from lists"),
     )?;
     say(&format!(
-        "{} resources: synced in {synced:?}; {adds} adds, {updates} updates, {deletes} deletions; all agree after {:?}",
+        "{} resources, {in_protobuf} of them in protobuf: synced in {synced:?}; {adds} adds, {updates} updates, {deletes} \
+         deletions; all agree after {:?}",
         subjects.len(),
         began.elapsed()
     ));
     Ok(())
+}
+
+/// Reads every resource in protobuf, and compares metadata and labels with those in JSON. Returns how many resources
+/// were served in protobuf; the others are custom ones.
+async fn every_resource_in_protobuf(
+    context: &Context,
+    subjects: &[(Table, Subject)],
+) -> Outcome<usize> {
+    let (mut in_protobuf, mut compared) = (0, 0);
+    for (table, subject) in subjects {
+        let transport = context.direct()?;
+        let (resource, patience) = (table.resource().as_ref(), Duration::from_secs(30));
+        let metadata = Informer::<Meta>::builder_for(&transport, resource).spawn();
+        let decoder = Decoder::<Raw>::new().protobuf();
+        let whole = Informer::<Raw>::builder_with(transport, resource, decoder).spawn();
+        for synced in [
+            metadata.synced_within(patience).await,
+            whole.synced_within(patience).await,
+        ] {
+            synced.map_err(|error| format!("{}: {error}", table.definition()))?;
+        }
+        // Metadata is served in protobuf for custom resources, too.
+        let format = |health: Health| health.sources.iter().find_map(|source| source.format);
+        ensure(
+            format(metadata.health()) == Some("protobuf"),
+            format_args!("the metadata of {}", table.definition()),
+        )?;
+        in_protobuf += usize::from(format(whole.health()) == Some("protobuf"));
+        for entry in subject.informer.lister().list() {
+            let version = entry.resource_version().to_string();
+            let mut expected: Value =
+                serde_json::from_slice(entry.value().at(&["metadata"]).unwrap_or_default())
+                    .map_err(|error| error.to_string())?;
+            if let Some(members) = expected.as_object_mut() {
+                members.remove("managedFields");
+                members.retain(|_, value| !value.is_null());
+            }
+            let key = entry.key().as_str();
+            if let Some(meta) = metadata.lister().get_by_key(key)
+                && meta.resource_version().to_string() == version
+            {
+                let found: Value = serde_json::from_slice(meta.value().json())
+                    .map_err(|error| format!("{key}: {error}"))?;
+                ensure(
+                    found == expected,
+                    format_args!(
+                        "{} {key}: {found} in protobuf, {expected} in JSON",
+                        table.definition()
+                    ),
+                )?;
+                compared += 1;
+            }
+            if let Some(raw) = whole.lister().get_by_key(key)
+                && raw.resource_version().to_string() == version
+            {
+                let (raw, json) = (raw.value(), entry.value());
+                let (raw, json) = (
+                    RawObject::parse(raw.bytes()),
+                    RawObject::parse(json.bytes()),
+                );
+                let mut labels: [Vec<_>; 2] = [raw.labels().collect(), json.labels().collect()];
+                labels
+                    .iter_mut()
+                    .for_each(|labels| labels.sort_by_key(|(key, _)| key.to_string()));
+                let [raw_labels, json_labels] = labels;
+                ensure(
+                    raw_labels == json_labels && raw.owner_references().eq(json.owner_references()),
+                    format_args!("labels or owners of {} {key}", table.definition()),
+                )?;
+            }
+        }
+        metadata.stop();
+        whole.stop();
+    }
+    ensure(in_protobuf > 40, format_args!("{in_protobuf} in protobuf"))?;
+    ensure(compared > 100, format_args!("{compared} objects compared"))?;
+    Ok(in_protobuf)
 }
 
 /// Lets the controllers of the cluster work in a namespace.

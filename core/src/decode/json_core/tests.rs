@@ -10,6 +10,7 @@ use serde_json_core::de::Error;
 use serde_json_core::{from_slice, from_slice_escaped};
 
 use super::*;
+use crate::wire::ObjectHead;
 
 #[derive(Deserialize, PartialEq, Debug)]
 struct Thing {
@@ -23,7 +24,7 @@ fn thing(name: &str, count: Option<u16>) -> Thing {
 }
 
 fn decode<T: DeserializeOwned>(json: &str) -> Result<T, JsonCoreError> {
-    JsonCore::<T, 16>::new().decode(&RawObject::parse(json.as_bytes()))
+    JsonCore::<T, 16>::new().decode(&RawObject::new(json.as_bytes(), ObjectHead::default()))
 }
 
 fn problem<T: DeserializeOwned + fmt::Debug>(json: &str) -> JsonCoreProblem {

@@ -8,6 +8,8 @@ mod classes;
 mod harness;
 mod large;
 mod list;
+#[cfg(feature = "protobuf")]
+mod negotiation;
 mod resume;
 mod retry;
 mod split;

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::wire::{ObjectHead, WatchEvent};
+use crate::wire::{Format, ObjectHead, WatchEvent};
 
 #[derive(Debug, Default)]
 struct TestBuffer {
@@ -57,26 +57,32 @@ fn show(piece: &Piece<'_>) -> String {
     let text = |json| String::from_utf8_lossy(json).into_owned();
     match piece {
         Piece::Item {
-            json,
+            bytes: json,
+            format: _,
             problem: None,
             ..
         } => format!("item {}", text(json)),
         Piece::Item {
-            json,
+            bytes: json,
+            format: _,
             problem: Some(problem),
             identity,
         } => format!("item {} ({problem}){}", text(json), whose(*identity)),
         Piece::Event {
-            json,
+            bytes: json,
+            format: _,
             problem: None,
             ..
         } => format!("event {}", text(json)),
         Piece::Event {
-            json,
+            bytes: json,
+            format: _,
             problem: Some(problem),
             identity,
         } => format!("event {} ({problem}){}", text(json), whose(*identity)),
-        Piece::Member { name, json } => format!("{name:?} {}", text(json)),
+        Piece::Member {
+            name, bytes: json, ..
+        } => format!("{name:?} {}", text(json)),
         Piece::End => "end".to_string(),
     }
 }
@@ -300,7 +306,8 @@ fn lends_exactly_the_bytes_of_a_frame() {
         for mut input in body.as_bytes().chunks(size) {
             while let Some(piece) = framer.next(&mut input).unwrap() {
                 let Piece::Event {
-                    json,
+                    bytes: json,
+                    format: _,
                     problem: None,
                     ..
                 } = piece
@@ -548,7 +555,8 @@ fn survives_a_frame_of_20_megabytes() {
         for mut input in body.as_bytes().chunks(size) {
             while let Some(piece) = framer.next(&mut input).unwrap() {
                 let Piece::Event {
-                    json,
+                    bytes: json,
+                    format: _,
                     problem,
                     identity,
                 } = piece
@@ -621,14 +629,14 @@ fn starts_over() {
     let mut found = Outcome::default();
     read(&mut framer, br#"{"items":[{"a"#, &mut found);
     assert!(found.midway);
-    framer.reset(FramerMode::Watch);
+    framer.reset(FramerMode::Watch, Format::Json);
     found = Outcome::default();
     read(&mut framer, br#"{"b":1}<"#, &mut found);
     assert_eq!(
         fails(&["event {\"b\":1}"], 7, ScanErrorKind::UnexpectedByte(b'<')),
         found
     );
-    framer.reset(FramerMode::List);
+    framer.reset(FramerMode::List, Format::Json);
     found = Outcome::default();
     read(&mut framer, b"{}", &mut found);
     assert_eq!(found, complete(&["end"]));

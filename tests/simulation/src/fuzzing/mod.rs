@@ -15,7 +15,7 @@ mod wire;
 pub use queues::queues;
 pub use scanner::scanner;
 pub use server::server;
-pub use wire::wire;
+pub use wire::{protobuf, wire};
 
 use crate::runner::run_plan;
 use crate::{Plan, Variant};
@@ -24,9 +24,10 @@ use crate::{Plan, Variant};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("scanner", scanner),
     ("wire", wire),
+    ("protobuf", protobuf),
     ("queues", queues),
     ("server", server),
     ("simulation", simulation),

@@ -3,19 +3,31 @@
 use core::time::Duration;
 
 use informer_core::storage::Storage;
-use informer_core::wire::{FrameBuffer, Framer, FramerMode, ObjectHead, Piece, WatchEvent};
+use informer_core::wire::{Format, FrameBuffer, Framer, FramerMode, Piece, WatchEvent};
 use informer_core::{
-    End, Frame, Head, Heap, Inline, Instant, Output, Reflector, ReflectorConfig, Resource,
-    TransportFailure, transport::FailureKind,
+    Decoder, End, Frame, Head, Heap, Inline, Instant, Output, Raw, RawObject, Reflector,
+    ReflectorConfig, Resource, TransportFailure, transport::FailureKind,
 };
 
 use super::{pieces, sizes};
 
-/// Reads a list or a watch whole and in pieces, and passes it to a reflector.
+/// Reads a list or a watch in JSON, whole and in pieces, and passes it to a reflector.
 ///
 /// # Panics
 /// If the results differ, or the reflector loops.
 pub fn wire(data: &[u8]) {
+    read(data, Format::Json);
+}
+
+/// The same for a list or a watch in protobuf.
+///
+/// # Panics
+/// If the results differ, or the reflector loops.
+pub fn protobuf(data: &[u8]) {
+    read(data, Format::Protobuf);
+}
+
+fn read(data: &[u8], format: Format) {
     let (&[first, ref rest @ ..], _) = (data, ()) else {
         return;
     };
@@ -26,32 +38,38 @@ pub fn wire(data: &[u8]) {
         FramerMode::Watch
     };
     let limit = [64, 256, 4096][usize::from(first >> 1) % 3];
-    let whole = frames::<<Heap as Storage>::Frame>(mode, limit, &[body]);
+    let whole = frames::<<Heap as Storage>::Frame>(mode, format, limit, &[body]);
     assert_eq!(
-        frames::<<Heap as Storage>::Frame>(mode, limit, &pieces(body, sizes)),
+        frames::<<Heap as Storage>::Frame>(mode, format, limit, &pieces(body, sizes)),
         whole,
         "split by {sizes:?}"
     );
     assert_eq!(
-        frames::<<Heap as Storage>::Frame>(mode, limit, &pieces(body, &[1])),
+        frames::<<Heap as Storage>::Frame>(mode, format, limit, &pieces(body, &[1])),
         whole,
         "split at every byte"
     );
     if limit == 256 {
         type Small = <Inline<4, 32, 256> as Storage>::Frame;
         assert_eq!(
-            frames::<Small>(mode, limit, &pieces(body, sizes)),
+            frames::<Small>(mode, format, limit, &pieces(body, sizes)),
             whole,
             "in a buffer of a fixed size"
         );
     }
-    reflect::<Heap>(first, &pieces(body, sizes));
-    reflect::<Inline<4, 32, 256>>(first, &pieces(body, sizes));
+    reflect::<Heap>(first, format, &pieces(body, sizes));
+    reflect::<Inline<4, 32, 256>>(first, format, &pieces(body, sizes));
 }
 
 /// Returns all frames of a body, and whether it failed.
-fn frames<B: FrameBuffer>(mode: FramerMode, limit: usize, pieces: &[&[u8]]) -> Vec<String> {
+fn frames<B: FrameBuffer>(
+    mode: FramerMode,
+    format: Format,
+    limit: usize,
+    pieces: &[&[u8]],
+) -> Vec<String> {
     let mut framer: Framer<B> = Framer::new(mode, limit);
+    framer.reset(mode, format);
     let mut found = Vec::new();
     for piece in pieces {
         let mut input = *piece;
@@ -76,30 +94,28 @@ fn frames<B: FrameBuffer>(mode: FramerMode, limit: usize, pieces: &[&[u8]]) -> V
 fn shown(piece: &Piece<'_>) -> String {
     match piece {
         Piece::Item {
-            json,
+            bytes,
             problem,
             identity,
+            ..
         } => {
-            let head = ObjectHead::parse(json, true);
-            format!(
-                "item {:?} {problem:?} {} {identity:?}",
-                String::from_utf8_lossy(json),
-                head.name
-            )
+            let name = RawObject::parse(bytes).name();
+            format!("item {bytes:?} {problem:?} {name} {identity:?}")
         }
-        Piece::Member { name, json } => format!("{name:?} {:?}", String::from_utf8_lossy(json)),
+        Piece::Member { name, bytes, .. } => format!("{name:?} {bytes:?}"),
         Piece::Event {
-            json,
+            bytes,
             problem,
             identity,
+            ..
         } => {
-            let event = WatchEvent::parse(json);
-            let head = event.map(|event| ObjectHead::parse(event.object, true));
-            let version = head.map(|head| head.resource_version.to_string());
-            format!(
-                "event {:?} {problem:?} {version:?} {identity:?}",
-                String::from_utf8_lossy(json)
-            )
+            let event = WatchEvent::parse(bytes);
+            let version = event.map(|event| {
+                RawObject::parse(event.object)
+                    .resource_version()
+                    .to_string()
+            });
+            format!("event {bytes:?} {problem:?} {version:?} {identity:?}")
         }
         Piece::End => "end".to_owned(),
         _ => "?".to_owned(),
@@ -107,7 +123,7 @@ fn shown(piece: &Piece<'_>) -> String {
 }
 
 /// Answers every request of a reflector with the bytes.
-fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
+fn reflect<S: Storage>(first: u8, format: Format, pieces: &[&[u8]]) {
     let config = if first & 8 == 0 {
         ReflectorConfig::list()
     } else {
@@ -120,6 +136,7 @@ fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
     };
     let pods = Resource::new("", "v1", "pods").kind("Pod");
     let mut reflector: Reflector<_, S> = Reflector::new(pods, config, first.into());
+    reflector = reflector.with_decoder(&Decoder::<Raw>::new().protobuf());
     let status = [200, 200, 410, 429, 504, 422, 500, 403][usize::from(first >> 5)];
     let mut now = Instant::from_micros(1_000_000);
     let mut id = None;
@@ -130,7 +147,9 @@ fn reflect<S: Storage>(first: u8, pieces: &[&[u8]]) {
             continue;
         };
         // The first answer may be an error; later answers come from a healthy server.
-        reflector.handle_head(now, id, Head::new(if round == 0 { status } else { 200 }));
+        let mut head = Head::new(if round == 0 { status } else { 200 });
+        head.format = Some(format);
+        reflector.handle_head(now, id, head);
         for piece in pieces {
             let mut input = *piece;
             let mut frames = 0;

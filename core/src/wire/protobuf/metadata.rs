@@ -1,0 +1,233 @@
+//! Metadata as JSON, for forms that store it.
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use super::field::{self, ANNOTATIONS, LABELS, OWNER_REFERENCES};
+use super::message::{Message, Value};
+use super::object::{entry, metadata_fields, text};
+use crate::json::JsonStr;
+
+/// How a field of the metadata is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Int,
+    Bool,
+    /// Seconds and nanoseconds.
+    Time,
+    Map,
+    Texts,
+    Owners,
+}
+
+/// The fields of `ObjectMeta` without managedFields, in the order in which the API server writes JSON.
+const METADATA: [(u32, &str, Kind); 14] = [
+    (1, "name", Kind::Text),
+    (2, "generateName", Kind::Text),
+    (3, "namespace", Kind::Text),
+    (4, "selfLink", Kind::Text),
+    (5, "uid", Kind::Text),
+    (6, "resourceVersion", Kind::Text),
+    (7, "generation", Kind::Int),
+    (8, "creationTimestamp", Kind::Time),
+    (9, "deletionTimestamp", Kind::Time),
+    (10, "deletionGracePeriodSeconds", Kind::Int),
+    (LABELS, "labels", Kind::Map),
+    (ANNOTATIONS, "annotations", Kind::Map),
+    (OWNER_REFERENCES, "ownerReferences", Kind::Owners),
+    (14, "finalizers", Kind::Texts),
+];
+
+const OWNER: [(u32, &str, Kind); 6] = [
+    (5, "apiVersion", Kind::Text),
+    (1, "kind", Kind::Text),
+    (3, "name", Kind::Text),
+    (4, "uid", Kind::Text),
+    (6, "controller", Kind::Bool),
+    (7, "blockOwnerDeletion", Kind::Bool),
+];
+
+/// Appends the metadata of an object as JSON, as the API server would send it, without managedFields.
+pub(crate) fn append_metadata(object: &[u8], out: &mut Vec<u8>) {
+    let metadata = Message::new(object)
+        .fields()
+        .filter(|(number, _)| *number == field::METADATA)
+        .filter_map(|(_, value)| value.as_message());
+    let fields: Vec<_> = metadata.flat_map(Message::fields).collect();
+    append(&METADATA, &fields, out);
+}
+
+/// Appends the labels of an object as a JSON object.
+pub(crate) fn append_labels(object: &[u8], out: &mut Vec<u8>) {
+    append_map(metadata_fields(object, LABELS), out);
+}
+
+fn append(table: &[(u32, &str, Kind)], fields: &[(u32, Value<'_>)], out: &mut Vec<u8>) {
+    out.push(b'{');
+    let begin = out.len();
+    for (number, name, kind) in table {
+        let mut values = fields
+            .iter()
+            .filter(|(at, _)| at == number)
+            .map(|(_, value)| *value)
+            .peekable();
+        if values.peek().is_none() {
+            continue;
+        }
+        let before = out.len();
+        if before > begin {
+            out.push(b',');
+        }
+        append_text(JsonStr::plain(name.as_bytes()), out);
+        out.push(b':');
+        if !append_value(*kind, values, out) {
+            out.truncate(before);
+        }
+    }
+    out.push(b'}');
+}
+
+/// Appends the value of a field. Returns `false` if the API server omits it.
+fn append_value<'a>(
+    kind: Kind,
+    values: impl Iterator<Item = Value<'a>> + Clone,
+    out: &mut Vec<u8>,
+) -> bool {
+    let last = values.clone().last();
+    match kind {
+        Kind::Text => {
+            let text = last.map(text).unwrap_or_default();
+            append_text(text, out);
+            !text.is_empty()
+        }
+        Kind::Int => {
+            let number = last.and_then(Value::as_varint).unwrap_or_default();
+            // Negative numbers are in two's complement.
+            write(out, format_args!("{}", number.cast_signed()));
+            number != 0
+        }
+        Kind::Bool => {
+            let is_set = last.and_then(Value::as_varint).is_some_and(|bit| bit != 0);
+            write(out, format_args!("{is_set}"));
+            true
+        }
+        Kind::Time => last
+            .and_then(Value::as_message)
+            .is_some_and(|time| append_time(time, out)),
+        Kind::Map => {
+            append_map(values, out);
+            true
+        }
+        Kind::Texts => {
+            out.push(b'[');
+            for (at, value) in values.enumerate() {
+                separate(at, out);
+                append_text(text(value), out);
+            }
+            out.push(b']');
+            true
+        }
+        Kind::Owners => {
+            out.push(b'[');
+            for (at, value) in values.enumerate() {
+                separate(at, out);
+                let owner = Message::new(value.as_bytes().unwrap_or_default());
+                append(&OWNER, &owner.fields().collect::<Vec<_>>(), out);
+            }
+            out.push(b']');
+            true
+        }
+    }
+}
+
+/// Appends the entries of a map of strings. If a key occurs several times, so does it in the JSON.
+fn append_map<'a>(entries: impl Iterator<Item = Value<'a>>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (at, (key, value)) in entries.map(entry).enumerate() {
+        separate(at, out);
+        append_text(key, out);
+        out.push(b':');
+        append_text(value, out);
+    }
+    out.push(b'}');
+}
+
+fn separate(at: usize, out: &mut Vec<u8>) {
+    if at > 0 {
+        out.push(b',');
+    }
+}
+
+fn append_text(text: JsonStr<'_>, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let is_plain = |byte: &u8| !matches!(byte, 0..0x20 | b'"' | b'\\' | 0x80..);
+    if text.raw().iter().all(is_plain) {
+        out.extend_from_slice(text.raw());
+    } else {
+        for char in text.chars() {
+            match char {
+                '"' => out.extend_from_slice(b"\\\""),
+                '\\' => out.extend_from_slice(b"\\\\"),
+                '\n' => out.extend_from_slice(b"\\n"),
+                '\r' => out.extend_from_slice(b"\\r"),
+                '\t' => out.extend_from_slice(b"\\t"),
+                '\0'..' ' => write(out, format_args!("\\u{:04x}", u32::from(char))),
+                _ => out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a time as RFC 3339. Returns `false` for Go's zero time, and for times outside of the years 1 to 9999.
+fn append_time(time: Message<'_>, out: &mut Vec<u8>) -> bool {
+    let seconds = time.field(&[1]).and_then(Value::as_varint);
+    let seconds = seconds.unwrap_or_default().cast_signed();
+    if !(-62_135_596_800 + 1..=253_402_300_799).contains(&seconds) {
+        return false;
+    }
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    write(
+        out,
+        format_args!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\""),
+    );
+    true
+}
+
+/// Returns the date that is this many days after 1970-01-01, in the Gregorian calendar.
+///
+/// The year is counted from March, so that a leap day is its last day.
+const fn date(days: i64) -> (i64, i64, i64) {
+    const DAYS_IN_ERA: i64 = 146_097;
+    // From 0000-03-01 to 1970-01-01.
+    let days = days + 719_468;
+    let era = days.div_euclid(DAYS_IN_ERA);
+    let day_of_era = days.rem_euclid(DAYS_IN_ERA);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+fn write(out: &mut Vec<u8>, text: core::fmt::Arguments<'_>) {
+    struct Bytes<'a>(&'a mut Vec<u8>);
+    impl Write for Bytes<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    // Cannot fail: a vector accepts any text.
+    let _ = Bytes(out).write_fmt(text);
+}
