@@ -412,8 +412,8 @@ impl World {
         }
         if self.kit.audit && self.kit.streams {
             // Only audits send lists. The first list takes too long, although it never falls silent; the next one is
-            // fast.
-            let slow = Fault::nothing().bandwidth(1).on(Verb::List);
+            // fast. In protobuf a list may be too short for that.
+            let slow = Fault::in_json().bandwidth(1).on(Verb::List);
             self.mock.with(|server| server.inject(slow));
         }
         // An audit detects the lost object, and the journal is retried.
