@@ -49,7 +49,7 @@ pub trait Sink<X> {
         let _ = (now, activity);
     }
 
-    /// Receives the number of bytes of a chunk and their format, after the frames in it. This is for display only.
+    /// Receives the number of bytes of a chunk and their format, before the frames in it. This is for display only.
     fn received(&mut self, format: Format, bytes: usize) {
         let _ = (format, bytes);
     }
@@ -484,7 +484,7 @@ where
         }
     };
     let mut now = timer.now();
-    let bytes = chunk.len();
+    sink.received(reflector.format_of(chunk), chunk.len());
     gathered.any = true;
     gathered.count(timer, sink, reflector).await;
     loop {
@@ -514,7 +514,6 @@ where
             }
         }
     }
-    sink.received(reflector.format(), bytes);
     Some(true)
 }
 

@@ -596,9 +596,12 @@ impl<R: Target, S: Storage> Reflector<R, S> {
         &self.version
     }
 
-    /// Returns the format of the answer that is being read, or of the last one.
-    pub(crate) const fn format(&self) -> Format {
-        self.framer.format()
+    /// Returns the format of the answer, of which this is the next chunk.
+    pub(crate) fn format_of(&self, chunk: &[u8]) -> Format {
+        match chunk.first() {
+            Some(first) if self.format_due => Format::of_first_byte(*first),
+            _ => self.framer.format(),
+        }
     }
 
     /// Returns the resource that is listed and watched.
