@@ -112,6 +112,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the bytes that follow the last field.
+    #[cfg(feature = "alloc")]
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
