@@ -29,6 +29,7 @@ use informer::{Entry, Form, Handlers, Informer, Meta, Raw, Resource};
 #[cfg(feature = "zstd")]
 use informer::{Packed, decode::Packer};
 use informer_core::json;
+use informer_core::wire::Format;
 use measure::{Change, STAMP, Tally, percentiles};
 use terminal::say;
 use tokio::sync::oneshot;
@@ -51,8 +52,8 @@ struct Options {
     form: Kept,
 
     /// The format in which objects are requested; `json` excludes the forms `proto` and `proto-typed`
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = Requested::Json)]
+    format: Requested,
 
     /// How the initial state is fetched
     #[arg(long, value_enum, default_value_t = First::Stream)]
@@ -95,7 +96,7 @@ enum Kept {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum Requested {
     Json,
     Protobuf,
 }
@@ -110,7 +111,7 @@ enum First {
 #[expect(clippy::print_stderr)] // A program of the command line.
 async fn main() -> ExitCode {
     let options = Options::parse();
-    let is_protobuf = options.format == Format::Protobuf;
+    let is_protobuf = options.format == Requested::Protobuf;
     let done = match options.form {
         #[cfg(feature = "k8s-openapi")]
         Kept::Typed => run::<typed::Pod, _>(&options, "typed", typed::decoder(), typed::read).await,
@@ -280,7 +281,7 @@ fn packed(pod: &Packed<Raw>, tell: Tell<'_>) {
 }
 
 fn read(pod: &[u8], tell: Tell<'_>) {
-    if pod.first() != Some(&b'{') {
+    if Format::of_object(pod) == Format::Protobuf {
         return read_message(Message::new(pod), tell);
     }
     tell(

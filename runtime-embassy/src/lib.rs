@@ -51,7 +51,7 @@
 //!
 //! # Features
 //! None is on by default. `net` adds `TcpLink`, over a socket of embassy-net, and needs Rust 1.91. `serde-json-core` adds
-//! `JsonCore`, which decodes small closed structs.
+//! `JsonCore`, which decodes small closed structs, and `protobuf` adds `FromProtobuf`, for closures that read protobuf.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -89,6 +89,8 @@ pub use informer_core::{
     JsonCore,
     decode::{JsonCoreError, JsonCoreProblem},
 };
+#[cfg(feature = "protobuf")]
+pub use informer_core::{decode::FromProtobuf, protobuf};
 pub use link::Link;
 pub use lister::{InHandler, Lister};
 #[cfg(feature = "net")]

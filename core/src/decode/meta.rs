@@ -12,8 +12,8 @@ use crate::wire::protobuf::append_metadata;
 
 /// The metadata of an object: the JSON of `metadata`, without managedFields.
 ///
-/// Its decoder requests only metadata from the server, with the feature `protobuf` in protobuf, and stores it as JSON. Old and aggregated API servers may send complete objects
-/// nevertheless; the decoder then discards the rest.
+/// Its decoder requests only metadata from the server, in protobuf with the feature `protobuf`, and stores it as JSON.
+/// Old and aggregated API servers may send complete objects nevertheless; the decoder then discards the rest.
 ///
 /// ```
 /// use informer_core::{Decode, Decoder, Meta, RawObject};

@@ -174,7 +174,7 @@ impl<'a> RawObject<'a> {
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'a>> + use<'a> {
         let (json, message) = self.in_format(self.in_metadata("ownerReferences"));
         Elements::new(json)
-            .map(OwnerReference::of_json)
+            .map(OwnerReference::parse)
             .chain(OwnerReference::of_protobuf(message))
     }
 
@@ -251,7 +251,9 @@ pub struct OwnerReference<'a> {
 }
 
 impl<'a> OwnerReference<'a> {
-    fn of_json(reference: &'a [u8]) -> Self {
+    /// Parses an element of `metadata.ownerReferences` in JSON. Missing parts are empty.
+    #[must_use]
+    pub fn parse(reference: &'a [u8]) -> Self {
         let at = |name| value_at(reference, &[name]);
         let text = |name| at(name).and_then(as_str).unwrap_or_default();
         Self {

@@ -11,11 +11,21 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format of an object without an envelope, as it is stored.
+    /// Returns the format of an object without an envelope, as [`RawObject::bytes`](crate::RawObject::bytes) returns it.
     ///
     /// JSON begins with a brace. As the first byte of a message, a brace would begin a group, which no Kubernetes type
     /// has; an object for which this is wrong is rejected when it is received.
-    pub(crate) fn of_object(bytes: &[u8]) -> Self {
+    ///
+    /// ```
+    /// # #[cfg(feature = "protobuf")] {
+    /// use informer_core::wire::Format;
+    ///
+    /// assert_eq!(Format::of_object(br#"{"metadata":{"name":"web"}}"#), Format::Json);
+    /// assert_eq!(Format::of_object(b"\x0a\x05\x0a\x03web"), Format::Protobuf);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of_object(bytes: &[u8]) -> Self {
         let is_json = !cfg!(feature = "protobuf")
             || matches!(bytes.trim_ascii_start().first(), None | Some(b'{'));
         if is_json { Self::Json } else { Self::Protobuf }

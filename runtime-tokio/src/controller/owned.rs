@@ -1,6 +1,7 @@
 //! Owner references of objects.
 
-use informer_core::json::{Elements, as_str, value_at};
+use informer_core::decode::OwnerReference;
+use informer_core::json::{Elements, value_at};
 use informer_core::{Form, Json, Meta, Raw, Resource};
 
 use crate::cache::entry::{Key, in_cluster};
@@ -86,18 +87,15 @@ fn of_metadata<F: Form>(stored: &F::Stored) -> Option<Owner> {
 }
 
 fn of_references(references: &[u8]) -> Option<Owner> {
-    let owner = Elements::new(references)
-        .find(|reference| value_at(reference, &["controller"]) == Some(b"true"))?;
-    let text = |name| {
-        value_at(owner, &[name])
-            .and_then(as_str)
-            .map(|text| text.to_string())
-    };
-    Some(Owner {
-        api_version: text("apiVersion")?,
-        kind: text("kind")?,
-        name: text("name")?,
-        uid: text("uid").unwrap_or_default(),
+    let mut owners = Elements::new(references).map(OwnerReference::parse);
+    let owner = owners.find(|owner| owner.controller)?;
+    let is_named =
+        !(owner.api_version.is_empty() || owner.kind.is_empty() || owner.name.is_empty());
+    is_named.then(|| Owner {
+        api_version: owner.api_version.to_string(),
+        kind: owner.kind.to_string(),
+        name: owner.name.to_string(),
+        uid: owner.uid.to_string(),
     })
 }
 

@@ -8,8 +8,10 @@ use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use informer_core::decode::packing::{Samples, Training};
+use informer_core::json::{as_str, value_at};
 use informer_core::protobuf::Message;
-use informer_core::{Decode, Form, Raw, RawObject, decode::Accept, json, json::Prune};
+use informer_core::wire::Format;
+use informer_core::{Decode, Form, Raw, RawObject, decode::Accept, json::Prune};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use crate::packed::codecs::Codecs;
@@ -290,7 +292,7 @@ impl Packed<Raw> {
         self.read(Raw::new)
     }
 
-    /// Calls `read` with the object's JSON, which is decompressed into a reused buffer.
+    /// Calls `read` with the object as received, in JSON or protobuf, which is decompressed into a reused buffer.
     ///
     /// # Errors
     /// Fails if the compressed data is damaged.
@@ -319,7 +321,7 @@ impl Packed<Raw> {
     /// Fails if the compressed data is damaged.
     pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
         self.read(|whole| {
-            let text = json::value_at(whole, path).and_then(json::as_str);
+            let text = value_at(whole, path).and_then(as_str);
             text.map(|text| text.to_string())
         })
     }
@@ -338,20 +340,36 @@ impl Form for Packed<Raw> {
     type Decoder = Packer;
 
     fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        // It was compressed here from valid JSON, so only damaged memory can cause an error.
-        let _ = stored.read(|whole| Raw::with_labels(&Raw::new(whole), read));
-    }
-
-    fn with_message(stored: &Self, read: &mut dyn FnMut(Message<'_>)) {
-        let _ = stored.read(|whole| Raw::with_message(&Raw::new(whole), read));
+        // It was compressed here from a valid object, so only damaged memory can cause an error.
+        let _ = stored.read(|whole| match Format::of_object(whole) {
+            Format::Json => value_at(whole, &["metadata", "labels"])
+                .into_iter()
+                .for_each(read),
+            Format::Protobuf => Raw::with_labels(&Raw::new(whole), read),
+        });
     }
 
     fn with_metadata(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        let _ = stored.read(|whole| Raw::with_metadata(&Raw::new(whole), read));
+        let _ = stored.read(|whole| match Format::of_object(whole) {
+            Format::Json => value_at(whole, &["metadata"]).into_iter().for_each(read),
+            Format::Protobuf => Raw::with_metadata(&Raw::new(whole), read),
+        });
+    }
+
+    fn with_message(stored: &Self, read: &mut dyn FnMut(Message<'_>)) {
+        let _ = stored.read(|whole| {
+            if Format::of_object(whole) == Format::Protobuf {
+                read(Message::new(whole));
+            }
+        });
     }
 
     fn with_json(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        let _ = stored.read(|whole| Raw::with_json(&Raw::new(whole), read));
+        let _ = stored.read(|whole| {
+            if Format::of_object(whole) == Format::Json {
+                read(whole);
+            }
+        });
     }
 }
 

@@ -4,17 +4,22 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
 #[cfg(feature = "prost")]
 use super::harness::status;
 use super::harness::{ms, pods, secs};
 #[cfg(feature = "prost")]
 use crate::decode::Proto;
-use crate::decode::{Decode, Decoder, Meta, Raw};
+use crate::decode::{Decode, Decoder, FromProtobuf, Meta, Raw};
 use crate::reflector::{Frame, ReflectorConfig};
 use crate::transport::{End, Head};
+use crate::wire::protobuf::Message;
 use crate::wire::protobuf::tests::{bytes, enveloped, event_of, int, list_of, pod};
-use crate::{Heap, Instant, Output, Reflector, RequestId, Resource};
+use crate::{
+    Heap, Inline, Instant, Notification, Output, PolledInformer, RawObject, Reflector, RequestId,
+    Resource,
+};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
@@ -239,6 +244,43 @@ fn a_decoder_of_protobuf_alone_is_not_offered_json() {
     assert_eq!(w.request(ms(0)), None);
     let last = w.reports.last().unwrap();
     assert!(last.contains("the decoder reads no other"), "{last}");
+}
+
+/// Without an allocator, at every split: a list, then a watch.
+#[test]
+fn a_closure_reads_fields_into_fixed_storage() {
+    let is_running = FromProtobuf(|_: &RawObject<'_>, pod: Message<'_>| {
+        Ok::<_, Infallible>(pod.text(&[3, 1]) == Some("Running"))
+    });
+    let now = Instant::from_micros(0);
+    let config = ReflectorConfig::list();
+    let mut informer: PolledInformer<_, _, Inline<4, 64, 1024>> =
+        PolledInformer::new(pods(), is_running, config, 1);
+    let last = bytes(1, bytes(2, "77"));
+    let list = enveloped("PodList", &[last, bytes(2, pod("a", "5"))].concat());
+    let watch = event_of("DELETED", &enveloped("Pod", &pod("a", "78")));
+    for body in [&list, &watch] {
+        let Output::Send(request) = informer.poll_output(now) else {
+            panic!("no request");
+        };
+        assert_eq!(request.accept(), PROTOBUF);
+        let id = request.id();
+        informer.handle_head(now, id, Head::new(200));
+        for byte in body {
+            let taken = informer.handle_data(now, id, &[*byte], &mut |report| panic!("{report}"));
+            assert_eq!(taken, 1);
+        }
+        if *body == list {
+            let Some(Notification::Added { entry, .. }) = informer.pop() else {
+                panic!("not added");
+            };
+            assert!(*entry.1.value());
+            assert!(matches!(informer.pop(), Some(Notification::Synced)));
+            informer.handle_end(now, id, End::Clean);
+        }
+    }
+    assert!(matches!(informer.pop(), Some(Notification::Deleted { .. })));
+    assert_eq!(informer.cache().len(), 0);
 }
 
 #[test]
