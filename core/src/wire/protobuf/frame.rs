@@ -26,6 +26,9 @@ pub(in crate::wire) struct Cutter {
     is_typed: bool,
     /// The list was read.
     is_read: bool,
+    /// The last byte of the list was read, but left in the input, so that the caller comes back for [`Found::End`] even
+    /// if no byte follows.
+    is_held: bool,
     /// The bytes of the current frame that are still to be read.
     left: u64,
     /// The size of the current frame.
@@ -73,6 +76,7 @@ impl Cutter {
             list_end: 0,
             is_typed: false,
             is_read: false,
+            is_held: false,
             left: 0,
             size: 0,
             counted: 0,
@@ -92,6 +96,7 @@ impl Cutter {
         self.offset = 0;
         self.is_typed = false;
         self.is_read = false;
+        self.is_held = false;
         self.left = 0;
     }
 
@@ -131,6 +136,10 @@ impl Cutter {
         buffer: &mut B,
         input: &mut &'i [u8],
     ) -> Result<Option<Found<'i>>, ScanError> {
+        if self.is_held && !input.is_empty() {
+            self.is_held = false;
+            take(input, 1);
+        }
         loop {
             if self.level == Level::List && self.offset == self.list_end {
                 self.end_list()?;
@@ -158,7 +167,8 @@ impl Cutter {
                 | Stage::Tag
                 | Stage::Length(_)
                 | Stage::SkipVarint => {
-                    let Some((first, rest)) = input.split_first() else {
+                    let before = *input;
+                    let Some((first, rest)) = before.split_first() else {
                         return Ok(None);
                     };
                     self.stage = self.byte(*first)?;
@@ -167,6 +177,7 @@ impl Cutter {
                     if let Stage::Frame(what) = self.stage
                         && let Some(found) = self.begin(what, buffer)?
                     {
+                        self.hold_back(before, input);
                         return Ok(Some(found));
                     }
                 }
@@ -317,6 +328,7 @@ impl Cutter {
         input: &mut &'i [u8],
     ) -> Result<Option<Found<'i>>, ScanError> {
         let split = self.left < self.size;
+        let before = *input;
         let part = self.consume(input);
         let ended = self.left == 0;
         if !self.exceeds && (split || !ended) && buffer.extend(part).is_err() {
@@ -343,9 +355,22 @@ impl Cutter {
         if !ended {
             return Ok(None);
         }
-        Ok(Some(
-            self.end(what, (!split && !self.exceeds).then_some(part)),
-        ))
+        let found = self.end(what, (!split && !self.exceeds).then_some(part));
+        self.hold_back(before, input);
+        Ok(Some(found))
+    }
+
+    /// Leaves the last byte of `before` that was consumed in the input, if the list ends with it.
+    fn hold_back<'i>(&mut self, before: &'i [u8], input: &mut &'i [u8]) {
+        let is_end = match self.level {
+            Level::List => self.offset == self.list_end,
+            Level::Envelope => self.is_read,
+        };
+        if is_end && self.is_typed && self.stage == Stage::Tag {
+            let consumed = before.len() - input.len();
+            *input = before.get(consumed - 1..).unwrap_or_default();
+            self.is_held = true;
+        }
     }
 
     fn end<'i>(&mut self, what: What, lent: Option<&'i [u8]>) -> Found<'i> {

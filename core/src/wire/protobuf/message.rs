@@ -183,7 +183,17 @@ pub(super) fn tag(tag: u64) -> Option<(u32, Wire)> {
 }
 
 /// Reads a varint of at most 64 bits.
+#[inline]
 pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
+    // Most have one byte.
+    if let [first @ 0..0x80, after @ ..] = *rest {
+        *rest = after;
+        return Some(u64::from(*first));
+    }
+    long_varint(rest)
+}
+
+fn long_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut reader = Varint::default();
     loop {
         let (first, after) = rest.split_first()?;

@@ -48,14 +48,16 @@ const OWNER: [(u32, &str, Kind); 6] = [
     (7, "blockOwnerDeletion", Kind::Bool),
 ];
 
+/// One more than the highest number of a field that is written.
+const NUMBERS: usize = 18;
+
 /// Appends the metadata of an object as JSON, as the API server would send it, without managedFields.
 pub(crate) fn append_metadata(object: &[u8], out: &mut Vec<u8>) {
     let metadata = Message::new(object)
         .fields()
         .filter(|(number, _)| *number == field::METADATA)
         .filter_map(|(_, value)| value.as_message());
-    let fields: Vec<_> = metadata.flat_map(Message::fields).collect();
-    append(&METADATA, &fields, out);
+    append(&METADATA, metadata.flat_map(Message::fields), out);
 }
 
 /// Appends the labels of an object as a JSON object.
@@ -63,25 +65,33 @@ pub(crate) fn append_labels(object: &[u8], out: &mut Vec<u8>) {
     append_map(metadata_fields(object, LABELS), out);
 }
 
-fn append(table: &[(u32, &str, Kind)], fields: &[(u32, Value<'_>)], out: &mut Vec<u8>) {
+fn append<'a>(
+    table: &[(u32, &str, Kind)],
+    fields: impl Iterator<Item = (u32, Value<'a>)> + Clone,
+    out: &mut Vec<u8>,
+) {
+    // If a field occurs several times, the last one counts, unless it is repeated.
+    let mut last = [None; NUMBERS];
+    for (number, value) in fields.clone() {
+        if let Some(place) = last.get_mut(number as usize) {
+            *place = Some(value);
+        }
+    }
     out.push(b'{');
     let begin = out.len();
     for (number, name, kind) in table {
-        let mut values = fields
-            .iter()
-            .filter(|(at, _)| at == number)
-            .map(|(_, value)| *value)
-            .peekable();
-        if values.peek().is_none() {
+        let Some(Some(last)) = last.get(*number as usize) else {
             continue;
-        }
+        };
+        let all = fields.clone().filter(|(at, _)| at == number);
         let before = out.len();
         if before > begin {
             out.push(b',');
         }
-        append_text(JsonStr::plain(name.as_bytes()), out);
-        out.push(b':');
-        if !append_value(*kind, values, out) {
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        if !append_value(*kind, *last, all.map(|(_, value)| value), out) {
             out.truncate(before);
         }
     }
@@ -91,30 +101,28 @@ fn append(table: &[(u32, &str, Kind)], fields: &[(u32, Value<'_>)], out: &mut Ve
 /// Appends the value of a field. Returns `false` if the API server omits it.
 fn append_value<'a>(
     kind: Kind,
-    values: impl Iterator<Item = Value<'a>> + Clone,
+    last: Value<'a>,
+    values: impl Iterator<Item = Value<'a>>,
     out: &mut Vec<u8>,
 ) -> bool {
-    let last = values.clone().last();
     match kind {
         Kind::Text => {
-            let text = last.map(text).unwrap_or_default();
+            let text = text(last);
             append_text(text, out);
             !text.is_empty()
         }
         Kind::Int => {
-            let number = last.and_then(Value::as_varint).unwrap_or_default();
+            let number = last.as_varint().unwrap_or_default();
             // Negative numbers are in two's complement.
             write(out, format_args!("{}", number.cast_signed()));
             number != 0
         }
         Kind::Bool => {
-            let is_set = last.and_then(Value::as_varint).is_some_and(|bit| bit != 0);
+            let is_set = last.as_varint().is_some_and(|bit| bit != 0);
             write(out, format_args!("{is_set}"));
             true
         }
-        Kind::Time => last
-            .and_then(Value::as_message)
-            .is_some_and(|time| append_time(time, out)),
+        Kind::Time => last.as_message().is_some_and(|time| append_time(time, out)),
         Kind::Map => {
             append_map(values, out);
             true
@@ -133,7 +141,7 @@ fn append_value<'a>(
             for (at, value) in values.enumerate() {
                 separate(at, out);
                 let owner = Message::new(value.as_bytes().unwrap_or_default());
-                append(&OWNER, &owner.fields().collect::<Vec<_>>(), out);
+                append(&OWNER, owner.fields(), out);
             }
             out.push(b']');
             true
@@ -161,8 +169,10 @@ fn separate(at: usize, out: &mut Vec<u8>) {
 
 fn append_text(text: JsonStr<'_>, out: &mut Vec<u8>) {
     out.push(b'"');
-    let is_plain = |byte: &u8| !matches!(byte, 0..0x20 | b'"' | b'\\' | 0x80..);
-    if text.raw().iter().all(is_plain) {
+    let is_special = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\' | 0x80..);
+    // Without an early end, this takes many bytes at a time.
+    let special = |any, byte| any | is_special(byte);
+    if !text.raw().iter().fold(false, special) {
         out.extend_from_slice(text.raw());
     } else {
         for char in text.chars() {
@@ -190,11 +200,27 @@ fn append_time(time: Message<'_>, out: &mut Vec<u8>) -> bool {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    write(
-        out,
-        format_args!("\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\""),
-    );
+    out.push(b'"');
+    append_digits(year / 100, out);
+    for (separator, number) in [
+        (None, year % 100),
+        (Some(b'-'), month),
+        (Some(b'-'), day),
+        (Some(b'T'), hour),
+        (Some(b':'), minute),
+        (Some(b':'), second),
+    ] {
+        out.extend(separator);
+        append_digits(number, out);
+    }
+    out.extend_from_slice(b"Z\"");
     true
+}
+
+/// Appends a number below 100 as two digits.
+fn append_digits(number: i64, out: &mut Vec<u8>) {
+    let number = u8::try_from(number).unwrap_or_default();
+    out.extend([b'0' + number / 10, b'0' + number % 10]);
 }
 
 /// Returns the date that is this many days after 1970-01-01, in the Gregorian calendar.

@@ -110,7 +110,8 @@ fn read(mode: FramerMode, limit: usize, skip: bool, pieces: &[&[u8]]) -> Vec<Str
     let mut found = Vec::new();
     for piece in pieces {
         let mut input = *piece;
-        loop {
+        // As the reflector does, which has nothing to do without input.
+        while !input.is_empty() {
             match framer.next(&mut input) {
                 Ok(None) => break,
                 Ok(Some(piece)) => found.push(shown(&piece)),
@@ -206,6 +207,28 @@ fn waits_for_the_kind_if_it_follows_the_list() {
     assert_eq!(found.last().map(String::as_str), Some("end"));
     let found = read_all_ways(FramerMode::List, 4096, false, &[&MAGIC[..], &list].concat());
     assert_eq!(found.last().map(String::as_str), Some("midway"));
+}
+
+#[test]
+fn a_list_may_end_with_its_last_item_or_its_kind() {
+    let metadata = bytes(1, bytes(2, "77"));
+    let types = bytes(1, bytes(2, "PodList"));
+    for list in [
+        [metadata.clone(), bytes(2, pod("a", "5"))].concat(),
+        metadata,
+        bytes(2, ""),
+        bytes(9, "unknown"),
+        Vec::new(),
+    ] {
+        let list = bytes(2, list);
+        for body in [
+            [&MAGIC[..], &types, &list].concat(),
+            [&MAGIC[..], &list, &types].concat(),
+        ] {
+            let found = read_all_ways(FramerMode::List, 4096, false, &body);
+            assert_eq!(found.last().map(String::as_str), Some("end"), "{body:?}");
+        }
+    }
 }
 
 #[test]
