@@ -294,9 +294,13 @@ impl<'a, F: Form, By> Request<'a, F, By> {
         self.form()
     }
 
-    /// Stores the exact bytes compressed, which takes the least memory. Each read decompresses.
+    /// Stores the objects compressed, and decodes them when they are read; see [`Packed`](informer_tokio::Packed). This
+    /// takes a small part of the memory of the types themselves.
     #[cfg(feature = "zstd")]
-    pub fn packed(self) -> Request<'a, informer_tokio::Packed, Stored> {
+    pub fn packed(self) -> Request<'a, informer_tokio::Packed<F>, Stored>
+    where
+        F: informer_tokio::decode::OnDemand,
+    {
         self.form()
     }
 

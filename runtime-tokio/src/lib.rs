@@ -80,7 +80,7 @@ pub mod decode {
     #[doc(no_inline)]
     pub use informer_core::{
         Decode, Decoder, RawObject,
-        decode::{Accept, FromProtobuf},
+        decode::{Accept, FromProtobuf, OnDemand},
         json::{JsonStr, Prune},
     };
 

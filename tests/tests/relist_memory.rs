@@ -180,6 +180,7 @@ async fn r29_a_relist_needs_little_more_than_the_cache() {
         ("metadata", measure::<Meta>(&mut server).await),
         ("raw", measure::<Raw>(&mut server).await),
         ("packed", measure::<Packed<Raw>>(&mut server).await),
+        ("packed, typed", measure::<Packed<Pod>>(&mut server).await),
         ("a small type", measure::<Small>(&mut server).await),
         ("a large type", measure::<Pod>(&mut server).await),
     ];

@@ -70,16 +70,7 @@ impl<T: DeserializeOwned> Decoder<Json<T>> {
         prune: Prune,
         raw: &RawObject<'_>,
     ) -> Result<Json<T>, serde_json::Error> {
-        let object = match read(raw.json(), prune) {
-            Ok(object) => object,
-            // serde_json has the better error message, and supports types that need more than a value.
-            Err(_) if prune.is_nothing() => serde_json::from_slice(raw.json())?,
-            Err(_) => {
-                let mut kept = Vec::new();
-                prune.copy(raw.json(), &mut kept);
-                serde_json::from_slice(&kept)?
-            }
-        };
+        let object = object(raw.json(), prune)?;
         let labels = if self.keep_labels {
             match raw.labels_json() {
                 Some(labels) if !prune.is_nothing() => prune
@@ -91,6 +82,23 @@ impl<T: DeserializeOwned> Decoder<Json<T>> {
             None
         };
         Ok(Json { object, labels })
+    }
+}
+
+/// Deserializes an object without its pruned parts.
+pub(super) fn object<T: DeserializeOwned>(
+    json: &[u8],
+    prune: Prune,
+) -> Result<T, serde_json::Error> {
+    match read(json, prune) {
+        Ok(object) => Ok(object),
+        // serde_json has the better error message, and supports types that need more than a value.
+        Err(_) if prune.is_nothing() => serde_json::from_slice(json),
+        Err(_) => {
+            let mut kept = Vec::new();
+            prune.copy(json, &mut kept);
+            serde_json::from_slice(&kept)
+        }
     }
 }
 

@@ -112,7 +112,8 @@ fn all_metadata(raw: &RawObject<'_>) -> Box<[u8]> {
     if let Some(message) = raw.protobuf() {
         let mut json = Vec::with_capacity(message.bytes().len().min(1024));
         append_metadata(message.bytes(), &mut json);
-        return json.into_boxed_slice();
+        // A copy of the right length leaves no gap in the heap, which a shortened buffer would.
+        return json.as_slice().into();
     }
     without_managed_fields(raw.metadata_json().unwrap_or(b"{}"))
 }

@@ -11,6 +11,8 @@ mod lz4;
 #[cfg(feature = "alloc")]
 mod meta;
 #[cfg(feature = "alloc")]
+mod on_demand;
+#[cfg(feature = "alloc")]
 pub mod packing;
 #[cfg(feature = "prost")]
 mod proto;
@@ -30,6 +32,8 @@ pub use json_core::{JsonCore, JsonCoreError, JsonCoreProblem};
 pub use lz4::{PackedLz4, PackerLz4};
 #[cfg(feature = "alloc")]
 pub use meta::Meta;
+#[cfg(feature = "alloc")]
+pub use on_demand::OnDemand;
 #[cfg(feature = "prost")]
 pub use proto::Proto;
 #[cfg(feature = "alloc")]

@@ -131,6 +131,8 @@ async fn packed_objects_are_stored_whole() {
     let stored = packed.lister().get("prod", "a").unwrap();
     let unpacked: Value = serde_json::from_slice(stored.unpack().unwrap().bytes()).unwrap();
     assert_eq!(unpacked["data"], map["data"]);
+    let typed: Arc<ConfigMap> = stored.get().unwrap();
+    assert_eq!(typed.data.as_ref().unwrap().len(), 1);
 }
 
 /// Each kind of write, on servers that answer a DELETE in each of the three ways.

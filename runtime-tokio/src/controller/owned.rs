@@ -66,7 +66,7 @@ impl Owned for Raw {
 }
 
 #[cfg(feature = "zstd")]
-impl Owned for crate::packed::Packed<Raw> {
+impl<F: informer_core::decode::OnDemand> Owned for crate::packed::Packed<F> {
     fn controller(&self) -> Option<Owner> {
         of_metadata::<Self>(self)
     }

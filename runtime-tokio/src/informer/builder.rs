@@ -54,7 +54,6 @@ pub struct Builder<T, F: Form, D = <F as Form>::Decoder> {
     copy: Option<fn(&T) -> T>,
     pub(crate) settings: Settings,
     name: Option<String>,
-    seed: Option<u64>,
     indexes: Vec<(String, IndexFn<F::Stored>)>,
     on_report: Option<OnReport>,
     on_version: Option<OnVersion>,
@@ -68,6 +67,7 @@ pub(crate) struct Settings {
     pub(crate) config: ReflectorConfig,
     pub(crate) resync: Option<Duration>,
     pub(crate) drain: Duration,
+    pub(crate) seed: Option<u64>,
 }
 
 impl Default for Settings {
@@ -76,6 +76,7 @@ impl Default for Settings {
             config: ReflectorConfig::default(),
             resync: None,
             drain: Duration::from_secs(10),
+            seed: None,
         }
     }
 }
@@ -83,6 +84,13 @@ impl Default for Settings {
 /// The methods of a builder that has [`Settings`].
 macro_rules! settings_methods {
     () => {
+        /// Sets the seed of the random values: jitter and the timeouts of watches. The default is random. Each informer of a
+        /// factory derives its own from it.
+        pub const fn seed(mut self, seed: u64) -> Self {
+            self.settings.seed = Some(seed);
+            self
+        }
+
         /// Sets how the initial state is fetched. The default is a streaming list if the server supports it, and
         /// otherwise a LIST.
         pub const fn initial(mut self, initial: ::informer_core::reflector::Initial) -> Self {
@@ -214,7 +222,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             copy: None,
             settings: Settings::default(),
             name: None,
-            seed: None,
             indexes: Vec::new(),
             on_report: None,
             on_version: None,
@@ -315,12 +322,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
     }
 
     settings_methods!();
-
-    /// Sets the seed of the random values: jitter and the timeouts of watches. The default is random.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
 
     /// Sets the number of threads that help to decode large amounts of data, such as the first list. With 0, the driver
     /// decodes alone. The default on a multi-threaded runtime is one less than the number of processors, at most 8. On
@@ -432,7 +433,6 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
             audit: self.audit,
             settings: self.settings,
             name: self.name,
-            seed: self.seed,
             indexes: self.indexes,
             on_report: self.on_report,
             on_version: self.on_version,
@@ -472,7 +472,9 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
         };
         // The options of each handler decide whether it is notified.
         config.notify_unchanged = true;
-        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let seed = settings
+            .seed
+            .unwrap_or_else(|| RandomState::new().hash_one(0));
         let name = self.name.unwrap_or_else(|| self.resource.to_string());
         let sources = sources(&self.resource, &self.namespaces, &self.shards);
         let count = sources.len();

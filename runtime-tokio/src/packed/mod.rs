@@ -2,18 +2,21 @@
 
 mod codecs;
 mod dictionary;
+mod object;
+mod recent;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
-use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use informer_core::decode::OnDemand;
 use informer_core::decode::packing::{Samples, Training};
-use informer_core::json::{as_str, value_at};
-use informer_core::protobuf::Message;
-use informer_core::wire::Format;
-use informer_core::{Decode, Form, Raw, RawObject, decode::Accept, json::Prune};
-use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
+use informer_core::{Decode, Raw, RawObject, decode::Accept, json::Prune};
+use zstd::zstd_safe::{self, CCtx, CDict, DDict};
 
+pub use self::object::Packed;
+use self::recent::Recent;
 use crate::packed::codecs::Codecs;
 
 /// The most bytes of buffer that are kept for the next object, so that one large object does not retain its memory.
@@ -27,28 +30,35 @@ const KEPT_BYTES: usize = 128 << 10;
 /// without one.
 ///
 /// Decompressing an object takes microseconds, and each read does it again; see [`Packed`]. For frequent lookups an
-/// index is faster. A clone uses the same dictionary.
+/// index is faster. A clone uses the same dictionary and the same decoded objects.
 ///
 /// ```
+/// use informer_tokio::Raw;
 /// use informer_tokio::decode::{Decode, Packer, RawObject};
 ///
 /// let json = br#"{"metadata":{"name":"web","labels":{"app":"web"}},"spec":{"nodeName":"n1"}}"#;
-/// let kept = Packer::new().decode(&RawObject::parse(json))?;
+/// let kept = Packer::<Raw>::new().decode(&RawObject::parse(json))?;
 /// assert_eq!(kept.unpack()?.bytes(), json);
 /// assert_eq!(kept.string_at(&["spec", "nodeName"])?.as_deref(), Some("n1"));
 /// # Ok::<(), informer_tokio::decode::PackError>(())
 /// ```
-#[derive(Clone)]
-pub struct Packer {
-    packer: Arc<Codec>,
+pub struct Packer<F: OnDemand = Raw> {
+    codec: Arc<Codec<F>>,
     prune: Prune,
     protobuf: bool,
 }
 
-struct Codec {
+struct Codec<F: OnDemand> {
     level: i32,
-    dictionary: RwLock<Option<Arc<Dictionary>>>,
+    /// The shelf of the next object.
+    shelf: RwLock<Arc<Shelf<F>>>,
     training: Mutex<Training>,
+}
+
+/// The objects that were compressed with one dictionary, or without one, are on the same shelf.
+struct Shelf<F: OnDemand> {
+    dictionary: Option<Dictionary>,
+    recent: Arc<Recent<F::Object>>,
 }
 
 /// A dictionary, prepared for compression and decompression.
@@ -57,18 +67,18 @@ struct Dictionary {
     unpack: DDict<'static>,
 }
 
-impl Packer {
+impl<F: OnDemand> Packer<F> {
     /// Creates a decoder with compression level 1.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_level(1)
-    }
-
-    fn with_level(level: i32) -> Self {
+        let shelf = Shelf {
+            dictionary: None,
+            recent: Arc::new(Recent::new()),
+        };
         Self {
-            packer: Arc::new(Codec {
-                level,
-                dictionary: RwLock::default(),
+            codec: Arc::new(Codec {
+                level: 1,
+                shelf: RwLock::new(Arc::new(shelf)),
                 training: Mutex::default(),
             }),
             prune: Prune::NOTHING,
@@ -76,6 +86,22 @@ impl Packer {
         }
     }
 
+    /// Removes parts of each object before it is compressed, such as [`Prune::NOISE`].
+    #[must_use]
+    pub fn prune(self, prune: Prune) -> Self {
+        Self { prune, ..self }
+    }
+
+    /// Sets how many decoded objects are kept. The default is 128: the old and the new states of the changes that a
+    /// handler takes at once. With fewer, each handler decodes on its own.
+    #[must_use]
+    pub fn keep_decoded(self, most: usize) -> Self {
+        self.codec.shelf().recent.set_most(most);
+        self
+    }
+}
+
+impl Packer<Raw> {
     /// Requests protobuf: fewer bytes to receive and to compress. Objects that are served in JSON only, such as custom
     /// resources, are stored as JSON.
     #[must_use]
@@ -85,29 +111,33 @@ impl Packer {
             ..self
         }
     }
-
-    /// Removes parts of each object before it is compressed, such as [`Prune::NOISE`].
-    #[must_use]
-    pub fn prune(self, prune: Prune) -> Self {
-        Self { prune, ..self }
-    }
 }
 
-impl Default for Packer {
+impl<F: OnDemand> Default for Packer<F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Packer {
+impl<F: OnDemand> Clone for Packer<F> {
+    fn clone(&self) -> Self {
+        Self {
+            codec: Arc::clone(&self.codec),
+            prune: self.prune,
+            protobuf: self.protobuf,
+        }
+    }
+}
+
+impl<F: OnDemand> fmt::Debug for Packer<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packer")
-            .field("level", &self.packer.level)
+            .field("level", &self.codec.level)
             .finish_non_exhaustive()
     }
 }
 
-/// The reason why an object could not be compressed or decompressed.
+/// The reason why an object could not be compressed, decompressed or decoded.
 ///
 /// ```
 /// use informer_tokio::{Packed, Raw, decode::PackError};
@@ -121,9 +151,12 @@ pub enum PackError {
     /// An error of zstd.
     #[error("zstd: {0}")]
     Zstd(&'static str),
-    /// The object is not of the type.
+    /// The object is not of the type that [`Packed::decode`] was asked for.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// The object is not of the type of its cache. The text is the error of the type's decoder.
+    #[error("the stored object cannot be decoded: {0}")]
+    Object(String),
 }
 
 informer_core::readable_errors!(PackError);
@@ -134,17 +167,11 @@ impl PackError {
     }
 }
 
-/// A compressor with its buffer.
+/// A compressor with its buffers.
 struct Press {
     context: CCtx<'static>,
     packed: Vec<u8>,
     kept: Vec<u8>,
-}
-
-/// A decompressor with its buffer.
-struct Opener {
-    context: DCtx<'static>,
-    json: Vec<u8>,
 }
 
 static PRESSES: Codecs<Press> = Codecs::new(|| Press {
@@ -153,20 +180,15 @@ static PRESSES: Codecs<Press> = Codecs::new(|| Press {
     kept: Vec::new(),
 });
 
-static OPENERS: Codecs<Opener> = Codecs::new(|| Opener {
-    context: DCtx::create(),
-    json: Vec::new(),
-});
-
 /// Drops the codecs that a list needed. A codec that was used without a dictionary has twice the memory that it needs
 /// with one.
 pub(crate) fn settle() {
     PRESSES.clear();
-    OPENERS.clear();
+    object::settle();
 }
 
-impl Packer {
-    fn pack(&self, prune: Prune, whole: &[u8]) -> Result<Packed<Raw>, PackError> {
+impl<F: OnDemand> Packer<F> {
+    fn pack(&self, prune: Prune, whole: &[u8]) -> Result<Packed<F>, PackError> {
         PRESSES.lend(|press| {
             let Press {
                 context,
@@ -180,7 +202,7 @@ impl Packer {
                 prune.copy(whole, kept);
                 kept.as_slice()
             };
-            let made = self.packer.pack(json, context, packed);
+            let made = self.codec.pack(json, context, packed);
             packed.shrink_to(KEPT_BYTES);
             kept.shrink_to(KEPT_BYTES);
             made
@@ -188,15 +210,15 @@ impl Packer {
     }
 }
 
-impl Decode for Packer {
-    type Value = Packed<Raw>;
+impl<F: OnDemand> Decode for Packer<F> {
+    type Value = Packed<F>;
     type Error = PackError;
 
-    fn decode(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Packed<F>, PackError> {
         self.pack(self.prune, raw.bytes())
     }
 
-    fn restore(&self, raw: &RawObject<'_>) -> Result<Packed<Raw>, PackError> {
+    fn restore(&self, raw: &RawObject<'_>) -> Result<Packed<F>, PackError> {
         self.pack(Prune::NOTHING, raw.bytes())
     }
 
@@ -213,54 +235,51 @@ impl Decode for Packer {
     }
 
     fn fingerprint(&self) -> u64 {
-        0x007a_7374 ^ self.prune.fingerprint() ^ u64::from(self.protobuf) << 32
+        let is_json = self.accept() == Accept::default();
+        0x007a_7374 ^ self.prune.fingerprint() ^ u64::from(!is_json) << 32
     }
 
     fn accept(&self) -> Accept {
         if self.protobuf {
-            Accept::default().protobuf()
+            F::accept().protobuf()
         } else {
-            Accept::default()
+            F::accept()
         }
     }
 }
 
-impl Codec {
+impl<F: OnDemand> Codec<F> {
+    fn shelf(&self) -> Arc<Shelf<F>> {
+        // Code under this lock cannot panic.
+        let shelf = self.shelf.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&shelf)
+    }
+
     fn pack(
         &self,
         json: &[u8],
         context: &mut CCtx<'_>,
         packed: &mut Vec<u8>,
-    ) -> Result<Packed<Raw>, PackError> {
-        let dictionary = self
-            .dictionary
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+    ) -> Result<Packed<F>, PackError> {
+        let shelf = self.shelf();
         packed.clear();
         packed.reserve(zstd_safe::compress_bound(json.len()));
-        match &dictionary {
+        match &shelf.dictionary {
             Some(dictionary) => context.compress_using_cdict(packed, json, &dictionary.pack),
             None => context.compress(packed, json, self.level),
         }
         .map_err(PackError::of)?;
-        let value = Packed {
-            dictionary,
-            len: json.len(),
-            packed: packed.as_slice().into(),
-            of: PhantomData,
-        };
         let training = || self.training.lock().unwrap_or_else(PoisonError::into_inner);
         let samples = training().observe(json, packed.len());
         if let Some(samples) = samples {
-            let made = Arc::new(Dictionary::of(&samples, self.level));
-            *self
-                .dictionary
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Some(made);
+            let next = Arc::new(Shelf {
+                dictionary: Some(Dictionary::of(&samples, self.level)),
+                recent: Arc::clone(&shelf.recent),
+            });
+            *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = next;
             training().made();
         }
-        Ok(value)
+        Ok(Packed::new(shelf, json.len(), packed))
     }
 }
 
@@ -271,198 +290,5 @@ impl Dictionary {
             pack: CDict::create(&bytes, level),
             unpack: DDict::create(&bytes),
         }
-    }
-}
-
-/// A compressed object. Each read decompresses the whole object.
-#[derive(Clone)]
-pub struct Packed<T = Raw> {
-    dictionary: Option<Arc<Dictionary>>,
-    len: usize,
-    packed: Box<[u8]>,
-    of: PhantomData<fn() -> T>,
-}
-
-impl Packed<Raw> {
-    /// Returns the decompressed object.
-    ///
-    /// # Errors
-    /// Fails if the compressed data is damaged.
-    pub fn unpack(&self) -> Result<Raw, PackError> {
-        self.read(Raw::new)
-    }
-
-    /// Calls `read` with the object as received, in JSON or protobuf, which is decompressed into a reused buffer.
-    ///
-    /// # Errors
-    /// Fails if the compressed data is damaged.
-    pub fn read<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Result<R, PackError> {
-        // `read` may decompress another object with another codec.
-        OPENERS.lend(|opener| {
-            let Opener { context, json } = opener;
-            json.clear();
-            json.reserve(self.len);
-            match &self.dictionary {
-                Some(dictionary) => {
-                    context.decompress_using_ddict(json, &self.packed, &dictionary.unpack)
-                }
-                None => context.decompress(json, &self.packed),
-            }
-            .map_err(PackError::of)?;
-            let result = read(json);
-            json.shrink_to(KEPT_BYTES);
-            Ok(result)
-        })
-    }
-
-    /// Returns the string at a path, if there is one. A number in the path is an index into an array.
-    ///
-    /// # Errors
-    /// Fails if the compressed data is damaged.
-    pub fn string_at(&self, path: &[&str]) -> Result<Option<String>, PackError> {
-        self.read(|whole| {
-            let text = value_at(whole, path).and_then(as_str);
-            text.map(|text| text.to_string())
-        })
-    }
-
-    /// Decodes the object as a type.
-    ///
-    /// # Errors
-    /// Fails if the object is not of the type, or if the compressed data is damaged.
-    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, PackError> {
-        Ok(self.read(|json| serde_json::from_slice(json))??)
-    }
-}
-
-impl Form for Packed<Raw> {
-    type Stored = Self;
-    type Decoder = Packer;
-
-    fn with_labels(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        // It was compressed here from a valid object, so only damaged memory can cause an error.
-        let _ = stored.read(|whole| match Format::of_object(whole) {
-            Format::Json => value_at(whole, &["metadata", "labels"])
-                .into_iter()
-                .for_each(read),
-            Format::Protobuf => Raw::with_labels(&Raw::new(whole), read),
-        });
-    }
-
-    fn with_metadata(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        let _ = stored.read(|whole| match Format::of_object(whole) {
-            Format::Json => value_at(whole, &["metadata"]).into_iter().for_each(read),
-            Format::Protobuf => Raw::with_metadata(&Raw::new(whole), read),
-        });
-    }
-
-    fn with_message(stored: &Self, read: &mut dyn FnMut(Message<'_>)) {
-        let _ = stored.read(|whole| {
-            if Format::of_object(whole) == Format::Protobuf {
-                read(Message::new(whole));
-            }
-        });
-    }
-
-    fn with_json(stored: &Self, read: &mut dyn FnMut(&[u8])) {
-        let _ = stored.read(|whole| {
-            if Format::of_object(whole) == Format::Json {
-                read(whole);
-            }
-        });
-    }
-}
-
-impl<T> fmt::Debug for Packed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Packed({} bytes in {})", self.len, self.packed.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pod(number: usize, word: &str) -> String {
-        let mut env = String::new();
-        for i in 0..40 {
-            env.push_str(&format!(
-                r#"{{"name":"{word}_SETTING_{i}","value":"{}"}},"#,
-                i * 7 % 11
-            ));
-        }
-        format!(
-            r#"{{"metadata":{{"name":"{word}-{number}","labels":{{"app":"{word}"}},"managedFields":[{{}}]}},"spec":{{"nodeName":"n{}","env":[{env}null]}}}}"#,
-            number % 10
-        )
-    }
-
-    fn keep(packed: &Packer, json: &str) -> Packed<Raw> {
-        packed.decode(&RawObject::parse(json.as_bytes())).unwrap()
-    }
-
-    #[test]
-    fn bytes_come_back_as_they_were_with_and_without_a_dictionary() {
-        let packed = Packer::new();
-        let pods: Vec<String> = (0..400).map(|i| pod(i, "web")).collect();
-        let kept: Vec<_> = pods.iter().map(|json| keep(&packed, json)).collect();
-        assert!(kept[0].dictionary.is_none() && kept[399].dictionary.is_some());
-        // These are so repetitive that they compress well without a dictionary.
-        assert!(kept[399].packed.len() * 3 < kept[0].packed.len() * 2);
-        for (json, kept) in pods.iter().zip(&kept) {
-            assert_eq!(kept.unpack().unwrap().bytes(), json.as_bytes());
-        }
-        assert_eq!(
-            kept[7].string_at(&["spec", "nodeName"]).unwrap().unwrap(),
-            "n7"
-        );
-        let mut labels = Vec::new();
-        Packed::<Raw>::with_labels(&kept[7], &mut |json| labels.push(json.to_vec()));
-        assert_eq!(labels, [br#"{"app":"web"}"#.to_vec()]);
-    }
-
-    #[test]
-    fn a_dictionary_is_renewed_when_objects_change_and_the_old_one_stays_readable() {
-        let packed = Packer::new();
-        let old: Vec<_> = (0..2000).map(|i| keep(&packed, &pod(i, "web"))).collect();
-        let other = |i: usize| {
-            let words: String = (0..60)
-                .map(|k| {
-                    format!(
-                        r#""field-{}-of-another-kind":{{"deep":[{k},"x{k}"]}},"#,
-                        k * 31 % 97
-                    )
-                })
-                .collect();
-            format!(r#"{{"metadata":{{"name":"o{i}"}},{words}"end":{i}}}"#)
-        };
-        let new: Vec<_> = (0..3000).map(|i| keep(&packed, &other(i))).collect();
-        let of = |kept: &Packed<Raw>| kept.dictionary.as_ref().map(Arc::as_ptr);
-        assert_ne!(of(&old[1999]), of(&new[2999]));
-        assert!(new[2999].packed.len() * 2 < new[0].packed.len());
-        assert_eq!(
-            old[1999].unpack().unwrap().bytes(),
-            pod(1999, "web").as_bytes()
-        );
-        assert_eq!(new[0].unpack().unwrap().bytes(), other(0).as_bytes());
-    }
-
-    #[test]
-    fn parts_are_left_out_before_packing() {
-        let kept = keep(&Packer::new().prune(Prune::NOISE), &pod(1, "web"));
-        let json = kept.unpack().unwrap();
-        assert_eq!(json.at(&["metadata", "managedFields"]), None);
-        assert!(json.at(&["metadata", "labels"]).is_some());
-    }
-
-    #[test]
-    fn a_reader_may_read_another_object() {
-        let packed = Packer::new();
-        let (a, b) = (keep(&packed, &pod(1, "a")), keep(&packed, &pod(2, "b")));
-        let both = a
-            .read(|a| b.read(|b| (a.to_vec(), b.to_vec())).unwrap())
-            .unwrap();
-        assert_eq!(both.0, pod(1, "a").as_bytes());
-        assert_eq!(both.1, pod(2, "b").as_bytes());
     }
 }

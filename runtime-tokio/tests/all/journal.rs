@@ -417,6 +417,12 @@ async fn every_decoder_finds_again_what_it_kept() {
         |packed| String::from_utf8_lossy(packed.unpack().unwrap().bytes()).into_owned(),
     )
     .await;
+    #[cfg(feature = "zstd")]
+    is_restored::<informer_tokio::Packed<Value>, _>(
+        informer_tokio::decode::Packer::new,
+        |packed| packed.get().unwrap().to_string(),
+    )
+    .await;
 }
 
 /// Large data is decoded by several threads, and applied in turns.

@@ -11,6 +11,8 @@ mod hooks;
 mod informer;
 mod journal;
 mod locks;
+#[cfg(feature = "zstd")]
+mod packed;
 mod queue;
 mod replicas;
 mod shards;
