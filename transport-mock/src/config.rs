@@ -34,6 +34,8 @@ pub struct Config {
     pub gone: Gone,
     /// The response to a DELETE.
     pub deletes: DeleteAnswer,
+    /// Whether objects whose owners are gone are deleted after each write of a client.
+    pub collects_garbage: bool,
     /// The response to clients that accept protobuf.
     pub protobuf: Protobuf,
     /// The effect of `drop=metadata.managedFields` in the `Accept` header.
@@ -157,6 +159,7 @@ impl Default for Config {
             remaining_item_count: true,
             gone: Gone::Event,
             deletes: DeleteAnswer::Status,
+            collects_garbage: true,
             protobuf: Protobuf::Served,
             drop_parameter: DropParameter::Ignored,
             too_large_wait: Duration::from_secs(3),

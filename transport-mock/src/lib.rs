@@ -11,6 +11,7 @@
 //! - `conformance` (feature `tokio`) checks a custom transport.
 //! - [`demo`] fills a server with a cluster that changes continuously.
 //! - `serve` (feature `serve`) opens a real port for a server.
+//! - `explore` (feature `explore`) runs a whole controller in thousands of worlds, and shrinks what fails.
 //!
 //! # A test
 //! ```
@@ -68,12 +69,15 @@
 //!   demo are `no_std` with `alloc`.
 //! - `tokio`: `TokioClock` and `conformance`.
 //! - `serve`: `serve` and `Serving`, HTTP/1.1 on a port, on tokio.
+//! - `explore`: `explore`, a controller in thousands of worlds, each from a seed.
+//! - `tower`: `Mock::service`, the server as a service for the client of kube-rs.
 //!
 //! # Limits
-//! A transport sends GET requests only. Writes are served on a real port and by [`FakeServer::handle_write`]; a test
-//! usually changes objects by calling methods. Objects are not validated or defaulted, and `generation` and
-//! `managedFields` are not maintained. There is no admission, no garbage collection and no support for finalizers: a
-//! deletion takes effect at once. There is no authentication, discovery, CBOR, tables, websockets or HTTP/2;
+//! A transport sends GET requests only. Writes of clients are served on a real port and by
+//! [`FakeServer::handle_write`], as by the API server: with validation, owners of fields, admission by hooks
+//! ([`FakeServer::add_admission`]), finalizers and garbage collection. The methods that change objects, such as
+//! [`FakeServer::create`], do none of that: they take effect at once and as given. Built-in kinds have no defaults and no
+//! rules beyond the types of their fields. There is no authentication, discovery, CBOR, tables, websockets or HTTP/2;
 //! gzip exists only on a real port. Field selectors support name and namespace, a few fields of Pods, Nodes and
 //! Secrets, and those added with [`FakeServer::add_selectable_field`]. Continue tokens do not verify that all pages
 //! have the same selectors.
@@ -90,6 +94,8 @@ mod config;
 #[cfg(feature = "tokio")]
 pub mod conformance;
 pub mod demo;
+#[cfg(feature = "explore")]
+pub mod explore;
 mod fault;
 mod filter;
 mod log;
@@ -104,6 +110,9 @@ mod seed;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
+#[cfg(feature = "tower")]
+mod service;
+mod shrink;
 #[cfg(feature = "std")]
 mod simulation;
 mod status;
@@ -128,7 +137,12 @@ pub use script::{ScriptError, ScriptedServer};
 pub use serde_json::{Value, json};
 #[cfg(feature = "serve")]
 pub use serve::{Serving, serve};
-pub use server::{FakeServer, MutationError, ObjectRef, Write};
+pub use server::{
+    Admission, DefinitionError, FakeServer, MutationError, ObjectRef, Operation, Write,
+};
+#[cfg(feature = "tower")]
+pub use service::{MockService, ServiceBody};
+pub use shrink::shrink;
 #[cfg(feature = "tokio")]
 pub use tokio_clock::TokioClock;
 #[cfg(feature = "std")]

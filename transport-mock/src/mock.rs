@@ -120,6 +120,12 @@ impl<B: Backend, T: Timer + Clone> Mock<B, T> {
         result
     }
 
+    /// Reads the server, and wakes nobody.
+    #[cfg(feature = "explore")]
+    pub(crate) fn look<R>(&self, read: impl FnOnce(&B) -> R) -> R {
+        read(&self.lock().backend)
+    }
+
     /// Returns a copy of the request log.
     #[must_use]
     pub fn log(&self) -> RequestLog {

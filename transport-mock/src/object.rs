@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 use core::ops::Range;
@@ -10,6 +11,7 @@ use core::ops::Range;
 use serde_json::{Map, Value};
 
 use crate::protobuf;
+use crate::server::Definition;
 
 /// A resource type of the server.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct ResourceType {
     /// Whether it is defined by a CustomResourceDefinition. Then members are sorted, and items of a list have kind and
     /// apiVersion.
     pub(crate) custom: bool,
+    /// The rest of its definition, if the server has it.
+    pub(crate) definition: Option<Arc<Definition>>,
     /// The fields that a field selector supports, besides name and namespace.
     pub(crate) selectable: Vec<String>,
 }
@@ -57,7 +61,17 @@ impl ResourceType {
             "storageclasses",
             "roles",
         ];
-        self.custom || !WITHOUT.contains(&self.plural.as_str())
+        match &self.definition {
+            Some(definition) => definition.has_status,
+            None => self.custom || !WITHOUT.contains(&self.plural.as_str()),
+        }
+    }
+
+    /// Returns the schema of a custom resource, if the server has it.
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        self.definition
+            .as_ref()
+            .map(|definition| &definition.schema)
     }
 
     /// Returns whether a name means this type: `pods`, `deployments.apps` or `apps/v1/deployments`.
@@ -128,6 +142,8 @@ pub(crate) struct Object {
     pub(crate) uid: Box<str>,
     pub(crate) created: Box<str>,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    /// The uids of its owners.
+    pub(crate) owners: Box<[Box<str>]>,
     /// The values of the fields that selectors support, in the order of the type.
     pub(crate) fields: Box<[Box<str>]>,
     /// The members from `metadata` on, without the enclosing braces.
@@ -176,6 +192,9 @@ impl Object {
             .flatten();
         let labels =
             labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+        let owners = owners.into_iter().flatten();
+        let owners = owners.filter_map(|owner| Some(owner["uid"].as_str()?.into()));
         Self {
             version: identity.version,
             namespace: identity.namespace.into(),
@@ -183,6 +202,7 @@ impl Object {
             uid: identity.uid.into(),
             created: identity.created.into(),
             labels: labels.collect(),
+            owners: owners.collect(),
             fields: kind
                 .selectable
                 .iter()

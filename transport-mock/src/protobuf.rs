@@ -18,7 +18,7 @@
 
 mod decode;
 mod encode;
-mod schema;
+pub(crate) mod schema;
 mod value;
 
 use alloc::string::{String, ToString};

@@ -1,5 +1,7 @@
 //! A server that responds from a script.
 
+mod protobuf;
+
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -46,6 +48,7 @@ pub struct ScriptedServer {
     lists: Answers,
     watches: Answers,
     streams: Answers,
+    protobuf: bool,
     responses: BTreeMap<u64, Response>,
     next_response: u64,
     log: RequestLog,
@@ -67,10 +70,21 @@ impl ScriptedServer {
             lists: answers("lists")?,
             watches: answers("watches")?,
             streams: answers("streams")?,
+            protobuf: false,
             responses: BTreeMap::new(),
             next_response: 0,
             log: RequestLog::default(),
         })
+    }
+
+    /// Translates the responses for clients that accept protobuf. An event that is cut or malformed in JSON is cut or
+    /// malformed in protobuf.
+    #[must_use]
+    pub fn in_protobuf(self) -> Self {
+        Self {
+            protobuf: true,
+            ..self
+        }
     }
 
     /// Returns the log in the format of the suite's server: one JSON object per line.
@@ -125,6 +139,11 @@ impl Backend for ScriptedServer {
             answer
         } else {
             Answer::refusal(&not_found())
+        };
+        let answer = if self.protobuf && accept.contains(crate::protobuf::MEDIA_TYPE) {
+            answer.in_protobuf(query.get("watch").is_some())
+        } else {
+            answer
         };
         let id = self.next_response;
         self.next_response += 1;
@@ -349,6 +368,13 @@ impl Answer {
 }
 
 impl Frame {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Pause(_) => &[],
+        }
+    }
+
     fn read(frame: &Ordered) -> Option<Self> {
         match frame {
             Ordered::Text(text) => Some(Self::Bytes(text.clone().into_bytes())),

@@ -69,6 +69,25 @@ pub(crate) fn rfc3339(seconds: u64) -> String {
     )
 }
 
+/// Reads what [`rfc3339`] writes.
+#[cfg(feature = "explore")]
+pub(crate) fn seconds_of(text: &str) -> Option<u64> {
+    let number = |range: core::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let time = number(11..13)? * 3_600 + number(14..16)? * 60 + number(17..19)?;
+    // Years start in March, as above.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year.checked_sub(1)?, month + 9)
+    };
+    let days = year * 365 + year / 4 - year / 100
+        + year / 400
+        + (153 * month + 2) / 5
+        + day.checked_sub(1)?;
+    Some(days.checked_sub(719_468)? * 86_400 + time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +98,10 @@ mod tests {
         assert_eq!(rfc3339(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(rfc3339(1_767_225_600), "2026-01-01T00:00:00Z");
         assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
+        #[cfg(feature = "explore")]
+        for seconds in [0, 951_827_696, 1_767_225_600, 4_102_444_799] {
+            assert_eq!(seconds_of(&rfc3339(seconds)), Some(seconds));
+        }
     }
 
     #[test]

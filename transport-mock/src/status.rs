@@ -111,6 +111,12 @@ impl Status {
         Self::new(429, "TooManyRequests", message).details(json!({ "retryAfterSeconds": seconds }))
     }
 
+    /// A patch cannot be applied to the object.
+    pub(crate) fn rejected() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).details(json!({}))
+    }
+
     pub(crate) fn unsupported() -> Self {
         let message = "the body of the request was in an unknown format";
         Self::new(415, "UnsupportedMediaType", message)

@@ -1,6 +1,7 @@
 //! The objects in all available versions, and the log of events.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct Store {
     /// States before this version have been compacted.
     pub(crate) compacted: u64,
     log: VecDeque<Entry>,
+    /// The resources and keys of the current objects with owners, by the owners' uids.
+    dependents: BTreeMap<Box<str>, BTreeSet<(usize, Arc<str>)>>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +52,7 @@ impl Store {
             version: 1,
             compacted: 0,
             log: VecDeque::new(),
+            dependents: BTreeMap::new(),
         }
     }
 
@@ -110,6 +114,7 @@ impl Store {
         self.version += 1;
         let version = self.version;
         let before = self.current(resource, key).cloned();
+        self.index(resource, key, before.as_deref(), after.as_deref());
         let objects = &mut self.tables[resource].objects;
         match objects.get_mut(key) {
             Some(states) => states.push((version, after.clone())),
@@ -128,7 +133,45 @@ impl Store {
 
     /// Removes an object and all its states, without an event.
     pub(crate) fn forget(&mut self, resource: usize, key: &str) -> bool {
+        let before = self.current(resource, key).cloned();
+        self.index(resource, key, before.as_deref(), None);
         self.tables[resource].objects.remove(key).is_some()
+    }
+
+    /// Returns the resources and keys of the objects that an object owns.
+    pub(crate) fn dependents_of(&self, uid: &str) -> Vec<(usize, Arc<str>)> {
+        let owned = self.dependents.get(uid).into_iter().flatten();
+        owned.cloned().collect()
+    }
+
+    /// Returns the resources and keys of all objects with owners.
+    pub(crate) fn dependents(&self) -> BTreeSet<(usize, Arc<str>)> {
+        self.dependents.values().flatten().cloned().collect()
+    }
+
+    /// Records the owners of an object.
+    fn index(
+        &mut self,
+        resource: usize,
+        key: &str,
+        before: Option<&Object>,
+        after: Option<&Object>,
+    ) {
+        let place = || (resource, Arc::<str>::from(key));
+        for uid in before.into_iter().flat_map(|object| &object.owners) {
+            if let Some(owned) = self.dependents.get_mut(uid) {
+                owned.remove(&place());
+                if owned.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+        for uid in after.into_iter().flat_map(|object| &object.owners) {
+            self.dependents
+                .entry(uid.clone())
+                .or_default()
+                .insert(place());
+        }
     }
 
     /// Iterates over the events after a version.
@@ -147,6 +190,19 @@ impl Store {
                 states.retain(|(v, _)| *v <= version);
                 !states.is_empty()
             });
+        }
+        self.dependents.clear();
+        for resource in 0..self.tables.len() {
+            let owned = self.tables[resource]
+                .objects
+                .iter()
+                .filter_map(|(key, states)| {
+                    let object = states.last()?.1.as_ref()?;
+                    (!object.owners.is_empty()).then(|| (key.clone(), object.clone()))
+                });
+            for (key, object) in owned.collect::<Vec<_>>() {
+                self.index(resource, &key, None, Some(&object));
+            }
         }
     }
 
@@ -224,6 +280,7 @@ mod tests {
             kind: text("Pod"),
             namespaced: true,
             custom: false,
+            definition: None,
             selectable: Vec::new(),
         });
         store

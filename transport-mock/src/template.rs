@@ -78,10 +78,11 @@ impl Template {
                 .iter()
                 .map(|(key, value)| (text(key), text(value)))
                 .collect(),
+            // The patterns of the demo have none, nor managedFields.
+            owners: [].into(),
             fields: self.fields.iter().map(|field| text(field)).collect(),
             body: body.into_bytes().into(),
             version_at,
-            // The patterns of the demo have none.
             managed_at: 0..0,
             metadata_end,
         }

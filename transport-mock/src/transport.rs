@@ -164,6 +164,14 @@ pub struct MockError {
     used: bool,
 }
 
+#[cfg(feature = "explore")]
+impl MockError {
+    /// The error of a new connection.
+    pub(crate) const fn new(kind: FailureKind) -> Self {
+        Self { kind, used: false }
+    }
+}
+
 impl TransportError for MockError {
     fn kind(&self) -> FailureKind {
         self.kind

@@ -2,7 +2,9 @@
 
 use core::any::TypeId;
 use core::fmt;
+use core::hash::{BuildHasher as _, BuildHasherDefault};
 use core::marker::PhantomData;
+use std::hash::DefaultHasher;
 use std::sync::Arc;
 
 use informer_core::{
@@ -235,6 +237,9 @@ impl<'a, F: Form, D: Decode<Value = F::Stored>> Request<'a, F, D> {
             builder = builder.namespaces(self.namespaces);
         }
         builder.settings = inner.settings.clone();
+        let seed = &mut builder.settings.seed;
+        *seed =
+            seed.map(|seed| BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, &name)));
         if let Some(hear) = inner.on_report.clone() {
             builder = builder.on_report(move |report| hear(&name, report));
         }

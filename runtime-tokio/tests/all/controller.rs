@@ -48,7 +48,7 @@ fn informer(mock: &Server, resource: Resource<'_>) -> Informer<Raw> {
 }
 
 fn set(name: &str, round: u64) -> Value {
-    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": round } })
+    json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "replicas": round } })
 }
 
 /// A Pod with owners: `(kind, name, is the controller)`.
@@ -318,7 +318,10 @@ where
 async fn owners_are_reconciled_whatever_is_kept_of_what_they_own() {
     owners_are_reconciled::<Raw>().await;
     #[cfg(feature = "zstd")]
-    owners_are_reconciled::<informer_tokio::Packed<Raw>>().await;
+    {
+        owners_are_reconciled::<informer_tokio::Packed<Raw>>().await;
+        owners_are_reconciled::<informer_tokio::Packed<Value>>().await;
+    }
     owners_are_reconciled::<Meta>().await;
     owners_are_reconciled::<Pod>().await;
 }

@@ -26,16 +26,16 @@ use self::Kind::{
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) number: u32,
-    pub(super) shape: Shape,
-    pub(super) kind: Kind,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) number: u32,
+    pub(crate) shape: Shape,
+    pub(crate) kind: Kind,
 }
 
 /// How often a field occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Once, even if it is empty: the Go type is not a pointer.
     Required,
     /// At most once.
@@ -47,7 +47,7 @@ pub(super) enum Shape {
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Text,
     Int,
     Bool,
@@ -76,7 +76,7 @@ impl Field {
     }
 
     /// Returns whether its members are members of the object itself.
-    pub(super) fn is_inline(&self) -> bool {
+    pub(crate) fn is_inline(&self) -> bool {
         self.name == "inline"
     }
 }
@@ -91,7 +91,7 @@ const PARTIAL_OBJECT_METADATA: Kind = Kind::Message(&[Field::new(
 )]);
 
 /// Returns the message of a kind.
-pub(super) fn find(api_version: &str, kind: &str) -> Option<Kind> {
+pub(crate) fn find(api_version: &str, kind: &str) -> Option<Kind> {
     let found = KINDS
         .iter()
         .find(|(own_version, own_kind, _)| (*own_version, *own_kind) == (api_version, kind));

@@ -14,6 +14,7 @@ use super::negotiation::content_type;
 use super::options::{Match, Options};
 use super::response::{BodySource, Response, UNKNOWN};
 use super::watch::{Opening, WatchBody};
+use super::write::{Part, read_scale};
 use crate::backend::{Backend, Chunk, Compression, HeadPoll, ResponseHead, ResponseId};
 use crate::config::Gone;
 use crate::filter::Filter;
@@ -22,6 +23,7 @@ use crate::object::{Form, Format, Object, ResourceType};
 use crate::protobuf;
 use crate::query::{ApiPath, Query, split_target};
 use crate::status::Status;
+use crate::store::key;
 use crate::token::Token;
 
 /// A list that waits for its version.
@@ -235,11 +237,7 @@ impl FakeServer {
     }
 
     fn try_answer(&self, request: &RequestRecord) -> Result<Answer, No> {
-        let status = request.path.strip_suffix("/status");
-        let (text, is_status) = match status.and_then(ApiPath::parse) {
-            Some(path) if path.name.is_some() => (status.unwrap_or_default(), true),
-            _ => (request.path.as_str(), false),
-        };
+        let (text, part) = Part::split(&request.path);
         let Some(path) = ApiPath::parse(text) else {
             return Ok(self.answer_other(request));
         };
@@ -256,12 +254,17 @@ impl FakeServer {
         let kind = self.store.kind(resource);
         if path.namespace.is_some() && !kind.namespaced
             || path.name.is_some() && kind.namespaced && path.namespace.is_none()
-            || is_status && !kind.has_status()
+            || part == Part::Status && !kind.has_status()
+            || part == Part::Scale && !kind.has_scale()
         {
             return Err(Status::no_such_path().into());
         }
         let form = self.negotiate(&request.accept, request.verb, kind)?;
         if let Some(name) = path.name {
+            if part == Part::Scale {
+                let namespace = path.namespace.unwrap_or_default();
+                return Ok(self.answer_scale(resource, namespace, name)?);
+            }
             return Ok(self.answer_get(
                 resource,
                 form,
@@ -289,6 +292,17 @@ impl FakeServer {
             Verb::Watch | Verb::Stream => self.answer_watch(asked),
             Verb::List | Verb::Get | Verb::Other => self.answer_list(&asked),
         }
+    }
+
+    /// Responds with the scale of an object.
+    fn answer_scale(&self, resource: usize, namespace: &str, name: &str) -> Result<Answer, Status> {
+        let kind = self.store.kind(resource);
+        let object = self
+            .value_at(resource, &key(namespace, name))
+            .ok_or_else(|| Status::no_such_object(&kind.group, &kind.plural, name))?;
+        let mut body = read_scale(kind, &object)?.to_string().into_bytes();
+        body.push(b'\n');
+        Ok(whole(200, Format::Json, body))
     }
 
     /// Responds with a `Status`, in the format that the request accepts.
@@ -354,9 +368,7 @@ impl FakeServer {
         name: &str,
     ) -> Result<Answer, Status> {
         let kind = self.store.kind(resource);
-        let object = self
-            .store
-            .current(resource, &crate::store::key(namespace, name));
+        let object = self.store.current(resource, &key(namespace, name));
         let object =
             object.ok_or_else(|| Status::no_such_object(&kind.group, &kind.plural, name))?;
         let mut body = Vec::new();
@@ -413,7 +425,7 @@ impl FakeServer {
         };
         if let Some(last) = items.last().filter(|_| left > 0) {
             let remaining = Some(left).filter(|_| !filter.selects());
-            let after = crate::store::key(&last.namespace, &last.name);
+            let after = key(&last.namespace, &last.name);
             meta.token = Some(
                 Token {
                     version: Some(version),

@@ -1,7 +1,6 @@
 //! The fake API server.
 
 mod answer;
-mod json_patch;
 mod list;
 mod negotiation;
 mod options;
@@ -26,7 +25,9 @@ use self::answer::Waiting;
 use self::replica::Replica;
 use self::response::Response;
 pub use self::types::{MutationError, ObjectRef};
-pub use self::write::Write;
+pub(crate) use self::write::Definition;
+use self::write::Hooks;
+pub use self::write::{Admission, DefinitionError, Operation, Write};
 use crate::config::Config;
 use crate::fault::FaultPlan;
 use crate::log::RequestLog;
@@ -35,7 +36,8 @@ use crate::seed::{Seed, rfc3339};
 use crate::store::{Store, key};
 use crate::template::Template;
 
-/// An in-memory Kubernetes API server for GET requests: lists, watches, streaming lists and single objects.
+/// An in-memory Kubernetes API server: lists, watches, streaming lists, single objects, and
+/// [writes](Self::handle_write).
 ///
 /// It has no sockets and no clock, and all its randomness comes from its seed, so the same calls give the same bytes.
 /// Requests are passed to [`Backend::handle_request`](crate::Backend::handle_request), and responses are polled. All
@@ -70,6 +72,7 @@ pub struct FakeServer {
     waiting: BTreeMap<u64, Waiting>,
     next_response: u64,
     faults: FaultPlan,
+    hooks: Hooks,
     log: RequestLog,
 }
 
@@ -118,6 +121,7 @@ impl FakeServer {
                 kind: (*kind).to_owned(),
                 namespaced: *namespaced,
                 custom: false,
+                definition: None,
                 selectable: selectable.iter().map(ToString::to_string).collect(),
             });
         }
@@ -138,6 +142,7 @@ impl FakeServer {
             waiting: BTreeMap::new(),
             next_response: 0,
             faults: FaultPlan::default(),
+            hooks: Hooks::default(),
             log,
         }
     }
@@ -159,6 +164,7 @@ impl FakeServer {
             kind: kind.to_owned(),
             namespaced,
             custom: true,
+            definition: None,
             selectable: Vec::new(),
         });
     }
@@ -197,7 +203,7 @@ impl FakeServer {
 ///
 /// Each change takes the next resourceVersion and returns it. The server sets `resourceVersion`. It sets `uid` and
 /// `creationTimestamp` if they are missing, and the namespace `default` if a namespaced object has none. Other fields
-/// are not checked.
+/// are not checked. [`handle_write`](Self::handle_write) checks objects as the API server does.
 impl FakeServer {
     /// Creates an object.
     ///
@@ -250,8 +256,7 @@ impl FakeServer {
         if self.store.current(resource, &key).is_none() {
             return Err(MutationError::NotFound);
         }
-        self.store.put(self.now, resource, &key, None);
-        self.publish();
+        self.delete_at(resource, &key);
         Ok(self.store.version)
     }
 
@@ -394,6 +399,21 @@ impl FakeServer {
         allowed: impl FnOnce(bool) -> Result<(), MutationError>,
     ) -> Result<u64, MutationError> {
         let resource = self.find(resource)?;
+        self.put_at(resource, object, allowed)
+    }
+
+    /// Deletes an object that exists.
+    fn delete_at(&mut self, resource: usize, key: &str) {
+        self.store.put(self.now, resource, key, None);
+        self.publish();
+    }
+
+    fn put_at(
+        &mut self,
+        resource: usize,
+        object: Value,
+        allowed: impl FnOnce(bool) -> Result<(), MutationError>,
+    ) -> Result<u64, MutationError> {
         let Value::Object(object) = object else {
             return Err(MutationError::NotAnObject);
         };
@@ -519,6 +539,12 @@ impl FakeServer {
     /// The current time, as in `creationTimestamp`.
     fn time(&self) -> String {
         rfc3339(self.config.epoch + self.now.as_micros() / 1_000_000)
+    }
+
+    /// Returns the resource that a name means.
+    #[cfg(feature = "explore")]
+    pub(crate) fn kind_called(&self, name: &str) -> Option<Arc<ResourceType>> {
+        Some(Arc::clone(self.store.kind(self.find(name).ok()?)))
     }
 
     fn find(&self, name: &str) -> Result<usize, MutationError> {

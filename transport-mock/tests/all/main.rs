@@ -4,6 +4,11 @@
 mod common;
 mod conformance;
 mod demo;
+#[cfg(feature = "explore")]
+mod explore;
+#[cfg(feature = "explore")]
+mod explore_bugs;
+mod faithful;
 mod faults;
 mod protobuf;
 mod serve;

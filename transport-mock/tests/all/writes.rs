@@ -99,7 +99,7 @@ fn patches_are_merged() {
     let one = format!("{MAPS}/web");
     let patch = |server: &mut FakeServer, kind, body| write(server, ("PATCH", &one), kind, &body);
     assert_eq!(patch(&mut server, MERGE, json!({})).0, 404);
-    let (status, applied) = patch(&mut server, APPLY, map("web", "1"));
+    let (status, applied) = send(&mut server, "POST", MAPS, map("web", "1"));
     assert_eq!(status, 201);
     let (status, merged) = patch(
         &mut server,
@@ -152,7 +152,6 @@ fn what_makes_no_sense_is_refused() {
         ("POST", "/nothing", map("a", "1"), 404),
         ("POST", MAPS, json!({ "data": {} }), 422),
         ("POST", MAPS, json!("text"), 400),
-        ("DELETE", MAPS, Value::Null, 405),
         ("PUT", MAPS, map("a", "1"), 405),
     ] {
         assert_eq!(
@@ -207,12 +206,13 @@ fn a_body_of_the_wrong_types_is_a_bad_request() {
     for member in ["finalizers", "ownerReferences", "managedFields"] {
         bodies.extend([json!("x"), json!({}), json!([1])].map(|value| named(member, &value)));
     }
+    let applied = format!("{one}?fieldManager=me");
     for body in &bodies {
         for (method, target, content_type) in [
             ("POST", MAPS, "application/json"),
             ("PUT", one.as_str(), "application/json"),
             ("PATCH", one.as_str(), MERGE),
-            ("PATCH", one.as_str(), APPLY),
+            ("PATCH", applied.as_str(), APPLY),
         ] {
             let (status, answer) = write(&mut server, (method, target), content_type, body);
             let shown = (status, &answer["kind"], &answer["reason"]);
@@ -259,7 +259,7 @@ fn json_patches_are_applied_as_a_whole() {
         { "op": "add", "path": "/metadata/finalizers", "value": ["example.com/a"] },
         { "op": "add", "path": "/metadata/finalizers/-", "value": "example.com/c" },
         { "op": "add", "path": "/metadata/finalizers/1", "value": "example.com/b" },
-        { "op": "add", "path": "/metadata/labels", "value": { "a/b": "c~d" } },
+        { "op": "add", "path": "/metadata/labels", "value": { "a/b": "c_d" } },
         { "op": "copy", "from": "/metadata/labels/a~1b", "path": "/data/b" },
         { "op": "move", "from": "/data/a", "path": "/data/c" },
         { "op": "replace", "path": "/data/b", "value": "2" },
@@ -395,7 +395,12 @@ fn an_object_is_created_as_the_server_would() {
         (
             "/api/v1/namespaces/prod/configmaps?dryRun=All",
             named(json!({})),
-            400,
+            201,
+        ),
+        (
+            "/api/v1/namespaces/prod/configmaps?dryRun=Some",
+            named(json!({})),
+            422,
         ),
     ] {
         assert_eq!(send(&mut server, "POST", target, body).0, code, "{target}");

@@ -232,7 +232,10 @@ async fn changes_are_selected_by_a_predicate() {
     changes_are_selected::<Raw>().await;
     changes_are_selected::<Meta>().await;
     #[cfg(feature = "zstd")]
-    changes_are_selected::<informer_tokio::Packed<Raw>>().await;
+    {
+        changes_are_selected::<informer_tokio::Packed<Raw>>().await;
+        changes_are_selected::<informer_tokio::Packed<Value>>().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,6 @@ use informer_mock::DeleteAnswer;
 use super::super::entropy::Entropy;
 use super::super::run::Violation;
 use super::super::runner::{Ran, Simulation};
-use super::super::shrink::shrink_list;
 use super::plan::{Action, KEYS, MOST, Path, Plan, World};
 use super::replica::{Answer, Ask, Clock, KEY_NAMES, Outcome, Replica};
 use super::server::Server;
@@ -88,7 +87,7 @@ impl Simulation for Replicas {
 
     fn shrink(self, mut plan: Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> (Plan, String) {
         let (count, world) = (plan.actions.len(), plan.world.clone());
-        plan.actions = shrink_list(&plan.actions, &mut 2_000, &mut |actions| {
+        plan.actions = informer_mock::shrink(&plan.actions, &mut 2_000, &mut |actions| {
             let (world, actions) = (world.clone(), actions.to_vec());
             fails(&Plan { world, actions })
         });

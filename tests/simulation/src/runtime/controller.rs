@@ -21,6 +21,10 @@ use super::{Figures, PATIENCE, PODS, Server, Verdict, Wrong, holds, trouble};
 
 const SETS: Resource<'static> = Resource::new("apps", "v1", "replicasets").kind("ReplicaSet");
 const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Where a set has its round, where its status shows it, and where its Pod has it. The server keeps real fields only.
+const WANTED: [&str; 4] = ["spec", "template", "spec", "nodeName"];
+const STATUS: [&str; 4] = ["status", "conditions", "0", "message"];
+const POD_ROUND: [&str; 2] = ["spec", "nodeName"];
 const STEPS: usize = 30;
 
 /// The last write to an object by the runs of its key, as the server answered it.
@@ -125,18 +129,18 @@ impl Worker {
         set: Option<&Entry<Raw>>,
         pod: Option<&Entry<Raw>>,
     ) -> Result<(), String> {
-        let round = |entry: &Entry<Raw>, part: &str| entry.string_at(&[part, "round"]);
+        let round = |entry: &Entry<Raw>, path: &[&str]| entry.string_at(path);
         let Some(set) = set else {
             return match pod {
                 Some(pod) => self.write("DELETE", PODS, name, &only(pod)).await,
                 None => Ok(()),
             };
         };
-        let wanted = round(set, "spec").unwrap_or_default();
-        let body = json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "round": wanted } });
+        let wanted = round(set, &WANTED).unwrap_or_default();
+        let body = json!({ "metadata": { "name": name, "namespace": "prod" }, "spec": { "nodeName": wanted } });
         match pod {
             None => self.write("POST", PODS, name, &body).await?,
-            Some(pod) if round(pod, "spec").as_ref() != Some(&wanted) => {
+            Some(pod) if round(pod, &POD_ROUND).as_ref() != Some(&wanted) => {
                 if self.below(3) == 0 {
                     self.write("DELETE", PODS, name, &only(pod)).await?;
                     if self.below(2) == 0 {
@@ -148,14 +152,15 @@ impl Worker {
             }
             Some(_) => {}
         }
-        if round(set, "status").as_ref() == Some(&wanted) {
+        if round(set, &STATUS).as_ref() == Some(&wanted) {
             return Ok(());
         }
         // A set that has changed since is a conflict.
         let version = set.resource_version().to_string();
         let mut body = body;
         body["metadata"]["resourceVersion"] = version.into();
-        body["status"] = json!({ "round": wanted });
+        let condition = json!({ "type": "Round", "status": "True", "message": wanted });
+        body["status"] = json!({ "replicas": 1, "conditions": [condition] });
         self.write("PUT", SETS, name, &body).await
     }
 }
@@ -297,14 +302,15 @@ fn act(worker: &Worker, dice: &mut Entropy<'_>, round: usize) {
     };
     match dice.below(10) {
         0..5 => {
-            let set = json!({ "metadata": metadata, "spec": { "round": round.to_string() } });
+            let template = json!({ "spec": { "nodeName": round.to_string() } });
+            let set = json!({ "metadata": metadata, "spec": { "template": template } });
             // It always succeeds: the name is valid, and no version is required.
             let _ = mock.apply("replicasets.apps", set);
         }
         5 => delete(SETS),
         6 => delete(PODS),
         7 => {
-            let pod = json!({ "metadata": metadata, "spec": { "round": "other" } });
+            let pod = json!({ "metadata": metadata, "spec": { "nodeName": "other" } });
             let _ = mock.apply("pods", pod);
         }
         _ => {
@@ -367,8 +373,9 @@ fn has_converged(mock: &Server) -> bool {
                 (None, pod) => pod.is_none(),
                 (Some(_), None) => false,
                 (Some(set), Some(pod)) => {
-                    let wanted = &set["spec"]["round"];
-                    pod["spec"]["round"] == *wanted && set["status"]["round"] == *wanted
+                    let wanted = &set["spec"]["template"]["spec"]["nodeName"];
+                    let shown = &set["status"]["conditions"][0]["message"];
+                    pod["spec"]["nodeName"] == *wanted && shown == wanted
                 }
             }
         })

@@ -139,7 +139,10 @@ impl Side {
             let version = answer.body["metadata"]["resourceVersion"].as_str()?;
             version.parse::<u64>().ok()
         });
-        let is_write = ask.method != "GET" && answers.iter().all(|answer| answer.status < 300);
+        let is_write = ask.method != "GET"
+            && answers
+                .iter()
+                .all(|answer| answer.status < 300 && answer.body["items"].is_null());
         for ((side, answer), version) in [real, mock].into_iter().zip(answers).zip(made) {
             for (short, long) in [
                 ("rv", "resourceVersion"),
@@ -204,6 +207,14 @@ impl Side {
                         }
                         ("items", Value::Array(items)) => {
                             items.iter_mut().for_each(|item| self.simplify(item, false));
+                        }
+                        ("managedFields", Value::Array(items)) => {
+                            items.iter_mut().for_each(|item| self.simplify(item, false));
+                            // Otherwise their order depends on the second in which each was written.
+                            items.sort_by_key(|item| {
+                                let texts = ["operation", "manager", "subresource"];
+                                texts.map(|name| item[name].to_string())
+                            });
                         }
                         ("metadata", value) => self.simplify(value, is_list || is_shared),
                         ("object", value) if is_bookmark => self.simplify(value, true),
@@ -425,20 +436,19 @@ fn simplify_bookmarks(events: &mut Vec<Value>) {
 
 /// Replaces each number and uid in a message.
 fn without_numbers(text: &str) -> String {
-    let mut out = String::new();
-    for word in text.split_inclusive([' ', ',', ':', '"']) {
-        let plain = word.trim_end_matches([' ', ',', ':', '"']);
-        if is_uid(plain) {
-            out += "<uid>";
-            out += &word[plain.len()..];
-        } else if !plain.is_empty() && plain.trim_matches(['(', ')']).parse::<u64>().is_ok() {
-            out += "<n>";
-            out += &word[plain.len()..];
+    let is_around = |c: char| " ,:\"().".contains(c);
+    let replaced = text.split_inclusive([' ', ',', ':', '"']).map(|word| {
+        let plain = word.trim_matches(is_around);
+        let name = if is_uid(plain) {
+            "<uid>"
+        } else if plain.parse::<u64>().is_ok() {
+            "<n>"
         } else {
-            out += word;
-        }
-    }
-    out
+            plain
+        };
+        word.replacen(plain, name, usize::from(name != plain))
+    });
+    replaced.collect()
 }
 
 fn is_uid(text: &str) -> bool {

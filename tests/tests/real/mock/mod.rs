@@ -25,7 +25,7 @@ use std::path::Path;
 use informer_mock::{FakeServer, Fault, Mock, TokioClock, serve};
 use informer_tests::real::{Outcome, Plane, ensure};
 use informer_tests::say;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use self::answer::{Answer, Side, both, differences};
@@ -41,10 +41,11 @@ pub(crate) async fn answers_as_the_server_does(context: Context) -> Outcome {
     let plane = Plane::start(context.assets()?, &[]).await?;
     prepare(&plane, &context).await?;
     let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
-    mock.with(|server| {
-        server.add_resource("example.com", "v1", "widgets", "Widget", true);
-        server.add_selectable_field("widgets.example.com", "spec.color")
-    })?;
+    // The control plane has no controllers, and no garbage collector.
+    mock.with(|server| server.config_mut().collects_garbage = false);
+    for definition in definitions() {
+        mock.with(|server| server.add_definition(&definition))?;
+    }
     let serving = serve(mock.clone(), "127.0.0.1:0").await?;
     let address = format!("http://{}", serving.local_addr());
     let server = tokio::spawn(serving.run());
@@ -80,31 +81,18 @@ pub(crate) async fn answers_as_the_server_does(context: Context) -> Outcome {
     trial.judge()
 }
 
-/// Creates what is no part of the comparison: a custom resource, and a user who gets no seat.
+/// Creates what is no part of the comparison: custom resources, and a user who gets no seat.
 async fn prepare(plane: &Plane, context: &Context) -> Outcome {
     let kubectl = context.kubectl_at(plane.kubeconfig())?;
-    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let mut spec = free.clone();
-    spec["properties"] = json!({ "color": { "type": "string" } });
-    let mut schema = free.clone();
-    schema["properties"] = json!({ "spec": spec, "status": free });
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "widgets.example.com" },
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": { "plural": "widgets", "kind": "Widget" },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
-                "selectableFields": [{ "jsonPath": ".spec.color" }], "schema": { "openAPIV3Schema": schema },
-            }],
-        },
-    });
-    kubectl.apply(&definition.to_string()).await?;
+    for definition in definitions() {
+        kubectl.apply(&definition.to_string()).await?;
+    }
     kubectl.apply(NO_SEATS).await?;
     let established = [
         "wait",
         "--for=condition=established",
         "crd/widgets.example.com",
+        "crd/gizmos.example.com",
     ];
     kubectl.run(&established).await?;
     let rights = [
@@ -116,11 +104,77 @@ async fn prepare(plane: &Plane, context: &Context) -> Outcome {
     ];
     kubectl.run(&rights).await?;
     for _ in 0..100 {
-        if kubectl.run(&["get", "widgets"]).await.is_ok() {
+        if kubectl.run(&["get", "widgets,gizmos"]).await.is_ok() {
             return Ok(());
         }
     }
     Err("the custom resource is not served".into())
+}
+
+/// Returns the definitions of the custom resources: Widgets, which may have any fields, and Gizmos with a strict schema.
+fn definitions() -> [Value; 2] {
+    let free = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let mut spec = free.clone();
+    spec["properties"] = json!({ "color": { "type": "string" } });
+    let mut schema = free.clone();
+    schema["properties"] = json!({ "spec": spec, "status": free });
+    let widgets = json!({
+        "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+        "selectableFields": [{ "jsonPath": ".spec.color" }], "schema": { "openAPIV3Schema": schema },
+    });
+    let text = json!({ "type": "string" });
+    let number = json!({ "type": "integer" });
+    let keyed = |key: &str, properties: Value| {
+        json!({
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key],
+            "items": { "type": "object", "required": [key], "properties": properties },
+        })
+    };
+    let spec = json!({
+        "type": "object", "required": ["color"], "properties": {
+            "color": { "type": "string", "enum": ["red", "blue"] },
+            "size": { "type": "integer", "minimum": 1, "maximum": 10 },
+            "short": { "type": "integer", "format": "int32" },
+            "share": { "type": "number", "minimum": 0, "exclusiveMinimum": true, "multipleOf": 2 },
+            "title": { "type": "string", "minLength": 2, "maxLength": 4 },
+            "mode": { "type": "string", "default": "auto" },
+            "many": { "type": "array", "minItems": 1, "maxItems": 2, "items": text },
+            "set": { "type": "array", "x-kubernetes-list-type": "set", "items": text },
+            "ports": keyed("port", json!({ "port": number, "name": text })),
+            "map": { "type": "object", "maxProperties": 1, "additionalProperties": number },
+            "whole": { "type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": text },
+            "any": { "x-kubernetes-int-or-string": true },
+            "one": { "type": "object", "properties": { "a": text, "b": text },
+                "oneOf": [{ "required": ["a"] }, { "required": ["b"] }] },
+            "free": free, "maybe": { "type": "string", "nullable": true },
+            "date": { "type": "string", "format": "date-time" }, "replicas": number,
+        },
+    });
+    let status = json!({
+        "type": "object", "properties": {
+            "replicas": number, "selector": text, "conditions": keyed("type", json!({ "type": text, "status": text })),
+        },
+    });
+    let gizmos = json!({
+        "name": "v1", "served": true, "storage": true,
+        "subresources": { "status": {}, "scale": {
+            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        } },
+        "schema": { "openAPIV3Schema": {
+            "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status },
+        } },
+    });
+    [("widgets", "Widget", widgets), ("gizmos", "Gizmo", gizmos)].map(|(plural, kind, version)| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.example.com") },
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": { "plural": plural, "kind": kind },
+                "versions": [version],
+            },
+        })
+    })
 }
 
 const NO_SEATS: &str = "

@@ -1,0 +1,136 @@
+//! Actions as text.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
+use super::action::{Action, CrashAt, UserChange, WriteFault};
+use super::spec::Spec;
+use super::trace::seconds;
+
+impl fmt::Display for WriteFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => f.write_str("another client changes the object just before it"),
+            Self::Overloaded => f.write_str("429, without an effect"),
+            Self::Failed => f.write_str("500, without an effect"),
+            Self::Reset => f.write_str("the connection is reset, without an effect"),
+            Self::Slow(time) => write!(f, "it is delayed by {}", seconds(*time)),
+            Self::AnswerLost => f.write_str("it takes effect, and the response is lost"),
+            Self::AnswerTimeout => f.write_str("it takes effect, and the response is 504"),
+        }
+    }
+}
+
+/// Returns `the next write`, or a later one.
+fn nth(skip: u64) -> String {
+    match skip {
+        0 => "the next write".to_string(),
+        1 => "the second write from now".to_string(),
+        2 => "the third write from now".to_string(),
+        more => format!("write {} from now", more + 1),
+    }
+}
+
+/// Describes an action.
+pub(super) fn describe(action: &Action, spec: &Spec) -> String {
+    let replica = |replica: &usize| match spec.replicas {
+        1 => "the controller".to_string(),
+        _ => format!("controller {}", replica + 1),
+    };
+    let server = |server: &usize| format!("API server {}", server + 1);
+    match action {
+        Action::Wait => "nothing happens".to_string(),
+        Action::User { slot, change } => {
+            let (objects, name) = spec.find(*slot);
+            let variant = |variant: usize| match variant {
+                0 => String::new(),
+                variant => format!(" with {}", objects.variants[variant - 1]),
+            };
+            let object = format!("{} {name}", objects.resource);
+            match change {
+                UserChange::Put(at) => format!("a user writes {object}{}", variant(*at)),
+                UserChange::Delete => format!("a user deletes {object}"),
+                UserChange::Recreate(at) => {
+                    format!(
+                        "a user deletes {object} and creates it again{}",
+                        variant(*at)
+                    )
+                }
+            }
+        }
+        Action::Person {
+            resource, deletes, ..
+        } => {
+            let verb = if *deletes { "deletes" } else { "edits" };
+            format!("a person {verb} one of the {}", spec.edited[*resource])
+        }
+        Action::Crash {
+            replica: which,
+            at,
+            skip,
+            down,
+        } => {
+            let when = match at {
+                CrashAt::Now => "now".to_string(),
+                CrashAt::BeforeWrite => format!("before {}", nth(*skip)),
+                CrashAt::AfterWrite => {
+                    format!("after {} took effect, before its response", nth(*skip))
+                }
+            };
+            let (which, down) = (replica(which), seconds(*down));
+            format!("{which} dies {when}, and starts again {down} later")
+        }
+        Action::Partition {
+            replica: which,
+            time,
+        } => format!(
+            "{} reaches no server for {}",
+            replica(which),
+            seconds(*time)
+        ),
+        Action::Duplicate {
+            replica: which,
+            time,
+        } => format!(
+            "a second copy of {} runs for {}",
+            replica(which),
+            seconds(*time)
+        ),
+        Action::Lag { server: which } => {
+            format!("the cache of {} lags behind from now on", server(which))
+        }
+        Action::CatchUp { server: which } => format!("the cache of {} catches up", server(which)),
+        Action::Route { server: which } => format!("new requests go to {}", server(which)),
+        Action::Down {
+            server: which,
+            time,
+        } => format!("{} is down for {}", server(which), seconds(*time)),
+        Action::Restart {
+            server: which,
+            unready,
+        } => format!(
+            "{} restarts, and is not ready for {}",
+            server(which),
+            seconds(*unready)
+        ),
+        Action::CutWatches => "all watches are reset".to_string(),
+        Action::CloseWatches => "all watches are closed".to_string(),
+        Action::StallWatches => "all watches fall silent, half open".to_string(),
+        Action::GoAway => "the server sends GOAWAY".to_string(),
+        Action::ForgetEvents => {
+            "the servers forget all events: older versions are expired".to_string()
+        }
+        Action::Compact => "the history is compacted: older versions are expired".to_string(),
+        Action::ReadExpired => "the next watch is answered with 410".to_string(),
+        Action::ReadReset { count } => format!("the next {count} reads are reset"),
+        Action::ReadOverloaded { count, seconds } => {
+            format!("the next {count} reads get 429 with Retry-After: {seconds}")
+        }
+        Action::ReadSlow { time } => format!("the next read is delayed by {}", seconds(*time)),
+        Action::Write { fault, skip } => format!("{}: {fault}", nth(*skip)),
+        Action::Restore { back } => format!("a backup of {back} versions ago is restored"),
+        Action::Lose { .. } => "the server loses an object without an event".to_string(),
+        Action::DropEvent { event } => format!("the next watch omits its event {}", event + 1),
+    }
+}

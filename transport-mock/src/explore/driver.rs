@@ -1,0 +1,386 @@
+//! Carries out the actions of a plan, and lets other actors act.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::{Future as _, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+
+use informer_core::{Instant, Timer as _};
+use serde_json::{Value, json};
+
+use super::action::{Action, CrashAt, UserChange};
+use super::describe::describe;
+use super::dice::Dice;
+use super::plan::Plan;
+use super::run::Slots;
+use super::trace::{EntryKind, SERVER};
+use super::world::{PlannedCrash, Shared, path};
+use crate::fault::Fault;
+use crate::log::Verb;
+use crate::server::FakeServer;
+
+/// The number of API servers.
+const SERVERS: usize = 2;
+
+/// Drives the world of a run.
+pub(super) struct Driver<'a> {
+    shared: &'a Arc<Shared>,
+    slots: &'a Slots,
+    /// The times at which servers that are down come up.
+    coming_up: Vec<(Instant, usize)>,
+    /// When each actor acts next.
+    acting: Vec<Option<Instant>>,
+    /// The version that the actors have noticed.
+    seen: u64,
+    /// The server that new requests go to.
+    route: usize,
+    rounds: u64,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(shared: &'a Arc<Shared>, slots: &'a Slots) -> Self {
+        let acting = shared.spec.actors.iter().map(|_| Some(shared.now()));
+        Self {
+            shared,
+            slots,
+            coming_up: Vec::new(),
+            acting: acting.collect(),
+            seen: 0,
+            route: 0,
+            rounds: 0,
+        }
+    }
+
+    /// Carries out a plan until everything has come to rest and all checks hold, or until one fails.
+    pub(super) async fn drive(mut self, plan: &Plan) {
+        let start = self.shared.now();
+        for step in &plan.steps {
+            self.pass_until(start + step.at).await;
+            let what = describe(&step.action, &self.shared.spec);
+            let lane = self.lane_of(&step.action);
+            self.shared.record(lane, EntryKind::Action, what);
+            self.act(&step.action);
+            self.shared.changed("events");
+        }
+        self.pass_until(start + plan.end).await;
+        self.calm();
+        self.come_to_rest().await;
+    }
+
+    fn lane_of(&self, action: &Action) -> usize {
+        match action {
+            Action::User { .. } => self.shared.lane("user"),
+            Action::Person { .. } => self.shared.lane("person"),
+            _ => SERVER,
+        }
+    }
+
+    /// Lets time pass, in which actors act and servers come up.
+    async fn pass_until(&mut self, end: Instant) {
+        loop {
+            self.notice();
+            let due = self.acting.iter().flatten().copied();
+            let next = due.chain(self.coming_up.iter().map(|(at, _)| *at)).min();
+            let next = next.map_or(end, |next| next.min(end));
+            if self.wait(next).await {
+                continue;
+            }
+            let now = self.shared.now();
+            self.come_up(now);
+            for index in 0..self.acting.len() {
+                if self.acting[index].is_some_and(|at| at <= now) {
+                    self.acting[index] = None;
+                    let actor = self.shared.spec.actors[index].clone();
+                    let again = actor.act(self.shared);
+                    self.acting[index] = again.map(|again| now + again);
+                }
+            }
+            if now >= end {
+                return;
+            }
+        }
+    }
+
+    /// Waits until a time. Returns true if the state has changed before, which actors may notice.
+    async fn wait(&self, until: Instant) -> bool {
+        let mut clock = *self.shared.mock.clock();
+        let mut sleep = pin!(clock.sleep_until(until));
+        let watches = !self.acting.is_empty();
+        poll_fn(|context| {
+            if watches && self.version() != self.seen {
+                return Poll::Ready(true);
+            }
+            // The run polls this whenever a process does something.
+            sleep.as_mut().poll(context).map(|()| false)
+        })
+        .await
+    }
+
+    fn version(&self) -> u64 {
+        self.shared.mock.look(FakeServer::version)
+    }
+
+    /// Schedules the actors after a change.
+    fn notice(&mut self) {
+        let version = self.version();
+        if version == self.seen || self.acting.is_empty() {
+            return;
+        }
+        self.seen = version;
+        self.rounds += 1;
+        let now = self.shared.now();
+        for (index, at) in self.acting.iter_mut().enumerate() {
+            let most = self.shared.spec.actors[index].within.as_millis();
+            let most = u64::try_from(most).unwrap_or(u64::MAX);
+            let mut dice = Dice::of(&[self.shared.seed, self.rounds, index as u64, 9]);
+            let due = now + Duration::from_millis(1 + dice.below(most));
+            *at = Some(at.map_or(due, |at| at.min(due)));
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let shared = self.shared;
+        let now = shared.now();
+        match *action {
+            Action::Wait => {}
+            Action::User { slot, change } => self.user(slot, change),
+            Action::Person {
+                resource,
+                which,
+                deletes,
+            } => self.person(resource, which, deletes),
+            Action::Crash {
+                replica,
+                at: CrashAt::Now,
+                down,
+                ..
+            } => self.slots.kill(shared, replica, down),
+            Action::Crash {
+                replica,
+                at,
+                skip,
+                down,
+            } => shared.state().crashes.push(PlannedCrash {
+                replica,
+                at,
+                skip,
+                down,
+            }),
+            Action::Partition { replica, time } => {
+                shared.state().partitions.insert(replica, now + time);
+            }
+            Action::Duplicate { replica, time } => self.slots.add(shared, replica, Some(time)),
+            Action::Lag { server } => self.at(server, |server| server.lag_at(server.version())),
+            Action::CatchUp { server } => self.at(server, FakeServer::catch_up),
+            Action::Route { server } => {
+                self.route = server;
+                self.at(server, |_| ());
+            }
+            Action::Down { server, time } => {
+                self.at(server, FakeServer::go_down);
+                shared.state().down.insert(server, now + time);
+                self.coming_up.push((now + time, server));
+            }
+            Action::Restart { server, unready } => {
+                self.at(server, |server| server.restart(unready));
+                shared.state().down.insert(server, now + unready);
+            }
+            Action::CutWatches => self.at_all(FakeServer::cut_watches),
+            Action::CloseWatches => self.at_all(FakeServer::close_watches),
+            Action::StallWatches => self.at_all(FakeServer::stall_watches),
+            Action::GoAway => self.at_all(FakeServer::go_away),
+            Action::ForgetEvents => shared
+                .mock
+                .with(|server| server.forget_events(server.version())),
+            Action::Compact => shared.mock.with(FakeServer::compact_all),
+            Action::ReadExpired => self.inject(Fault::expired().on(Verb::Watch)),
+            Action::ReadReset { count } => self.inject(Fault::reset().times(times(count))),
+            Action::ReadOverloaded { count, seconds } => {
+                self.inject(Fault::overloaded(Some(seconds)).times(times(count)));
+            }
+            Action::ReadSlow { time } => self.inject(Fault::delay(time)),
+            Action::Write { fault, skip } => shared.state().write_faults.push((fault, skip)),
+            Action::Restore { back } => {
+                shared
+                    .mock
+                    .with(|server| server.restore(server.version().saturating_sub(back)));
+            }
+            Action::Lose { which } => self.lose(which),
+            Action::DropEvent { event } => {
+                self.inject(Fault::nothing().drop_event(times(event)).on(Verb::Watch));
+            }
+        }
+    }
+
+    /// A user changes an object.
+    fn user(&self, slot: usize, change: UserChange) {
+        let (objects, name) = self.shared.spec.find(slot);
+        let Some(kind) = self.shared.kind(&objects.resource) else {
+            let what = format!("there is no resource {}", objects.resource);
+            self.shared.violate("the resources exist", &what);
+            return;
+        };
+        let object = objects.make(name, 0);
+        let namespace = match object["metadata"]["namespace"].as_str() {
+            _ if !kind.namespaced => "",
+            None | Some("") => "default",
+            Some(namespace) => namespace,
+        };
+        let (one, all) = (path(&kind, namespace, name), path(&kind, namespace, ""));
+        let lane = self.shared.lane("user");
+        let get = || {
+            self.shared
+                .mock
+                .look(|server| server.get(&objects.resource, namespace, name))
+        };
+        if matches!(change, UserChange::Delete | UserChange::Recreate(_)) && get().is_some() {
+            self.shared.write(lane, "DELETE", &one, &Value::Null);
+        }
+        if let UserChange::Put(variant) | UserChange::Recreate(variant) = change {
+            if get().is_some() {
+                self.shared
+                    .write(lane, "PATCH", &one, &objects.change(variant));
+            } else {
+                let object = objects.make(name, variant);
+                self.shared.write(lane, "POST", &all, &object);
+            }
+        }
+    }
+
+    /// A person edits or deletes an object that the controller may have written.
+    fn person(&self, resource: usize, which: u64, deletes: bool) {
+        let resource = &self.shared.spec.edited[resource];
+        let (Some(kind), Some((namespace, name))) =
+            (self.shared.kind(resource), self.one_of(resource, which))
+        else {
+            return;
+        };
+        let target = path(&kind, &namespace, &name);
+        let lane = self.shared.lane("person");
+        if deletes {
+            self.shared.write(lane, "DELETE", &target, &Value::Null);
+        } else {
+            let edit = json!({ "metadata": { "annotations": { "edited": format!("{which}") } } });
+            self.shared.write(lane, "PATCH", &target, &edit);
+        }
+    }
+
+    /// Returns the namespace and name of one of the objects of a resource.
+    fn one_of(&self, resource: &str, which: u64) -> Option<(String, String)> {
+        self.shared.mock.look(|server| {
+            let count = server.objects(resource).count() as u64;
+            let index = usize::try_from(which.checked_rem(count)?).ok()?;
+            let object = server.objects(resource).nth(index)?;
+            Some((object.namespace().to_owned(), object.name().to_owned()))
+        })
+    }
+
+    /// The server loses an object of the users without an event.
+    fn lose(&self, which: u64) {
+        let slots = self.shared.spec.slots() as u64;
+        let Some(slot) = which.checked_rem(slots) else {
+            return;
+        };
+        let (objects, name) = self.shared.spec.find(times(slot));
+        let namespace = objects.object["metadata"]["namespace"].as_str();
+        let namespace = namespace.unwrap_or("default");
+        self.shared.mock.with(|server| {
+            // It may not exist.
+            let _ = server.forget(&objects.resource, namespace, name);
+        });
+    }
+
+    fn inject(&self, fault: Fault) {
+        self.shared.mock.with(|server| server.inject(fault));
+    }
+
+    /// Changes one API server.
+    fn at(&self, index: usize, change: impl FnOnce(&mut FakeServer)) {
+        self.shared.mock.with(|server| {
+            server.route_to(index);
+            change(server);
+            server.route_to(self.route);
+        });
+    }
+
+    fn at_all(&self, change: impl Fn(&mut FakeServer)) {
+        for server in 0..SERVERS {
+            self.at(server, &change);
+        }
+    }
+
+    fn come_up(&mut self, now: Instant) {
+        let mut due: Vec<usize> = Vec::new();
+        self.coming_up.retain(|(at, server)| {
+            if *at <= now {
+                due.push(*server);
+            }
+            *at > now
+        });
+        for server in due {
+            self.at(server, FakeServer::come_up);
+        }
+    }
+
+    /// Ends all faults.
+    fn calm(&mut self) {
+        self.shared.note("all faults end");
+        self.route = 0;
+        for server in core::mem::take(&mut self.coming_up) {
+            self.at(server.1, FakeServer::come_up);
+        }
+        self.at_all(FakeServer::catch_up);
+        self.shared.mock.with(FakeServer::clear_faults);
+        let mut state = self.shared.state();
+        state.crashes.clear();
+        state.write_faults.clear();
+        state.partitions.clear();
+        state.down.clear();
+    }
+
+    /// Waits until nothing changes any more and all checks hold.
+    async fn come_to_rest(&mut self) {
+        let (patience, settle) = (self.shared.spec.patience, self.shared.spec.settle);
+        let end = self.shared.now() + patience;
+        let mut failed = None;
+        loop {
+            let before = self.shared.state().activity;
+            self.pass_until(self.shared.now() + settle).await;
+            let rests = {
+                let state = self.shared.state();
+                // A process that is dead may do something when it starts again.
+                state.activity == before && state.absent == 0
+            };
+            if rests {
+                failed = match self.shared.check_end() {
+                    Ok(()) => return,
+                    Err(failed) => Some(failed),
+                };
+            }
+            if self.shared.now() < end {
+                continue;
+            }
+            let minutes = patience.as_secs() / 60;
+            match failed {
+                Some((check, what)) => self.shared.violate(&check, &what),
+                None => {
+                    let what = format!(
+                        "{minutes} minutes after the last fault, objects still change more often than every {} s",
+                        settle.as_secs()
+                    );
+                    self.shared.violate("it comes to rest", &what);
+                }
+            }
+            return;
+        }
+    }
+}
+
+fn times(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,480 @@
+//! A process under test, and its connections to the server.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::{Future, pending, poll_fn};
+use core::pin::pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::Poll;
+use core::time::Duration;
+use std::time::SystemTime;
+
+use informer_core::{Instant, Timer as _, transport::FailureKind};
+use serde_json::{Value, json};
+
+use super::action::{CrashAt, WriteFault};
+use super::dice::Dice;
+use super::trace::{EntryKind, SERVER};
+use super::world::{Shared, World, plural_of};
+use crate::backend::ResponseHead;
+use crate::mock::Exchange;
+use crate::server::{FakeServer, Write};
+use crate::tokio_clock::TokioClock;
+
+/// A process that runs the program under test, from its start to its death.
+///
+/// When it dies, its future is dropped at the await where it is. Tasks that it has spawned cannot be ended, but none of
+/// their requests reaches the server any more, and they get no response.
+#[derive(Clone)]
+pub struct Process {
+    pub(super) life: Arc<Life>,
+}
+
+impl Process {
+    /// Returns a seed for this process, for everything that is random in it: `Builder::seed` of an informer, for
+    /// example. Without it, two runs of the same seed differ.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        let life = &self.life;
+        Dice::of(&[life.shared.seed, life.replica as u64, life.number.into()]).below(u64::MAX)
+    }
+
+    /// Returns the index of the replica, from 0.
+    #[must_use]
+    pub fn replica(&self) -> usize {
+        self.life.replica
+    }
+
+    /// Returns a name that no other process of the run has, as a Pod has one. It is an identity for elections.
+    #[must_use]
+    pub fn pod(&self) -> String {
+        format!("controller-{}-{}", self.life.replica + 1, self.life.number)
+    }
+
+    /// Returns the time of day on the machine of the process. The machines of replicas differ by up to a minute,
+    /// depending on the seed.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        let shared = &self.life.shared;
+        let epoch = shared.mock.look(|server| server.config().epoch);
+        let skew = shared.settings.skew * self.life.replica as u64;
+        SystemTime::UNIX_EPOCH + Duration::from_secs(epoch + skew) + shared.elapsed()
+    }
+
+    /// Returns the world, for state outside of the cluster.
+    #[must_use]
+    pub fn world(&self) -> World {
+        World {
+            shared: Arc::clone(&self.life.shared),
+        }
+    }
+
+    /// Calls a system outside of the cluster, such as a cloud, whose state is in
+    /// [`World::outside`]. It takes some time and counts as a write: the process may die before it, or before it gets
+    /// the result. `what` describes the call in the trace.
+    pub async fn call<T>(&self, what: &str, call: impl FnOnce() -> T) -> T {
+        let life = &self.life;
+        life.alive(async {
+            let outside = life.shared.lane("outside");
+            let number = life.begin(outside, what, b"");
+            life.reach().await;
+            life.crash_at(CrashAt::BeforeWrite).await;
+            life.travel(number).await;
+            let result = call();
+            life.shared.changed("");
+            life.crash_at(CrashAt::AfterWrite).await;
+            life.end(
+                (number, outside),
+                EntryKind::Response,
+                "done".to_owned(),
+                b"",
+            );
+            result
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Process").field(&self.pod()).finish()
+    }
+}
+
+/// The state of a process.
+pub(super) struct Life {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: usize,
+    pub(super) replica: usize,
+    pub(super) number: u32,
+    pub(super) is_dead: AtomicBool,
+    /// How long the process stays away after its death.
+    pub(super) down: std::sync::Mutex<Duration>,
+}
+
+impl Life {
+    /// Ends the process: no request of it is served any more.
+    pub(super) fn die(&self, why: &str, down: Duration) {
+        if self.is_dead.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        *self
+            .down
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = down;
+        self.shared
+            .record(self.lane, EntryKind::Note, format!("dies {why}"));
+        self.shared.wake_main();
+    }
+
+    /// Runs a future while the process is alive. After its death, the future never ends.
+    pub(super) async fn alive<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if self.is_dead.load(Ordering::Acquire) {
+                return Poll::Pending;
+            }
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Waits while the process cannot reach the server.
+    async fn reach(&self) {
+        loop {
+            let until = self.shared.state().partitions.get(&self.replica).copied();
+            match until.filter(|until| *until > self.shared.now()) {
+                Some(until) => self.sleep_until(until).await,
+                None => return,
+            }
+        }
+    }
+
+    async fn sleep_until(&self, until: Instant) {
+        let mut clock = *self.shared.mock.clock();
+        clock.sleep_until(until).await;
+    }
+
+    /// Waits for the way of a write in one direction.
+    async fn travel(&self, number: usize) {
+        let most = self.shared.settings.write_ms.max(1);
+        let time = 1 + Dice::of(&[self.shared.seed, number as u64, 7]).below(most);
+        self.sleep_until(self.shared.now() + Duration::from_millis(time))
+            .await;
+    }
+
+    fn begin(&self, peer: usize, what: &str, body: &[u8]) -> usize {
+        let (number, limit) = {
+            let mut state = self.shared.state();
+            state.requests += 1;
+            (state.requests, self.shared.spec.request_limit)
+        };
+        self.shared.record_body(
+            (self.lane, peer),
+            EntryKind::Request,
+            Some(number),
+            what.to_owned(),
+            body,
+        );
+        if number == limit {
+            let what = format!("there were {limit} requests: it loops");
+            self.shared.violate("it comes to rest", &what);
+        }
+        number
+    }
+
+    fn end(&self, (number, peer): (usize, usize), kind: EntryKind, what: String, body: &[u8]) {
+        self.shared
+            .record_body((self.lane, peer), kind, Some(number), what, body);
+    }
+
+    fn fail(&self, number: usize, kind: FailureKind) -> FailureKind {
+        self.end((number, SERVER), EntryKind::Failure, format!("{kind}"), b"");
+        kind
+    }
+
+    /// Dies here if that is planned.
+    async fn crash_at(&self, at: CrashAt) {
+        let due = {
+            let mut state = self.shared.state();
+            let found = state
+                .crashes
+                .iter_mut()
+                .position(|crash| crash.replica == self.replica && crash.at == at);
+            match found {
+                Some(index) if state.crashes[index].skip == 0 => Some(state.crashes.remove(index)),
+                Some(index) => {
+                    state.crashes[index].skip -= 1;
+                    None
+                }
+                None => None,
+            }
+        };
+        if let Some(crash) = due {
+            let why = match at {
+                CrashAt::AfterWrite => "after its write took effect, before the response",
+                CrashAt::BeforeWrite | CrashAt::Now => "before it sends this",
+            };
+            self.die(why, crash.down);
+            pending::<()>().await;
+        }
+    }
+
+    fn write_fault(&self) -> Option<WriteFault> {
+        let mut state = self.shared.state();
+        let due = state.write_faults.iter().position(|(_, skip)| *skip == 0);
+        for (_, skip) in &mut state.write_faults {
+            *skip = skip.saturating_sub(1);
+        }
+        due.map(|index| state.write_faults.remove(index).0)
+    }
+
+    /// Sends a GET request.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        target: &str,
+        accept: &str,
+    ) -> Result<(ResponseHead, LifeBody), FailureKind> {
+        let sent = async {
+            let number = self.begin(SERVER, &format!("GET {}", without_timeout(target)), b"");
+            self.reach().await;
+            let most = self.shared.settings.read_ms.max(1);
+            let time = Dice::of(&[self.shared.seed, number as u64, 8]).below(most);
+            self.sleep_until(self.shared.now() + Duration::from_millis(time))
+                .await;
+            let mut exchange = self.shared.mock.open(target, accept);
+            let head = exchange.head().await;
+            self.reach().await;
+            match head {
+                Ok(head) => {
+                    self.end(
+                        (number, SERVER),
+                        EntryKind::Response,
+                        format!("{}", head.status),
+                        b"",
+                    );
+                    let body = LifeBody {
+                        life: Arc::clone(self),
+                        exchange,
+                        number,
+                        events: target.contains("watch=").then(Vec::new),
+                    };
+                    Ok((head, body))
+                }
+                Err(kind) => Err(self.fail(number, kind)),
+            }
+        };
+        self.alive(sent).await
+    }
+
+    /// Sends a write.
+    pub(super) async fn write(
+        &self,
+        method: &str,
+        target: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> Result<(u16, Vec<u8>), FailureKind> {
+        let sent = async {
+            let number = self.begin(SERVER, &format!("{method} {target}"), body);
+            self.reach().await;
+            self.crash_at(CrashAt::BeforeWrite).await;
+            self.travel(number).await;
+            let write = Write {
+                method,
+                target,
+                content_type,
+                body,
+            };
+            match self.apply(write).await {
+                Ok((status, answer)) => {
+                    self.crash_at(CrashAt::AfterWrite).await;
+                    self.travel(number + 1).await;
+                    self.reach().await;
+                    self.end(
+                        (number, SERVER),
+                        EntryKind::Response,
+                        summary(status, &answer),
+                        &answer,
+                    );
+                    Ok((status, answer))
+                }
+                Err(kind) => Err(self.fail(number, kind)),
+            }
+        };
+        self.alive(sent).await
+    }
+
+    /// Does what the server does with a write, with the faults that meet it.
+    async fn apply(&self, write: Write<'_>) -> Result<(u16, Vec<u8>), FailureKind> {
+        let now = self.shared.now();
+        let (server, is_ready) = {
+            let routed = self.shared.mock.look(FakeServer::routed_to);
+            let state = self.shared.state();
+            (
+                routed,
+                state.down.get(&routed).is_none_or(|until| *until <= now),
+            )
+        };
+        if !is_ready {
+            let text = format!("server {} is down", server + 1);
+            self.shared.record(SERVER, EntryKind::Note, text);
+            return Err(FailureKind::Refused);
+        }
+        let fault = self.write_fault();
+        if let Some(fault) = fault {
+            let text = format!("fault of this write: {fault}");
+            self.shared.record(SERVER, EntryKind::Note, text);
+        }
+        match fault {
+            Some(WriteFault::Reset) => return Err(FailureKind::Reset),
+            Some(WriteFault::Overloaded) => return Ok(refusal(429, "TooManyRequests")),
+            Some(WriteFault::Failed) => return Ok(refusal(500, "InternalError")),
+            Some(WriteFault::Slow(time)) => self.sleep_until(now + time).await,
+            Some(WriteFault::Conflict) if write.method != "POST" => self.touch(write.target),
+            Some(WriteFault::Conflict | WriteFault::AnswerLost | WriteFault::AnswerTimeout)
+            | None => {}
+        }
+        let now = self.shared.now();
+        let (before, answer, after) = self.shared.mock.with(|server| {
+            let before = server.version();
+            let answer = server.handle_write(now, write);
+            (before, answer, server.version())
+        });
+        if before != after {
+            self.shared.changed(plural_of(write.target));
+        }
+        match fault {
+            Some(WriteFault::AnswerLost) => Err(FailureKind::Reset),
+            Some(WriteFault::AnswerTimeout) => Ok(refusal(504, "Timeout")),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Another client changes an object.
+    fn touch(&self, target: &str) {
+        let target = target.split('?').next().unwrap_or_default();
+        let target = target
+            .trim_end_matches("/status")
+            .trim_end_matches("/scale");
+        let count = self.shared.state().requests.to_string();
+        let patch = json!({ "metadata": { "annotations": { "touched-by": "another client", "touched-at": count } } });
+        let lane = self.shared.lane("another client");
+        self.shared.write(lane, "PATCH", target, &patch);
+    }
+}
+
+/// The body of a response to a process.
+pub(super) struct LifeBody {
+    life: Arc<Life>,
+    exchange: Exchange<FakeServer, TokioClock>,
+    number: usize,
+    /// What has arrived of the next event of a watch.
+    events: Option<Vec<u8>>,
+}
+
+impl LifeBody {
+    /// Waits for the next part of the body. `None` is the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, FailureKind> {
+        let life = Arc::clone(&self.life);
+        let chunk = life
+            .alive(async {
+                let chunk = self.exchange.chunk().await;
+                life.reach().await;
+                chunk
+            })
+            .await;
+        match &chunk {
+            Ok(Some(bytes)) => self.note_events(bytes),
+            Ok(None) if self.events.is_some() => {
+                life.end(
+                    (self.number, SERVER),
+                    EntryKind::Response,
+                    "the watch ends".to_owned(),
+                    b"",
+                );
+            }
+            Err(kind) => drop(life.fail(self.number, *kind)),
+            Ok(None) => {}
+        }
+        chunk
+    }
+
+    fn note_events(&mut self, bytes: &[u8]) {
+        let Some(events) = self.events.as_mut().filter(|_| self.life.shared.verbose) else {
+            return;
+        };
+        events.extend_from_slice(bytes);
+        while let Some(end) = events.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = events.drain(..=end).collect();
+            let what = match serde_json::from_slice::<Value>(&line) {
+                // Bookmarks come every minute, and change nothing.
+                Ok(event) if event["type"] == "BOOKMARK" => continue,
+                Ok(event) => event_text(&event),
+                Err(_) => format!("{} bytes of a watch", line.len()),
+            };
+            let life = &self.life;
+            let number = Some(self.number);
+            life.shared
+                .record_body((life.lane, SERVER), EntryKind::Event, number, what, b"");
+        }
+    }
+}
+
+/// Describes an event of a watch.
+fn event_text(event: &Value) -> String {
+    let object = &event["object"];
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let version = object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("-");
+    let event = event["type"].as_str().unwrap_or("an event without a type");
+    match event {
+        "ERROR" => format!("ERROR {}", object["message"]),
+        event => {
+            let key = super::world::key_of(object);
+            format!("{event} {kind} {key} at {version}")
+        }
+    }
+}
+
+/// Describes the response to a write.
+fn summary(status: u16, answer: &[u8]) -> String {
+    if status < 300 {
+        return status.to_string();
+    }
+    let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+    let reason = answer["reason"].as_str().unwrap_or_default();
+    format!("{status} {reason}")
+}
+
+/// An error response of the server itself.
+fn refusal(code: u16, reason: &'static str) -> (u16, Vec<u8>) {
+    let message = match code {
+        429 => "Too many requests, please try again later.",
+        504 => {
+            "Timeout: request did not complete within requested timeout - context deadline exceeded"
+        }
+        _ => "Internal error occurred: failed calling webhook",
+    };
+    (
+        code,
+        crate::status::Status::new(code, reason, message).json(),
+    )
+}
+
+/// Leaves out the random time limit of a watch.
+fn without_timeout(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target.to_owned();
+    };
+    let rest: Vec<&str> = query
+        .split('&')
+        .filter(|pair| !pair.starts_with("timeoutSeconds="))
+        .collect();
+    [path, "?", &rest.join("&")].concat()
+}

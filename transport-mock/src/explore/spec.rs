@@ -1,0 +1,190 @@
+//! What the user of [`Explore`](super::Explore) has given.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use serde_json::Value;
+
+use super::action::FaultKind;
+use super::actors::Actor;
+use super::world::World;
+use crate::config::Config;
+use crate::server::FakeServer;
+
+#[derive(Clone)]
+pub(super) struct Spec {
+    pub(super) config: Config,
+    pub(super) setups: Vec<Setup>,
+    pub(super) objects: Vec<Objects>,
+    /// Resources whose objects a person edits.
+    pub(super) edited: Vec<String>,
+    pub(super) actors: Vec<Actor>,
+    pub(super) replicas: usize,
+    pub(super) faults: Vec<FaultKind>,
+    pub(super) checks: Vec<Check>,
+    pub(super) steps: usize,
+    pub(super) patience: Duration,
+    pub(super) settle: Duration,
+    pub(super) request_limit: usize,
+}
+
+type Setup = Arc<dyn Fn(&mut FakeServer) + Send + Sync>;
+type Test = Arc<dyn Fn(&World) -> Result<(), String> + Send + Sync>;
+
+/// A condition of the world.
+#[derive(Clone)]
+pub(super) struct Check {
+    pub(super) name: String,
+    /// Whether it holds after every change, and not only in the end.
+    pub(super) always: bool,
+    pub(super) test: Test,
+}
+
+impl Spec {
+    /// Returns the number of objects that users change.
+    pub(super) fn slots(&self) -> usize {
+        self.objects.iter().map(|objects| objects.names.len()).sum()
+    }
+
+    /// Returns the objects that a slot belongs to.
+    pub(super) fn objects_of(&self, slot: usize) -> &Objects {
+        self.find(slot).0
+    }
+
+    /// Returns the objects and the name of a slot.
+    pub(super) fn find(&self, mut slot: usize) -> (&Objects, &str) {
+        for objects in &self.objects {
+            match objects.names.get(slot) {
+                Some(name) => return (objects, name),
+                None => slot -= objects.names.len(),
+            }
+        }
+        unreachable!("a plan uses the slots of its specification")
+    }
+
+    pub(super) fn has(&self, kind: FaultKind) -> bool {
+        self.faults.contains(&kind)
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("objects", &self.objects)
+            .field("faults", &self.faults)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Objects of one resource that users create, change and delete.
+///
+/// ```
+/// use informer_mock::explore::Objects;
+/// use informer_mock::json;
+///
+/// let maps = json!({ "metadata": { "namespace": "prod", "labels": { "made": "by-a-user" } }, "data": { "size": "1" } });
+/// Objects::new("configmaps", maps)
+///     .names(["a", "b", "c"])
+///     .changed(json!({ "data": { "size": "2" } }))
+///     .changed(json!({ "data": null }));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Objects {
+    pub(super) resource: String,
+    pub(super) object: Value,
+    pub(super) names: Vec<String>,
+    pub(super) variants: Vec<Value>,
+    pub(super) deletes: bool,
+}
+
+impl Objects {
+    /// Describes objects of a resource, which is named as in kubectl. They exist under the names `a` and `b` at times,
+    /// unless [`names`](Self::names) says otherwise.
+    #[must_use]
+    pub fn new(resource: &str, object: Value) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            object,
+            names: ["a".to_owned(), "b".to_owned()].into(),
+            variants: Vec::new(),
+            deletes: true,
+        }
+    }
+
+    /// Sets the names.
+    #[must_use]
+    pub fn names<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        Self { names, ..self }
+    }
+
+    /// Adds a change that users make: a merge patch of the object.
+    #[must_use]
+    pub fn changed(mut self, patch: Value) -> Self {
+        self.variants.push(patch);
+        self
+    }
+
+    /// Sets that users never delete these objects.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        Self {
+            deletes: false,
+            ..self
+        }
+    }
+
+    /// Returns the object with a name, in a variant; the first is the object as given.
+    pub(super) fn make(&self, name: &str, variant: usize) -> Value {
+        let mut object = self.object.clone();
+        if let Some(patch) = variant.checked_sub(1).and_then(|at| self.variants.get(at)) {
+            merge(&mut object, patch);
+        }
+        object["metadata"]["name"] = name.into();
+        object
+    }
+}
+
+impl Objects {
+    /// Returns the merge patch that changes an object to a variant.
+    pub(super) fn change(&self, variant: usize) -> Value {
+        let mut change = self.object.clone();
+        if let Some(patch) = variant.checked_sub(1).and_then(|at| self.variants.get(at)) {
+            overlay(&mut change, patch);
+        }
+        change
+    }
+}
+
+/// Merges two patches into one that has the effect of both.
+fn overlay(target: &mut Value, patch: &Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            for (key, value) in patch {
+                overlay(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, patch) => *target = patch.clone(),
+    }
+}
+
+/// Merges as defined by RFC 7386.
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    for (key, value) in patch {
+        match target.as_object_mut() {
+            Some(target) if value.is_null() => drop(target.remove(key)),
+            _ => merge(&mut target[key.as_str()], value),
+        }
+    }
+}

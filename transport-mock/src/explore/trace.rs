@@ -1,0 +1,203 @@
+//! What happened in a run, in order.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// Everything that happened in a run, in order: actions, requests with their responses, and events.
+#[derive(Clone, Default, Debug)]
+pub struct Trace {
+    pub(super) lanes: Vec<String>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// Something that happened in a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The time since the start of the run.
+    pub at: Duration,
+    /// The kind of entry.
+    pub kind: EntryKind,
+    /// The index of the actor in [`Trace::lanes`].
+    pub lane: usize,
+    /// The index of the actor at the other end of a request or event: the API server, or the world outside.
+    pub peer: usize,
+    /// The number of the request, which its response has too.
+    pub request: Option<usize>,
+    /// What happened, on one line.
+    pub what: String,
+    /// The body of a request or response, shortened.
+    pub detail: String,
+    /// A hash of the whole body, without the times in it.
+    pub(super) hash: u64,
+}
+
+/// The kind of an [`Entry`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// An action of the plan, such as a change by a user or a fault.
+    Action,
+    /// Another actor writes to the server, which takes effect at once.
+    Change,
+    /// A process sends a request.
+    Request,
+    /// A process gets the response.
+    Response,
+    /// A request fails without a response.
+    Failure,
+    /// A process receives an event of a watch.
+    Event,
+    /// A process starts, ends or dies, or a check fails.
+    Note,
+}
+
+/// The longest text of a body in a trace.
+const DETAIL: usize = 400;
+
+/// The API server's lane.
+pub(super) const SERVER: usize = 0;
+
+impl Trace {
+    /// Returns the names of the actors. The first is the API server.
+    #[must_use]
+    pub fn lanes(&self) -> &[String] {
+        &self.lanes
+    }
+
+    /// Iterates over the entries.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Iterates over the requests of the processes under test and their responses, one line each. Two runs of a
+    /// deterministic program with the same seed have the same lines. Times of day in bodies, and the parameter
+    /// `timeoutSeconds`, are left out.
+    pub fn requests(&self) -> impl Iterator<Item = String> {
+        let own = self.entries.iter().filter(|entry| {
+            matches!(
+                entry.kind,
+                EntryKind::Request | EntryKind::Response | EntryKind::Failure
+            )
+        });
+        own.map(|entry| alloc::format!("{} #{:08x}", Line(self, entry), entry.hash as u32))
+    }
+
+    /// Returns the lane with a name, which is added if it is new.
+    pub(super) fn lane(&mut self, name: &str) -> usize {
+        if let Some(index) = self.lanes.iter().position(|own| own == name) {
+            return index;
+        }
+        self.lanes.push(name.to_owned());
+        self.lanes.len() - 1
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entries
+            .iter()
+            .try_for_each(|entry| writeln!(f, "{}", Line(self, entry)))
+    }
+}
+
+/// An entry on one line.
+struct Line<'a>(&'a Trace, &'a Entry);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(trace, entry) = self;
+        let sign = match entry.kind {
+            EntryKind::Action => "*",
+            EntryKind::Request | EntryKind::Change => "->",
+            EntryKind::Response | EntryKind::Event => "<-",
+            EntryKind::Failure => "<x",
+            EntryKind::Note => "!",
+        };
+        let lane = trace.lanes.get(entry.lane).map_or("", String::as_str);
+        let time = seconds(entry.at);
+        write!(f, "{time:>11}  {lane:<14} {sign:<2} {}", entry.what)?;
+        if !entry.detail.is_empty() {
+            write!(f, "  {}", entry.detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// Formats a time of a run.
+pub(super) fn seconds(time: Duration) -> String {
+    alloc::format!("{}.{:03} s", time.as_secs(), time.subsec_millis())
+}
+
+/// Shortens a body for people.
+pub(super) fn shorten(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let mut end = text.len().min(DETAIL);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut short = text[..end].to_owned();
+    if end < text.len() {
+        short += " …";
+    }
+    short
+}
+
+/// Hashes a body with FNV-1a, leaving out the times of day: programs read them from the real clock.
+pub(super) fn hash(body: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut rest = body;
+    while let Some((first, others)) = rest.split_first() {
+        if let Some(after) = time_of_day(rest) {
+            rest = after;
+            continue;
+        }
+        hash = (hash ^ u64::from(*first)).wrapping_mul(0x0100_0000_01b3);
+        rest = others;
+    }
+    hash
+}
+
+/// Returns what follows a time in RFC 3339 and UTC.
+fn time_of_day(text: &[u8]) -> Option<&[u8]> {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let matches = |(byte, form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        form => byte == form,
+    };
+    if text.len() <= FORM.len() || !text.iter().zip(FORM).all(matches) {
+        return None;
+    }
+    let fraction = text[FORM.len()..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+        .count();
+    text[FORM.len() + fraction..].strip_prefix(b"Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_day_do_not_count() {
+        let at = |time: &str| hash(alloc::format!("{{\"renewTime\":\"{time}\"}}").as_bytes());
+        assert_eq!(
+            at("2026-01-02T03:04:05Z"),
+            at("2031-12-30T23:59:59.123456Z")
+        );
+        assert_ne!(at("2026-01-02T03:04:05Z"), at("2026-01-02"));
+        assert_ne!(at("a"), at("b"));
+    }
+
+    #[test]
+    fn long_bodies_are_shortened_between_characters() {
+        let text = shorten("ü".repeat(DETAIL).as_bytes());
+        assert_eq!(text.chars().count(), DETAIL / 2 + 2);
+        assert_eq!(shorten(b" a \n"), "a");
+    }
+}

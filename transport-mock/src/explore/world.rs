@@ -1,0 +1,436 @@
+//! The world of a run: the cluster, the state outside of it, and what has happened.
+
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::{Any, TypeId};
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::Waker;
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use informer_core::{Instant, Timer as _};
+use serde_json::Value;
+
+use super::action::{CrashAt, WriteFault};
+use super::plan::Settings;
+use super::process::Life;
+use super::spec::Spec;
+use super::trace::{self, Entry, EntryKind, Trace};
+use crate::mock::Mock;
+use crate::object::ResourceType;
+use crate::server::{FakeServer, Write};
+use crate::tokio_clock::TokioClock;
+
+/// The state of a run, as a check sees it.
+///
+/// ```
+/// use informer_mock::explore::World;
+///
+/// fn each_claim_has_its_pod(world: &World) -> Result<(), String> {
+///     for claim in world.objects("persistentvolumeclaims") {
+///         let name = claim["metadata"]["name"].as_str().unwrap_or_default();
+///         world.get("pods", "prod", name).ok_or(format!("claim {name} has no Pod"))?;
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl World {
+    /// Returns the objects of a resource, in the order of lists.
+    ///
+    /// # Panics
+    /// Panics if the resource does not exist: a check of nothing cannot fail.
+    #[must_use]
+    pub fn objects(&self, resource: &str) -> Vec<Value> {
+        self.shared.mock.look(|server| {
+            assert!(
+                server.kind_called(resource).is_some(),
+                "the server has no resource {resource:?}: add it in `Explore::setup`"
+            );
+            let objects = server.objects(resource);
+            objects
+                .filter_map(|object| serde_json::from_slice(&object.to_bytes()).ok())
+                .collect()
+        })
+    }
+
+    /// Returns an object. The namespace is empty for a cluster-scoped resource.
+    #[must_use]
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.shared
+            .mock
+            .look(|server| server.get(resource, namespace, name))
+    }
+
+    /// Returns state outside of the cluster, such as the load balancers of a cloud. It is created when it is first
+    /// used, and outlives the processes of its run. Each run has its own.
+    #[must_use]
+    pub fn outside<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.shared.outside()
+    }
+
+    /// Returns the time since the start of the run.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.shared.elapsed()
+    }
+
+    /// Returns the server, for everything else.
+    #[must_use]
+    pub fn mock(&self) -> &Mock<FakeServer, TokioClock> {
+        &self.shared.mock
+    }
+}
+
+/// What all parts of a run share.
+pub(super) struct Shared {
+    pub(super) mock: Mock<FakeServer, TokioClock>,
+    pub(super) spec: Arc<Spec>,
+    pub(super) seed: u64,
+    pub(super) settings: Settings,
+    /// Whether the events of watches are recorded.
+    pub(super) verbose: bool,
+    start: Instant,
+    state: Mutex<State>,
+    outside: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+/// The parts of [`Shared`] that change.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) trace: Trace,
+    pub(super) violation: Option<(String, String)>,
+    pub(super) requests: usize,
+    pub(super) write_faults: Vec<(WriteFault, u64)>,
+    pub(super) crashes: Vec<PlannedCrash>,
+    /// The times until which replicas reach no server.
+    pub(super) partitions: BTreeMap<usize, Instant>,
+    /// The times until which servers are down or not ready.
+    pub(super) down: BTreeMap<usize, Instant>,
+    /// Counts the changes that count as activity.
+    pub(super) activity: u64,
+    /// The number of processes that have died and not started again.
+    pub(super) absent: usize,
+    lives: Vec<Weak<Life>>,
+    main: Option<Waker>,
+}
+
+/// A process that dies at one of its writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedCrash {
+    pub(super) replica: usize,
+    pub(super) at: CrashAt,
+    pub(super) skip: u64,
+    pub(super) down: Duration,
+}
+
+impl Shared {
+    pub(super) fn new(spec: &Arc<Spec>, seed: u64, settings: Settings, verbose: bool) -> Arc<Self> {
+        let mut config = spec.config.clone();
+        config.watch_list &= settings.streams;
+        config.bookmarks &= settings.bookmarks;
+        if settings.gone_http {
+            config.gone = crate::config::Gone::Http;
+        }
+        if settings.forgetful {
+            config = config.forgetful();
+        }
+        // A request always takes some time, or a loop of them would never end.
+        config.latency = config.latency.max(Duration::from_millis(1));
+        let mut server = FakeServer::with_config(seed, config);
+        for setup in &spec.setups {
+            setup(&mut server);
+        }
+        server.add_server();
+        let mock = Mock::with_clock(server, TokioClock::new());
+        let start = mock.clock().now();
+        let mut state = State::default();
+        state.trace.lane("API server");
+        Arc::new(Self {
+            mock,
+            spec: Arc::clone(spec),
+            seed,
+            settings,
+            verbose,
+            start,
+            state: Mutex::new(state),
+            outside: Mutex::default(),
+        })
+    }
+
+    /// Nothing of the user runs while the state is locked.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.mock.clock().now()
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.now().saturating_duration_since(self.start)
+    }
+
+    pub(super) fn outside<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = outside
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        Arc::clone(found)
+            .downcast()
+            .unwrap_or_else(|_| unreachable!("it is stored by its type"))
+    }
+
+    pub(super) fn kind(&self, resource: &str) -> Option<Arc<ResourceType>> {
+        self.mock.look(|server| server.kind_called(resource))
+    }
+
+    pub(super) fn live(&self, life: &Arc<Life>) {
+        let mut state = self.state();
+        state.lives.retain(|life| life.strong_count() > 0);
+        state.lives.push(Arc::downgrade(life));
+    }
+
+    pub(super) fn lives(&self) -> Vec<Arc<Life>> {
+        let state = self.state();
+        state.lives.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Sets the waker of the run itself, which polls all processes.
+    pub(super) fn set_main(&self, waker: &Waker) {
+        let mut state = self.state();
+        if !state
+            .main
+            .as_ref()
+            .is_some_and(|main| main.will_wake(waker))
+        {
+            state.main = Some(waker.clone());
+        }
+    }
+
+    pub(super) fn wake_main(&self) {
+        let main = self.state().main.clone();
+        if let Some(main) = main {
+            main.wake();
+        }
+    }
+}
+
+/// # Records
+impl Shared {
+    pub(super) fn record(&self, lane: usize, kind: EntryKind, what: String) {
+        self.record_body((lane, trace::SERVER), kind, None, what, &[]);
+    }
+
+    pub(super) fn record_body(
+        &self,
+        (lane, peer): (usize, usize),
+        kind: EntryKind,
+        request: Option<usize>,
+        what: String,
+        body: &[u8],
+    ) {
+        let at = self.elapsed();
+        self.state().trace.entries.push(Entry {
+            at,
+            kind,
+            lane,
+            peer,
+            request,
+            what,
+            detail: if self.verbose {
+                trace::shorten(body)
+            } else {
+                String::new()
+            },
+            hash: trace::hash(body),
+        });
+    }
+
+    pub(super) fn lane(&self, name: &str) -> usize {
+        self.state().trace.lane(name)
+    }
+
+    /// Records that a check fails, and ends the run. Only the first one counts.
+    pub(super) fn violate(&self, check: &str, what: &str) {
+        let is_first = {
+            let mut state = self.state();
+            let is_first = state.violation.is_none();
+            if is_first {
+                state.violation = Some((check.to_owned(), what.to_owned()));
+            }
+            is_first
+        };
+        if is_first {
+            let text = format!("\"{check}\" does not hold: {what}");
+            self.record(trace::SERVER, EntryKind::Note, text);
+            self.wake_main();
+        }
+    }
+
+    /// Checks what must always hold, after a change. Changes of a resource that is written periodically do not count
+    /// as activity, nor do those outside of the cluster, which may be no changes.
+    pub(super) fn changed(self: &Arc<Self>, plural: &str) {
+        if !["leases", "events", ""].contains(&plural) {
+            self.state().activity += 1;
+        }
+        let world = World {
+            shared: Arc::clone(self),
+        };
+        for check in self.spec.checks.iter().filter(|check| check.always) {
+            if let Err(what) = (check.test)(&world) {
+                self.violate(&check.name, &what);
+            }
+        }
+        self.wake_main();
+    }
+
+    /// Checks what must hold in the end. Returns the name of the first check that fails, and why.
+    pub(super) fn check_end(self: &Arc<Self>) -> Result<(), (String, String)> {
+        let world = World {
+            shared: Arc::clone(self),
+        };
+        for check in &self.spec.checks {
+            (check.test)(&world).map_err(|what| (check.name.clone(), what))?;
+        }
+        Ok(())
+    }
+}
+
+/// # Writes by other actors
+impl Shared {
+    /// Sends a write to the server at once, and records it.
+    pub(super) fn write(
+        self: &Arc<Self>,
+        lane: usize,
+        method: &str,
+        target: &str,
+        body: &Value,
+    ) -> (u16, Value) {
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        let content_type = if method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let write = Write {
+            method,
+            target,
+            content_type,
+            body: &body,
+        };
+        let now = self.now();
+        let (before, status, answer, after) = self.mock.with(|server| {
+            let before = server.version();
+            let (status, answer) = server.handle_write(now, write);
+            (before, status, answer, server.version())
+        });
+        let what = format!("{method} {target}: {status}");
+        self.record_body((lane, trace::SERVER), EntryKind::Change, None, what, &body);
+        if before != after {
+            self.changed(plural_of(target));
+        }
+        (status, serde_json::from_slice(&answer).unwrap_or_default())
+    }
+}
+
+/// Returns the path of a collection or of an object.
+pub(super) fn path(kind: &ResourceType, namespace: &str, name: &str) -> String {
+    let mut path = if kind.group.is_empty() {
+        "/api/".to_owned()
+    } else {
+        ["/apis/", &kind.group, "/"].concat()
+    };
+    path += &kind.version;
+    if kind.namespaced && !namespace.is_empty() {
+        path += "/namespaces/";
+        path += namespace;
+    }
+    path += "/";
+    path += &kind.plural;
+    if !name.is_empty() {
+        path += "/";
+        path += name;
+    }
+    path
+}
+
+/// Returns the resource of a request's path.
+pub(super) fn plural_of(target: &str) -> &str {
+    let path = target.split('?').next().unwrap_or_default();
+    let mut parts = path.trim_matches('/').split('/').peekable();
+    let skip = if parts.next() == Some("apis") { 2 } else { 1 };
+    let mut parts = parts.skip(skip);
+    match parts.next() {
+        Some("namespaces") => match (parts.next(), parts.next()) {
+            (_, Some(plural)) if !["status", "finalize"].contains(&plural) => plural,
+            _ => "namespaces",
+        },
+        plural => plural.unwrap_or_default(),
+    }
+}
+
+/// Returns `namespace/name` of an object.
+pub(super) fn key_of(object: &Value) -> String {
+    let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default();
+    match text("namespace") {
+        "" => text("name").to_owned(),
+        namespace => [namespace, "/", text("name")].concat(),
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("seed", &self.seed)
+            .field("elapsed", &self.elapsed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A future in a box, on the thread of its run.
+pub(super) type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+#[cfg(test)]
+mod tests {
+    use super::{path as path_of, *};
+
+    #[test]
+    fn resources_of_paths() {
+        for (path, plural) in [
+            ("/api/v1/pods?limit=1", "pods"),
+            ("/api/v1/namespaces/prod/pods/a", "pods"),
+            (
+                "/apis/apps/v1/namespaces/prod/deployments/a/status",
+                "deployments",
+            ),
+            ("/api/v1/namespaces/prod", "namespaces"),
+            ("/api/v1/namespaces/prod/status", "namespaces"),
+            ("/api/v1/namespaces", "namespaces"),
+            ("/version", ""),
+        ] {
+            assert_eq!(plural_of(path), plural, "{path}");
+        }
+        let pods = FakeServer::new(1).kind_called("pods").unwrap();
+        assert_eq!(
+            path_of(&pods, "prod", "a"),
+            "/api/v1/namespaces/prod/pods/a"
+        );
+        assert_eq!(path_of(&pods, "", ""), "/api/v1/pods");
+    }
+}

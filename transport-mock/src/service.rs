@@ -1,0 +1,265 @@
+//! The mock as a service over HTTP requests, as `kube::Client` takes one.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
+use std::io;
+
+use bytes::{Buf as _, Bytes};
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use informer_core::{Timer as _, transport::FailureKind};
+
+use crate::backend::{Backend, ResponseHead};
+use crate::mock::{Exchange, Mock};
+use crate::server::Write;
+use crate::tokio_clock::TokioClock;
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Part = Result<Option<Vec<u8>>, FailureKind>;
+type Opened = Result<(ResponseHead, Source), FailureKind>;
+
+/// A mock server as a service over HTTP requests, created by [`Mock::service`]. `kube::Client::new` takes it.
+#[derive(Clone)]
+pub struct MockService {
+    server: Arc<dyn Connect>,
+}
+
+/// The body of a response of a [`MockService`].
+pub struct ServiceBody {
+    state: State,
+}
+
+/// Answers requests.
+pub(crate) trait Connect: Send + Sync {
+    fn read<'a>(&'a self, target: &'a str, accept: &'a str) -> Boxed<'a, Opened>;
+    fn write<'a>(&'a self, write: Write<'a>) -> Boxed<'a, Result<(u16, Vec<u8>), FailureKind>>;
+}
+
+/// The rest of a body.
+pub(crate) trait Chunks: Send {
+    fn chunk(&mut self) -> Boxed<'_, Part>;
+}
+
+/// A body that is read from a server.
+pub(crate) type Source = Box<dyn Chunks>;
+
+enum State {
+    Whole(Bytes),
+    Reading(Boxed<'static, (Source, Part)>),
+    Ended,
+}
+
+impl<B: Backend + Send + 'static> Mock<B, TokioClock> {
+    /// Returns the server as a service over HTTP requests.
+    ///
+    /// ```
+    /// use informer_mock::{FakeServer, Mock, TokioClock, json};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mock = Mock::with_clock(FakeServer::new(1), TokioClock::new());
+    /// mock.create("pods", json!({ "metadata": { "name": "a" } }))?;
+    ///
+    /// // A program with kube-rs: kube::Client::new(mock.service(), "default").
+    /// let request = http::Request::get("/api/v1/namespaces/default/pods/a").body(String::new())?;
+    /// let response = tower_service::Service::call(&mut mock.service(), request).await?;
+    /// assert_eq!(response.status(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn service(&self) -> MockService {
+        MockService::new(self.clone())
+    }
+}
+
+impl MockService {
+    pub(crate) fn new(server: impl Connect + 'static) -> Self {
+        Self {
+            server: Arc::new(server),
+        }
+    }
+
+    async fn answer(
+        self,
+        parts: http::request::Parts,
+        body: Vec<u8>,
+    ) -> io::Result<Response<ServiceBody>> {
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str());
+        let header = |name| {
+            let value = parts.headers.get(name);
+            value
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+        };
+        let (head, state) = if parts.method == "GET" {
+            let read = self.server.read(target, header("accept")).await;
+            let (head, source) = read.map_err(of_system)?;
+            (head, State::read(source))
+        } else {
+            let write = Write {
+                method: parts.method.as_str(),
+                target,
+                content_type: header("content-type"),
+                body: &body,
+            };
+            let (status, body) = self.server.write(write).await.map_err(of_system)?;
+            let mut head = ResponseHead::new(status);
+            head.set_header("Content-Type", "application/json");
+            (head, State::Whole(body.into()))
+        };
+        let mut response = Response::builder().status(head.status);
+        for (name, value) in &head.headers {
+            response = response.header(name, value);
+        }
+        response
+            .body(ServiceBody { state })
+            .map_err(io::Error::other)
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for MockService
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+{
+    type Response = Response<ServiceBody>;
+    type Error = io::Error;
+    type Future = Boxed<'static, io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = collect(body).await.map_err(io::Error::other)?;
+            service.answer(parts, body).await
+        })
+    }
+}
+
+async fn collect<B: Body>(body: B) -> Result<Vec<u8>, B::Error> {
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        if let Ok(mut data) = frame?.into_data() {
+            while data.has_remaining() {
+                let part = data.chunk();
+                bytes.extend_from_slice(part);
+                let length = part.len();
+                data.advance(length);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+impl State {
+    fn read(mut source: Source) -> Self {
+        Self::Reading(Box::pin(async move {
+            let chunk = source.chunk().await;
+            (source, chunk)
+        }))
+    }
+}
+
+impl Body for ServiceBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let state = &mut self.get_mut().state;
+        let (source, chunk) = match state {
+            State::Ended => return Poll::Ready(None),
+            State::Whole(bytes) => {
+                let bytes = core::mem::take(bytes);
+                *state = State::Ended;
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            State::Reading(reading) => ready!(reading.as_mut().poll(context)),
+        };
+        *state = State::Ended;
+        Poll::Ready(match chunk {
+            Ok(Some(bytes)) => {
+                *state = State::read(source);
+                Some(Ok(Frame::data(bytes.into())))
+            }
+            Ok(None) => None,
+            Err(kind) => Some(Err(of_system(kind))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            State::Reading(_) => SizeHint::default(),
+            State::Ended => SizeHint::with_exact(0),
+        }
+    }
+}
+
+impl<B: Backend + Send + 'static> Connect for Mock<B, TokioClock> {
+    fn read<'a>(&'a self, target: &'a str, accept: &'a str) -> Boxed<'a, Opened> {
+        Box::pin(async move {
+            let mut exchange = self.open(target, accept);
+            let head = exchange.head().await?;
+            let source: Source = Box::new(exchange);
+            Ok((head, source))
+        })
+    }
+
+    fn write<'a>(&'a self, write: Write<'a>) -> Boxed<'a, Result<(u16, Vec<u8>), FailureKind>> {
+        Box::pin(async move {
+            let now = self.clock().now();
+            let answer = self.with(|server| server.handle_write(now, write));
+            answer.ok_or(FailureKind::Other)
+        })
+    }
+}
+
+impl<B: Backend + Send> Chunks for Exchange<B, TokioClock> {
+    fn chunk(&mut self) -> Boxed<'_, Part> {
+        Box::pin(Self::chunk(self))
+    }
+}
+
+/// The error that a client on a socket would get from the system.
+fn of_system(kind: FailureKind) -> io::Error {
+    io::Error::from(match kind {
+        FailureKind::Refused => io::ErrorKind::ConnectionRefused,
+        FailureKind::Reset => io::ErrorKind::ConnectionReset,
+        FailureKind::TimedOut => io::ErrorKind::TimedOut,
+        FailureKind::Tls | FailureKind::Dns | FailureKind::Other | _ => io::ErrorKind::Other,
+    })
+}
+
+impl fmt::Debug for MockService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MockService").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServiceBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceBody").finish_non_exhaustive()
+    }
+}
