@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use informer_mock::{Mock, ScriptedServer, TokioClock};
+use informer_tokio::decode::{Accept, Decode, Decoder, RawObject};
 use informer_tokio::informer::Initial;
 use informer_tokio::{Entry, Event, Informer, Raw, Resource};
 use serde_json::{Map, Value, json};
@@ -25,6 +26,39 @@ impl Mode {
         match self {
             Self::List => "list",
             Self::Stream => "stream",
+        }
+    }
+}
+
+/// The informer that runs a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// How it fetches the initial state.
+    pub mode: Mode,
+    /// It behaves as client-go does.
+    pub client_go: bool,
+    /// It accepts nothing but protobuf, and the scenario is translated.
+    pub protobuf: bool,
+}
+
+/// Stores objects as received.
+struct Received {
+    protobuf: bool,
+}
+
+impl Decode for Received {
+    type Value = Raw;
+    type Error = <Decoder<Raw> as Decode>::Error;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Raw, Self::Error> {
+        Decoder::<Raw>::new().decode(raw)
+    }
+
+    fn accept(&self) -> Accept {
+        if self.protobuf {
+            Accept::default().only_protobuf()
+        } else {
+            Accept::default()
         }
     }
 }
@@ -87,22 +121,24 @@ pub fn scenarios(folder: &Path, mode: Mode) -> Vec<Scenario> {
 ///
 /// # Panics
 /// If the script is invalid.
-pub async fn run(scenario: &Scenario, mode: Mode, client_go: bool) -> Value {
+pub async fn run(scenario: &Scenario, client: Client) -> Value {
     let server = ScriptedServer::from_json(&scenario.text)
-        .unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        .unwrap_or_else(|error| panic!("{}: {error}", scenario.name))
+        .in_protobuf();
     let mock = Mock::with_clock(server, TokioClock::new());
     let seconds = |member: &str| {
         Duration::from_secs_f64(scenario.script[member].as_f64().unwrap_or_default())
     };
     let pods = Resource::parse("pods").unwrap_or(Resource::new("", "v1", "pods"));
-    let builder = Informer::<Raw>::builder_for(&mock.transport(), pods)
+    let protobuf = client.protobuf;
+    let builder = Informer::<Raw>::builder_with(mock.transport(), pods, Received { protobuf })
         .seed(1)
         .resync(seconds("resync"))
-        .initial(match mode {
+        .initial(match client.mode {
             Mode::List => Initial::List,
             Mode::Stream => Initial::Stream,
         });
-    let (informer, driver) = if client_go {
+    let (informer, driver) = if client.client_go {
         builder.client_go().build()
     } else {
         builder.build()
@@ -348,13 +384,17 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
 }
 
 /// Runs scenarios one after another and describes the differences, each line with the scenario's name.
-pub async fn failures(scenarios: &[Scenario], mode: Mode, client_go: bool) -> String {
+pub async fn failures(scenarios: &[Scenario], client: Client) -> String {
     let mut text = String::new();
     for scenario in scenarios {
-        let found = run(scenario, mode, client_go).await;
-        for difference in differences(&scenario.expected, &found, &scenario.script, client_go) {
+        let found = run(scenario, client).await;
+        let Scenario {
+            expected, script, ..
+        } = scenario;
+        for difference in differences(expected, &found, script, client.client_go) {
+            let mode = client.mode.as_str();
             // Writing into a `String` does not fail.
-            let _ = writeln!(text, "{} ({}): {difference}", scenario.name, mode.as_str());
+            let _ = writeln!(text, "{} ({mode}): {difference}", scenario.name);
         }
     }
     text

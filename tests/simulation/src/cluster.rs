@@ -7,14 +7,13 @@
 use core::time::Duration;
 
 use informer_core::transport::FailureKind;
-use informer_mock::{
-    Backend, Chunk, Config, FakeServer, Fault, HeadPoll, Instant, ResponseId, json,
-};
+use informer_mock::{Backend, Chunk, Config, FakeServer, HeadPoll, Instant, ResponseId, json};
 
 use serde_json::Value;
 
 use super::engine::CUSTOM_GROUP;
-use super::plan::{Custom, KEYS, Scope, World};
+use super::faults::FaultKind;
+use super::plan::{Custom, KEYS, Objects, Scope, World};
 
 /// One state of an object. `n` differs for every write ever made, so it identifies the state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -100,6 +99,9 @@ pub struct Cluster {
     config: Config,
     seed: u64,
     custom: Option<Custom>,
+    /// The objects are Pods, apart from custom ones.
+    has_pods: bool,
+    in_protobuf: bool,
     frame_limit: usize,
     servers: [Server; 2],
     /// The server that answers new connections.
@@ -136,6 +138,8 @@ impl Cluster {
             config: config.clone(),
             seed: world.seed,
             custom: world.custom,
+            has_pods: world.objects != Objects::Untyped && world.custom.is_none(),
+            in_protobuf: world.is_in_protobuf(),
             frame_limit: world.frame_limit.into(),
             servers: [server(), server()],
             route: 0,
@@ -197,19 +201,56 @@ impl Cluster {
     }
 
     fn write(&mut self, write: Write) {
-        let metadata = self.metadata(&write);
+        let object = self.object(&write);
         for server in &mut self.servers {
             apply(
                 &mut server.fake,
                 resource(self.custom),
-                &write,
-                metadata.clone(),
+                write.slot,
+                object.clone(),
             );
         }
         let era = self.era_mut();
         era.writes.push(write);
         era.version = write.version;
         self.high = self.high.max(write.version);
+    }
+
+    /// Returns the object of a write; `None` for a deletion.
+    fn object(&self, write: &Write) -> Option<Value> {
+        let (namespace, name) = KEYS[usize::from(write.slot)];
+        let state = write.state?;
+        let filler = match write.poison {
+            Some(Poison::Large) => "x".repeat(5000),
+            _ => String::new(),
+        };
+        let mut metadata = self.metadata(write);
+        metadata["name"] = name.into();
+        metadata["namespace"] = namespace.into();
+        metadata["uid"] = format!("u{}", state.uid).into();
+        metadata["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+        metadata["labels"] = json!({ "app": format!("l{}", state.label) });
+        // Characters of every length in UTF-8, for cuts in the middle of them.
+        let note = "ü€𝄞\\\"\u{1}";
+        let is_undecodable = write.poison == Some(Poison::Undecodable);
+        if self.has_pods {
+            let n = (!is_undecodable).then_some(state.n);
+            let spec = json!({
+                "nodeName": note,
+                "activeDeadlineSeconds": n,
+                "hostname": filler,
+                "subdomain": state.n.to_string(),
+            });
+            return Some(json!({ "metadata": metadata, "spec": spec }));
+        }
+        Some(json!({
+            "metadata": metadata,
+            "note": note,
+            "n": if is_undecodable { json!("?") } else { json!(state.n) },
+            "filler": filler,
+            // Makes every write different.
+            "write": state.n,
+        }))
     }
 
     /// Returns the metadata of an object, apart from its names, in the order in which the writers of a custom
@@ -320,24 +361,21 @@ impl Cluster {
             writes: old.writes[..kept].to_vec(),
         };
         self.raw_restore |= !properly;
-        let metadata: Vec<Value> = era
-            .writes
-            .iter()
-            .map(|write| self.metadata(write))
-            .collect();
+        let objects: Vec<Option<Value>> =
+            era.writes.iter().map(|write| self.object(write)).collect();
         for server in &mut self.servers {
             server.fake.go_down();
             server.fake = fake(self.seed, &self.config, self.custom);
             server.life += 1;
             server.fake.tick(now);
             server.lagging = false;
-            for (write, metadata) in era.writes.iter().zip(&metadata) {
+            for (write, object) in era.writes.iter().zip(&objects) {
                 server.fake.set_version(write.version - 1);
                 apply(
                     &mut server.fake,
                     resource(self.custom),
-                    write,
-                    metadata.clone(),
+                    write.slot,
+                    object.clone(),
                 );
             }
         }
@@ -384,8 +422,9 @@ impl Cluster {
         lost
     }
 
-    /// Adds a fault for the next request.
-    pub fn inject(&mut self, fault: &Fault) {
+    /// Adds a fault for the next request, see [`FaultKind::fault`].
+    pub fn inject(&mut self, kind: FaultKind, at: u8) {
+        let fault = kind.fault(at, self.in_protobuf);
         for server in &mut self.servers {
             server.fake.clear_faults();
             server.fake.inject(fault.clone());
@@ -566,30 +605,12 @@ fn fake(seed: u64, config: &Config, custom: Option<Custom>) -> FakeServer {
     fake
 }
 
-fn apply(server: &mut FakeServer, resource: &str, write: &Write, mut metadata: Value) {
-    let (namespace, name) = KEYS[usize::from(write.slot)];
-    let Some(state) = write.state else {
-        // The reference has confirmed that it exists.
-        let _ = server.delete(resource, namespace, name);
-        return;
+/// Creates, changes or deletes an object.
+fn apply(server: &mut FakeServer, resource: &str, slot: u8, object: Option<Value>) {
+    let (namespace, name) = KEYS[usize::from(slot)];
+    // The reference has confirmed that the write is possible.
+    let _ = match object {
+        Some(object) => server.apply(resource, object).map(drop),
+        None => server.delete(resource, namespace, name).map(drop),
     };
-    let filler = match write.poison {
-        Some(Poison::Large) => "x".repeat(5000),
-        _ => String::new(),
-    };
-    metadata["name"] = name.into();
-    metadata["namespace"] = namespace.into();
-    metadata["uid"] = format!("u{}", state.uid).into();
-    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-    metadata["labels"] = json!({ "app": format!("l{}", state.label) });
-    let data = json!({
-        "metadata": metadata,
-        // Characters of every length in UTF-8, for cuts in the middle of them.
-        "note": "ü€𝄞\\\"\u{1}",
-        "n": if write.poison == Some(Poison::Undecodable) { json!("?") } else { json!(state.n) },
-        "filler": filler,
-        // Makes every write different.
-        "write": state.n,
-    });
-    let _ = server.apply(resource, data);
 }

@@ -2,20 +2,22 @@
 
 use core::fmt;
 
+use informer_core::decode::Accept;
 use informer_core::journal::Recording;
-use informer_core::json::{as_str, as_u64, value_at};
+use informer_core::json::{as_u64, value_at};
+use informer_core::protobuf;
 use informer_core::storage::Postings;
 use informer_core::{
-    Cache, End, Frame, Head, Heap, Inline, Instant, Notification, Object, Output, OwnedResource,
-    PolledInformer, RawObject, Reflector, ReflectorConfig, Report, RequestId, Resource,
-    ResourceVersion, Step, Storage,
+    Cache, Decode, End, Frame, Head, Heap, Inline, Instant, Notification, Object, Output,
+    OwnedResource, PolledInformer, RawObject, Reflector, ReflectorConfig, Report, RequestId,
+    Resource, ResourceVersion, Step, Storage,
     cache::{CacheConfig, IndexValues, SourceId, decode_object, take_frame},
     reflector::{Initial, Purpose},
     report::{Phase, Problem},
 };
 
 use super::cluster::State;
-use super::plan::{KEY_NAMES, Scope, World, half_of};
+use super::plan::{KEY_NAMES, Objects, Scope, World, half_of};
 
 /// What the decoder stores of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,17 +36,55 @@ impl fmt::Display for NoNumber {
     }
 }
 
-pub(super) type Decoder = fn(&RawObject<'_>) -> Result<Value, NoNumber>;
+/// Decodes [`Value`]s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decoder {
+    /// The informer requests protobuf.
+    protobuf: bool,
+}
+
 type Held<S> = Object<Value, <S as Storage>::Text>;
 
+impl Decoder {
+    fn new(world: &World) -> Self {
+        Self {
+            protobuf: world.objects == Objects::Protobuf,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    type Value = Value;
+    type Error = NoNumber;
+
+    fn decode(&self, raw: &RawObject<'_>) -> Result<Value, NoNumber> {
+        decode(raw)
+    }
+
+    fn accept(&self) -> Accept {
+        if self.protobuf {
+            Accept::default().protobuf()
+        } else {
+            Accept::default()
+        }
+    }
+}
+
 pub(super) fn decode(raw: &RawObject<'_>) -> Result<Value, NoNumber> {
-    let n = value_at(raw.json(), &["n"])
-        .and_then(as_u64)
-        .ok_or(NoNumber)?;
-    let label = value_at(raw.json(), &["metadata", "labels", "app"]).and_then(as_str);
-    let label = label.and_then(|label| label.as_plain()?.strip_prefix('l')?.parse().ok());
+    let n = if let Some(pod) = raw.protobuf() {
+        match pod.field(&[2, 5]) {
+            Some(protobuf::Value::Varint(n)) => Some(n),
+            _ => None,
+        }
+    } else {
+        let json = value_at(raw.json(), &["n"])
+            .or_else(|| value_at(raw.json(), &["spec", "activeDeadlineSeconds"]));
+        json.and_then(as_u64)
+    };
+    let label = raw.labels().find(|(key, _)| key.as_plain() == Some("app"));
+    let label = label.and_then(|(_, label)| label.as_plain()?.strip_prefix('l')?.parse().ok());
     Ok(Value {
-        n: u32::try_from(n).map_err(|_| NoNumber)?,
+        n: n.and_then(|n| u32::try_from(n).ok()).ok_or(NoNumber)?,
         label: label.ok_or(NoNumber)?,
     })
 }
@@ -285,7 +325,7 @@ pub(super) fn informer<S: SimStorage>(
 ) -> PolledInformer<OwnedResource, Decoder, S> {
     let mut informer = PolledInformer::new(
         resource(world, world.scopes[0]),
-        decode as Decoder,
+        Decoder::new(world),
         config,
         seed,
     );
@@ -508,11 +548,15 @@ impl<S: SimStorage> Parts<S> {
         let added = cache.add_index("app", S::by_label());
         assert!(added.is_ok(), "there is room for an index");
         let reflector = |(index, scope): (usize, &Scope)| {
-            Reflector::new(
+            let reflector = Reflector::new(
                 resource(world, *scope),
                 config.clone(),
                 seed.wrapping_add(index as u64),
-            )
+            );
+            if world.objects == Objects::Protobuf {
+                return reflector.with_decoder(&Decoder::new(world));
+            }
+            reflector
         };
         Self {
             reflectors: world.scopes.iter().enumerate().map(reflector).collect(),
@@ -672,7 +716,8 @@ fn take<S: SimStorage>(
     late: Late,
     reports: &mut Vec<&'static str>,
 ) {
-    let decoder = decode as Decoder;
+    // Only the reflector depends on the format.
+    let decoder = Decoder { protobuf: false };
     let report = &mut |report: Report<'_>| reports.push(shown(&report));
     let (Frame::Object(object), Late::Building(index) | Late::Built(index)) = (&frame, late) else {
         return take_frame(&decoder, cache, source, frame, &mut (), report);

@@ -3,7 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use informer_mock::{FailureKind, Fault};
+use informer_mock::{FailureKind, Fault, protobuf};
+use serde_json::{Deserializer, Value};
 
 /// The fault in the answer to the next request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -141,9 +142,38 @@ impl FaultKind {
         )
     }
 
-    /// Makes the fault. `at` chooses a position: an object, a byte, or a number of seconds.
+    /// Returns whether the effect depends on the format of an answer, because the fault counts bytes or sends its own.
     #[must_use]
-    pub fn fault(self, at: u8) -> Fault {
+    pub const fn depends_on_format(self) -> bool {
+        matches!(
+            self,
+            Self::HalfClean
+                | Self::Half
+                | Self::HalfSilent
+                | Self::CutInMember
+                // A list in protobuf ends with its last object.
+                | Self::CutBehindObject
+                | Self::StallBehindObject
+                | Self::Garbage
+                | Self::Strange
+                | Self::Trailing
+                | Self::Restless
+                | Self::GoneEvent
+                | Self::OverloadedEvent
+        )
+    }
+
+    /// Makes the fault. `at` chooses a position: an object, a byte, or a number of seconds. Events are in protobuf if
+    /// `in_protobuf` is set.
+    #[must_use]
+    pub fn fault(self, at: u8, in_protobuf: bool) -> Fault {
+        let answer = |events: &str| {
+            if in_protobuf {
+                Fault::raw(frames(events)).header("Content-Type", protobuf::MEDIA_TYPE)
+            } else {
+                Fault::raw(events)
+            }
+        };
         let index = usize::from(at % 3);
         let bytes = u64::from(at) * 3 + 1;
         let seconds = u32::from(at % 4) + 1;
@@ -161,7 +191,7 @@ impl FaultKind {
             Self::Forbidden => Fault::api_status(403, "Forbidden", "pods is forbidden").times(1 + index),
             Self::NotFound => Fault::status(404, "404 page not found\n"),
             Self::Gone => Fault::expired(),
-            Self::GoneEvent => Fault::raw(
+            Self::GoneEvent => answer(
                 "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
                  \"status\":\"Failure\",\"message\":\"too old resource version: 1 (2)\",\"reason\":\"Expired\",\
                  \"code\":410}}\n",
@@ -169,7 +199,7 @@ impl FaultKind {
             Self::Invalid => Fault::api_status(422, "Invalid", "sendInitialEvents is forbidden for watch"),
             Self::Overloaded => Fault::overloaded(None).times(1 + index),
             Self::OverloadedRetryAfter => Fault::overloaded(Some(seconds)).times(1 + index),
-            Self::OverloadedEvent => Fault::raw(
+            Self::OverloadedEvent => answer(
                 "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\
                  \"status\":\"Failure\",\"message\":\"slow down\",\"reason\":\"TooManyRequests\",\"code\":429}}\n",
             ),
@@ -188,19 +218,31 @@ impl FaultKind {
             Self::Duplicate => Fault::nothing().duplicate_event(index),
             Self::Drop => Fault::nothing().drop_event(index),
             Self::Garbage => Fault::nothing().inject_before(index, "\u{0}garbage\n"),
-            Self::Strange => Fault::nothing().inject_before(
-                index,
-                "{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n\
-                 {\"type\":\"ADDED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"q\"}}}\n",
-            ),
+            Self::Strange if in_protobuf => Fault::nothing().inject_before(index, frames(STRANGE)),
+            Self::Strange => Fault::nothing().inject_before(index, STRANGE),
             Self::NoEnd => Fault::nothing().drop_event(usize::from(at % 6)),
             Self::Trailing => Fault::nothing().append("}}}"),
             Self::Dribble => Fault::nothing().split(&[1]),
             Self::Restless => {
-                Fault::raw("{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n").times(20)
+                answer("{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n").times(20)
             }
         }
     }
+}
+
+const STRANGE: &str = "{\"type\":\"RENAMED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"q\"}}}\n\
+    {\"type\":\"ADDED\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"q\"}}}\n";
+
+/// Converts the events of a watch to protobuf.
+fn frames(events: &str) -> Vec<u8> {
+    let events = Deserializer::from_str(events).into_iter::<Value>();
+    let frames = events.map(|event| {
+        let mut event = event.expect("an event in JSON");
+        event["object"]["apiVersion"] = "v1".into();
+        let object = protobuf::object(&event["object"]).expect("a kind with a table");
+        protobuf::frame(event["type"].as_str().unwrap_or_default(), &object)
+    });
+    frames.flatten().collect()
 }
 
 const TOO_LARGE: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\

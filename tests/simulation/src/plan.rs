@@ -109,11 +109,24 @@ pub struct World {
     pub oddity: Oddity,
     /// The resource is a custom resource.
     pub custom: Option<Custom>,
+    /// The objects, unless they are custom ones, and the format that the informer requests.
+    pub objects: Objects,
     /// The frame limit: the maximum size of an object in bytes.
     pub frame_limit: u16,
     /// The version of a complete list is passed on only after the list is applied, as in a runtime that applies
     /// batches.
     pub batched: bool,
+}
+
+/// The objects of a world, and the format in which an informer requests them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Objects {
+    /// JSON with members that no Pod has.
+    Untyped,
+    /// Pods in JSON.
+    Json,
+    /// Pods in protobuf. A custom resource is served in JSON nevertheless.
+    Protobuf,
 }
 
 /// An unusual behaviour of a server's watches.
@@ -317,6 +330,7 @@ impl World {
             room: 0,
             oddity: Oddity::None,
             custom: None,
+            objects: Objects::Untyped,
             frame_limit: 4096,
             batched: false,
         }
@@ -334,6 +348,12 @@ impl World {
         if self.scopes == [Scope::All] && entropy.one_in(2) {
             self.scopes = &[Scope::Half(0)];
         }
+    }
+
+    /// Returns whether answers are in protobuf.
+    #[must_use]
+    pub fn is_in_protobuf(&self) -> bool {
+        self.objects == Objects::Protobuf && self.custom.is_none() && !self.client_go
     }
 
     /// Returns whether the reflector and the cache must be driven separately.

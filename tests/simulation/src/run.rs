@@ -186,7 +186,7 @@ impl Run {
             }
             Action::Bump => cluster.bump(),
             Action::Fault(kind, at) => {
-                cluster.inject(&kind.fault(at));
+                cluster.inject(kind, at);
                 self.client.fault = Some(kind);
             }
             Action::PageFault(kind, at) => self.client.page_fault = Some((kind, at)),

@@ -5,47 +5,13 @@ use super::plan::Plan;
 /// Removes actions while `fails` returns true for the rest. `budget` limits the calls of `fails`.
 pub fn shrink(mut plan: Plan, mut budget: usize, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let world = plan.world.clone();
-    plan.actions = shrink_list(&plan.actions, &mut budget, &mut |actions| {
+    plan.actions = informer_mock::shrink(&plan.actions, &mut budget, &mut |actions| {
         fails(&Plan {
             world: world.clone(),
             actions: actions.to_vec(),
         })
     });
     simplify(plan, budget, fails)
-}
-
-/// Removes items while `fails` returns true for the rest. `budget` limits the calls of `fails`.
-pub fn shrink_list<A: Clone>(
-    list: &[A],
-    budget: &mut usize,
-    fails: &mut dyn FnMut(&[A]) -> bool,
-) -> Vec<A> {
-    let mut list = list.to_vec();
-    let mut size = list.len().div_ceil(2).max(1);
-    loop {
-        let mut at = 0;
-        let mut removed = false;
-        while at < list.len() {
-            if *budget == 0 {
-                return list;
-            }
-            *budget -= 1;
-            let mut smaller = list.clone();
-            smaller.drain(at..(at + size).min(list.len()));
-            if fails(&smaller) {
-                list = smaller;
-                removed = true;
-            } else {
-                at += size;
-            }
-        }
-        if size == 1 && !removed {
-            return list;
-        }
-        if !removed || size > list.len() {
-            size = (size / 2).max(1);
-        }
-    }
 }
 
 /// Makes the world more ordinary.

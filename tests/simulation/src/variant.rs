@@ -6,8 +6,9 @@ use informer_core::{Heap, Inline};
 
 use super::coverage::Coverage;
 use super::engine::engine;
+use super::faults::FaultKind;
 use super::journaled::Shelf;
-use super::plan::{Action, Plan};
+use super::plan::{Action, Objects, Plan};
 use super::run::{Outcome, Violation, run_with};
 use super::runner::{Ran, Simulation};
 use super::shrink::shrink;
@@ -30,11 +31,19 @@ pub enum Variant {
     Small,
     /// Growing storage with a journal on a disk, in a process that dies repeatedly.
     Journal,
+    /// Growing storage that requests protobuf: it must behave like one that requests JSON.
+    Protobuf,
 }
 
 impl Variant {
     /// All variants.
-    pub const ALL: [Self; 4] = [Self::Heap, Self::Agree, Self::Small, Self::Journal];
+    pub const ALL: [Self; 5] = [
+        Self::Heap,
+        Self::Agree,
+        Self::Small,
+        Self::Journal,
+        Self::Protobuf,
+    ];
 
     /// Returns its name on the command line.
     #[must_use]
@@ -44,6 +53,7 @@ impl Variant {
             Self::Agree => "agree",
             Self::Small => "small",
             Self::Journal => "journal",
+            Self::Protobuf => "protobuf",
         }
     }
 
@@ -110,6 +120,7 @@ impl Simulation for Variant {
                 });
                 plan.actions = actions.flatten().collect();
             }
+            Self::Protobuf => plan.world.objects = Objects::Protobuf,
         }
         plan
     }
@@ -123,6 +134,8 @@ impl Simulation for Variant {
                 let shelf = Shelf::new(plan.world.seed);
                 run_with(plan, trace, &move |world, seed| shelf.engine(world, seed))
             }
+            Self::Protobuf => run_with(plan, trace, &engine::<Heap>)
+                .and_then(|outcome| formats(plan, trace).map(|()| outcome)),
         }?;
         outcome
             .trace
@@ -152,24 +165,57 @@ impl Simulation for Variant {
 fn agree(plan: &Plan, trace: bool) -> Result<Outcome, Box<Violation>> {
     let fixed = run_with(plan, trace, &engine::<Roomy>)?;
     let growing = run_with(plan, trace, &engine::<Heap>)?;
-    if fixed.agreement == growing.agreement {
-        return Ok(fixed);
-    }
-    let at = fixed
-        .trace
-        .iter()
-        .zip(&growing.trace)
-        .position(|(one, other)| one != other);
-    let mut shown = fixed.trace;
-    if let Some(at) = at {
-        shown.truncate(at + 1);
-        shown.push(format!("where growing storage has {}", growing.trace[at]));
-    }
-    Err(Box::new(Violation {
+    same(&fixed, &growing, || Violation {
         invariant: "agree",
         source: "core/src/storage: one code path over both storages",
         what: "storage of a fixed size does something else than growing storage".to_owned(),
         step: fixed.steps,
-        trace: shown,
-    }))
+        trace: Vec::new(),
+    })?;
+    Ok(fixed)
+}
+
+/// Runs a plan in both formats, without what depends on the number of bytes. The informers must send the same requests
+/// and reports, and notify the same of each key.
+fn formats(plan: &Plan, trace: bool) -> Result<(), Box<Violation>> {
+    let mut plan = plan.clone();
+    for action in &mut plan.actions {
+        match action {
+            Action::Read(source, _) => *action = Action::ReadAll(*source),
+            Action::Fault(kind, _) | Action::PageFault(kind, _) if kind.depends_on_format() => {
+                *kind = FaultKind::CutInObject;
+            }
+            _ => {}
+        }
+    }
+    let protobuf = run_with(&plan, trace, &engine::<Heap>)?;
+    plan.world.objects = Objects::Json;
+    let json = run_with(&plan, trace, &engine::<Heap>)?;
+    same(&protobuf, &json, || Violation {
+        invariant: "formats",
+        source: "core/src/wire: the same frames in both formats",
+        what: "an informer in protobuf does something else than one in JSON".to_owned(),
+        step: protobuf.steps,
+        trace: Vec::new(),
+    })
+}
+
+/// Compares two runs of a plan. The trace of a violation ends where they differ.
+fn same(
+    one: &Outcome,
+    other: &Outcome,
+    violation: impl FnOnce() -> Violation,
+) -> Result<(), Box<Violation>> {
+    if one.agreement == other.agreement {
+        return Ok(());
+    }
+    let mut violation = violation();
+    let at = (one.trace.iter().zip(&other.trace)).position(|(one, other)| one != other);
+    violation.trace.clone_from(&one.trace);
+    if let Some(at) = at {
+        violation.trace.truncate(at + 1);
+        let other = &other.trace[at];
+        violation.trace.push(format!("where the other has {other}"));
+    }
+    Err(Box::new(violation))
 }

@@ -1,8 +1,10 @@
 //! An independent reading of the bytes given to the engine: the state that a reflector should derive from them.
 //!
-//! It shares no code with the engine. It is slower, buffers whole answers, and parses them with serde_json.
+//! It shares no code with the engine. It is slower, buffers whole answers, and parses them with serde_json, or with the
+//! mock's reader of protobuf.
 
 use informer_core::reflector::Purpose;
+use informer_mock::protobuf;
 use serde_json::{Deserializer, Value};
 
 use super::plan::{KEY_NAMES, KEYS};
@@ -60,6 +62,7 @@ struct ListSoFar {
 #[derive(Clone, Debug)]
 struct Reading {
     verb: Purpose,
+    in_protobuf: bool,
     bytes: Vec<u8>,
     started: bool,
     /// Still before the end of a streaming list.
@@ -91,7 +94,14 @@ pub struct Answer {
 
 impl Wire {
     /// Starts an answer with status 200.
-    pub fn begin(&mut self, verb: Purpose, is_first_page: bool, era: usize, honest: bool) {
+    pub fn begin(
+        &mut self,
+        verb: Purpose,
+        in_protobuf: bool,
+        is_first_page: bool,
+        era: usize,
+        honest: bool,
+    ) {
         if verb == Purpose::Watch && era != self.era {
             // The watch resumes at a version of another history. Unless the server reports this, no client can detect
             // it.
@@ -99,6 +109,7 @@ impl Wire {
         }
         self.reading = Some(Reading {
             verb,
+            in_protobuf,
             bytes: Vec::new(),
             started: false,
             initial: verb == Purpose::Stream,
@@ -183,7 +194,8 @@ impl Wire {
             };
         }
         reading.bytes.extend_from_slice(bytes);
-        if !reading.done && !reading.broken && bytes.contains(&b'}') {
+        let may_end = reading.in_protobuf || bytes.contains(&b'}');
+        if !reading.done && !reading.broken && may_end {
             if reading.verb == Purpose::List {
                 self.page(&mut reading);
             } else {
@@ -219,13 +231,10 @@ impl Wire {
     }
 
     fn page(&mut self, reading: &mut Reading) {
-        let value = match Deserializer::from_slice(&reading.bytes)
-            .into_iter::<Value>()
-            .next()
-        {
-            Some(Ok(value)) => value,
-            Some(Err(error)) if error.is_eof() => return,
-            Some(Err(_)) | None => {
+        let value = match reading.list() {
+            Ok(Some(value)) => value,
+            Ok(None) => return,
+            Err(Broken) => {
                 reading.broken = true;
                 return;
             }
@@ -259,6 +268,9 @@ impl Wire {
     }
 
     fn events(&mut self, reading: &mut Reading) {
+        if reading.in_protobuf {
+            return self.events_in_protobuf(reading);
+        }
         let bytes = core::mem::take(&mut reading.bytes);
         let mut stream = Deserializer::from_slice(&bytes).into_iter::<Value>();
         let mut at = 0;
@@ -278,6 +290,24 @@ impl Wire {
             }
         }
         reading.bytes = bytes[at..].trim_ascii_start().to_vec();
+    }
+
+    fn events_in_protobuf(&mut self, reading: &mut Reading) {
+        while let Some((length, rest)) = reading.bytes.split_first_chunk::<4>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            if rest.len() < length {
+                return;
+            }
+            let frame: Vec<u8> = reading.bytes.drain(..4 + length).collect();
+            let events = protobuf::events(&frame).unwrap_or_default();
+            reading.broken = events.is_empty();
+            for event in &events {
+                self.event(reading, event);
+            }
+            if reading.gone || reading.overloaded || reading.broken {
+                return;
+            }
+        }
     }
 
     fn event(&mut self, reading: &mut Reading, event: &Value) {
@@ -326,8 +356,14 @@ impl Wire {
         let named = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
         let key = (named("namespace"), named("name"));
         if let Some(slot) = KEYS.iter().position(|own| *own == key) {
-            let n = object["n"].as_u64().and_then(|n| u32::try_from(n).ok());
-            let is_of_use = object["filler"].as_str().is_some_and(str::is_empty);
+            let spec = &object["spec"];
+            let n = object["n"]
+                .as_u64()
+                .or_else(|| spec["activeDeadlineSeconds"].as_u64());
+            let n = n.and_then(|n| u32::try_from(n).ok());
+            let filler = object["filler"].as_str();
+            let filler = filler.or_else(|| spec["hostname"].as_str());
+            let is_of_use = filler.is_none_or(str::is_empty);
             self.newest[slot] = n.filter(|_| !is_deletion && is_of_use);
         }
     }
@@ -343,11 +379,49 @@ impl Reading {
         }
     }
 
+    /// Returns the list, if all of it was read.
+    fn list(&self) -> Result<Option<Value>, Broken> {
+        if self.in_protobuf {
+            let Some(end) = end_of_list(&self.bytes) else {
+                return Ok(None);
+            };
+            let list = protobuf::to_json(&self.bytes[..end]);
+            return list.map(Some).ok_or(Broken);
+        }
+        let list = Deserializer::from_slice(&self.bytes).into_iter().next();
+        match list {
+            Some(Ok(list)) => Ok(Some(list)),
+            Some(Err(error)) if error.is_eof() => Ok(None),
+            Some(Err(_)) | None => Err(Broken),
+        }
+    }
+
     /// A body that was cut in the middle may have been malformed before the cut.
     fn looks_broken(&self) -> bool {
+        if self.in_protobuf {
+            return false;
+        }
         let mut stream = Deserializer::from_slice(&self.bytes).into_iter::<Value>();
         matches!(stream.next(), Some(Err(error)) if !error.is_eof())
     }
+}
+
+/// The bytes are no valid answer.
+struct Broken;
+
+/// Returns the end of a list in its envelope: after the magic number and the kind, which has fewer than 128 bytes, the
+/// length of the list precedes it. `None` if the list continues after the bytes.
+fn end_of_list(bytes: &[u8]) -> Option<usize> {
+    let list = 6 + usize::from(*bytes.get(5)?);
+    let mut length = 0;
+    for (index, byte) in bytes.get(list + 1..)?.iter().enumerate().take(9) {
+        length |= usize::from(byte & 0x7f) << (7 * index);
+        if *byte < 0x80 {
+            let end = list + 2 + index + length;
+            return (end <= bytes.len()).then_some(end);
+        }
+    }
+    None
 }
 
 fn number(value: &Value) -> Option<u64> {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use informer_tests::conformance::{Mode, Scenario, differences, failures, run, scenarios};
+use informer_tests::conformance::{Client, Mode, Scenario, differences, failures, run, scenarios};
 use informer_tests::say;
 use serde_json::{Value, json};
 
@@ -16,7 +16,12 @@ fn own(mode: Mode) -> Vec<Scenario> {
     )
 }
 
-async fn conforms(mode: Mode, client_go: bool) {
+async fn conforms(client: Client) {
+    let Client {
+        mode,
+        client_go,
+        protobuf,
+    } = client;
     let mut all = own(mode);
     let mut more = 0;
     if let Some(folder) = std::env::var_os("CONFORMANCE") {
@@ -25,39 +30,77 @@ async fn conforms(mode: Mode, client_go: bool) {
         all.extend(others);
     }
     assert!(all.len() > more, "the project's own scenarios are gone");
-    let failures = failures(&all, mode, client_go).await;
+    let failures = failures(&all, client).await;
     let way = if client_go {
         "client-go's way"
     } else {
         "our own way"
     };
+    let format = if protobuf { "protobuf" } else { "JSON" };
     say(&format!(
-        "{} scenarios by {}, {way}, {more} of them from CONFORMANCE",
+        "{} scenarios by {} in {format}, {way}, {more} of them from CONFORMANCE",
         all.len(),
         mode.as_str()
     ));
-    assert!(failures.is_empty(), "not as client-go ({way}):\n{failures}");
+    assert!(
+        failures.is_empty(),
+        "not as client-go ({way}, {format}):\n{failures}"
+    );
 }
+
+const BY_LIST: Client = Client {
+    mode: Mode::List,
+    client_go: true,
+    protobuf: false,
+};
+
+const BY_STREAM: Client = Client {
+    mode: Mode::Stream,
+    ..BY_LIST
+};
 
 #[tokio::test(start_paused = true)]
 async fn by_list_as_client_go() {
-    conforms(Mode::List, true).await;
+    conforms(BY_LIST).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn by_stream_as_client_go() {
-    conforms(Mode::Stream, true).await;
+    conforms(BY_STREAM).await;
 }
 
 /// Without the option for client-go's behaviour, only replays differ in these scenarios.
 #[tokio::test(start_paused = true)]
 async fn by_list_in_our_own_way() {
-    conforms(Mode::List, false).await;
+    conforms(Client {
+        client_go: false,
+        ..BY_LIST
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn by_stream_in_our_own_way() {
-    conforms(Mode::Stream, false).await;
+    conforms(Client {
+        client_go: false,
+        ..BY_STREAM
+    })
+    .await;
+}
+
+/// The scenarios give the same requests and notifications when they are translated to protobuf.
+#[tokio::test(start_paused = true)]
+async fn in_protobuf() {
+    for client in [BY_LIST, BY_STREAM] {
+        for client_go in [true, false] {
+            conforms(Client {
+                client_go,
+                protobuf: true,
+                ..client
+            })
+            .await;
+        }
+    }
 }
 
 /// A change of any expected value is detected, and the failure names it.
@@ -66,7 +109,7 @@ async fn what_is_not_as_expected_is_noticed() {
     let all = own(Mode::List);
     let scenario = all.iter().find(|scenario| scenario.name == "list-expired");
     let scenario = scenario.expect("a scenario with a delay");
-    let found = run(scenario, Mode::List, true).await;
+    let found = run(scenario, BY_LIST).await;
     assert_eq!(
         differences(&scenario.expected, &found, &scenario.script, true),
         [""; 0]
@@ -159,6 +202,6 @@ async fn a_failure_names_its_scenario() {
     let mut all = own(Mode::List);
     all.retain(|scenario| scenario.name == "start" || scenario.name == "empty");
     all[1].expected["synced"] = json!(false);
-    let failures = failures(&all, Mode::List, true).await;
+    let failures = failures(&all, BY_LIST).await;
     assert_eq!(failures, "start (list): synced: wanted false, got true\n");
 }

@@ -48,6 +48,12 @@ fn what_is_restored_is_a_state_that_the_server_had() {
     clean(Variant::Journal, 1_000, threads());
 }
 
+/// The same seeds give the same requests, reports and notifications in protobuf as in JSON.
+#[test]
+fn protobuf_agrees_with_json() {
+    clean(Variant::Protobuf, 300, threads());
+}
+
 fn clean<S: Simulation>(simulation: S, seeds: u64, threads: usize) -> Summary<S::Figures> {
     let summary = explore(simulation, 0..seeds, threads, 1, None);
     say(&format!(

@@ -20,7 +20,7 @@ simulate --losses [--seeds N] [--from N]                   takes the power from 
 simulate --planted [--bug NAME]                            hunts planted bugs, where there are any (docs/TESTING.md)
 
 V is heap (growing storage, the default), agree (storage of a fixed size has to do what growing storage does), small
-(room for two objects) or journal (a process that dies again and again, with a journal on a disk).
+(room for two objects), journal (a process that dies repeatedly, with a journal on a disk) or protobuf (the same as in JSON).
 ";
 
 /// What the command line asks for.

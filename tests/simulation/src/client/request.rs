@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use core::time::Duration;
 
 use informer_core::{End, RequestId, TransportFailure, reflector::Purpose, transport::FailureKind};
-use informer_mock::{Chunk, HeadPoll, Instant};
+use informer_mock::{Chunk, HeadPoll, Instant, protobuf};
 
 use super::{Client, Seen};
 use crate::cluster::{Cluster, Open};
@@ -154,7 +154,7 @@ impl Client {
         if target.contains("continue=")
             && let Some((fault, at)) = self.page_fault.take()
         {
-            cluster.inject(&fault.fault(at));
+            cluster.inject(fault, at);
             self.fault = Some(fault);
         }
         let hit = if cluster.has_faults() {
@@ -288,13 +288,22 @@ impl Client {
                     conn.ending = Some(End::Failed(failure));
                 }
                 HeadPoll::Ready(head) => {
+                    let in_protobuf = head.headers.iter().any(|(name, value)| {
+                        name == "Content-Type" && value.starts_with(protobuf::MEDIA_TYPE)
+                    });
                     let head = head.to_head();
                     conn.status = Some(head.status);
                     conn.retry_after = head.retry_after;
                     if head.status == 200 {
                         let first = !conn.target.contains("continue=");
                         let honest = !conn.hit.is_some_and(FaultKind::lies);
-                        self.wires[source].begin(conn.verb, first, cluster.era_number(), honest);
+                        self.wires[source].begin(
+                            conn.verb,
+                            in_protobuf,
+                            first,
+                            cluster.era_number(),
+                            honest,
+                        );
                     }
                     self.engine.head(source, clock, conn.id, head);
                     news = true;
