@@ -3,14 +3,17 @@
 //!
 //! It watches ConfigMaps with memory for 32 of them, stores `data.value` of each, and prints every event with
 //! semihosting. It ends, after printing its cache, when there is a ConfigMap named `device/end`. A feature selects the
-//! access to the server: `ethernet`, with HTTP/1.1 over the network card, or `uart`, in frames over the serial line.
+//! access to the server: `ethernet`, with HTTP/1.1 over the network card, or `uart`, in frames over the serial line. With
+//! the feature `protobuf`, it requests protobuf instead of JSON.
 //!
 //! `examples/device/run` builds it, starts a server on loopback and the emulator, and checks its output; with `--uart`
-//! over the serial line.
+//! over the serial line, with `--protobuf` in protobuf.
 #![no_std]
 #![no_main]
 
 mod board;
+#[cfg(feature = "protobuf")]
+mod config_map;
 #[cfg(not(feature = "uart"))]
 mod over_ethernet;
 #[cfg(feature = "uart")]
@@ -22,9 +25,15 @@ use cortex_m_semihosting::debug::{self, EXIT_SUCCESS};
 use cortex_m_semihosting::hprintln;
 use embassy_executor::Spawner;
 use heapless::String;
+#[cfg(feature = "protobuf")]
+use informer_embassy::FromProtobuf;
+#[cfg(not(feature = "protobuf"))]
+use informer_embassy::json;
+#[cfg(feature = "protobuf")]
+use informer_embassy::protobuf;
 use informer_embassy::{
     Inline, Lister, Notification, ObjectNotification, RawObject, Report, Resource, Resources,
-    Storage, config, json,
+    Storage, config,
 };
 #[cfg(not(feature = "uart"))]
 use over_ethernet::transport;
@@ -41,16 +50,30 @@ type Text = <Memory as Storage>::Text;
 /// The stored part of a ConfigMap: `data.value`, of at most 24 bytes.
 struct Value(String<24>);
 
+#[cfg(not(feature = "protobuf"))]
 fn decode(raw: &RawObject<'_>) -> Result<Value, &'static str> {
     let value = json::value_at(raw.json(), &["data", "value"]).and_then(json::as_str);
+    keep(value)
+}
+
+#[cfg(feature = "protobuf")]
+fn decode(_: &RawObject<'_>, map: protobuf::Message<'_>) -> Result<Value, &'static str> {
+    keep(config_map::value_of(map, "value"))
+}
+
+fn keep(value: Option<impl fmt::Display>) -> Result<Value, &'static str> {
+    let value = value.ok_or("there is no data.value")?;
     let mut kept = String::new();
-    let written = fmt::write(
-        &mut kept,
-        format_args!("{}", value.ok_or("there is no data.value")?),
-    );
+    let written = fmt::write(&mut kept, format_args!("{value}"));
     written.map_err(|_| "data.value is longer than 24 bytes")?;
     Ok(Value(kept))
 }
+
+#[cfg(not(feature = "protobuf"))]
+type Decoder = fn(&RawObject<'_>) -> Result<Value, &'static str>;
+#[cfg(feature = "protobuf")]
+type Decoder =
+    FromProtobuf<fn(&RawObject<'_>, protobuf::Message<'_>) -> Result<Value, &'static str>>;
 
 #[embassy_executor::task]
 async fn main(spawner: Spawner) {
@@ -64,8 +87,11 @@ async fn main(spawner: Spawner) {
 
     let maps = Resource::new("", "v1", "configmaps").kind("ConfigMap");
     let resources = RESOURCES.init_with(|| Resources::new(seed));
-    let decode: fn(&RawObject<'_>) -> Result<Value, &'static str> = decode;
-    let (lister, runner) = informer_embassy::new(resources, maps, decode, config(), seed);
+    #[cfg(not(feature = "protobuf"))]
+    let decoder: Decoder = decode;
+    #[cfg(feature = "protobuf")]
+    let decoder: Decoder = FromProtobuf(decode);
+    let (lister, runner) = informer_embassy::new(resources, maps, decoder, config(), seed);
     spawner.spawn(show_and_end(lister).unwrap());
     runner
         .run(
