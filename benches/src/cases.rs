@@ -24,6 +24,8 @@ pub const PODS: u64 = 100;
 #[derive(Debug)]
 pub struct Input {
     pods: Vec<String>,
+    /// The Pods in protobuf.
+    messages: Vec<Vec<u8>>,
     keys: Vec<String>,
     pub(crate) work: Work,
 }
@@ -39,6 +41,11 @@ impl Input {
                 text
             })
             .collect();
+        let message = |pod: &String| {
+            let pod = serde_json::from_str(pod).unwrap_or_default();
+            informer_mock::protobuf::message("v1", "Pod", &pod).unwrap_or_default()
+        };
+        let messages = pods.iter().map(message).collect();
         let keys = pods
             .iter()
             .map(|pod| {
@@ -50,6 +57,7 @@ impl Input {
             .collect();
         Self {
             pods,
+            messages,
             keys,
             work: Work::new(PODS),
         }
@@ -74,13 +82,14 @@ impl Default for Input {
 pub type Case = fn(&Input);
 
 /// All cases by name.
-pub const CASES: [(&str, Case); 19] = [
+pub const CASES: [(&str, Case); 20] = [
     ("scan", case_scan),
     ("head", case_head),
     ("path", case_path),
     ("prune", case_prune),
     ("raw", case_raw),
     ("meta", case_meta),
+    ("proto_meta", case_proto_meta),
     ("typed", case_typed),
     ("fifo", case_fifo),
     ("cache", case_cache),
@@ -137,6 +146,15 @@ pub fn case_raw(input: &Input) {
     input
         .raw()
         .for_each(|pod| drop(black_box(Decoder::<Raw>::new().decode(&pod))));
+}
+
+/// Stores the metadata of each Pod in protobuf.
+#[inline(never)]
+pub fn case_proto_meta(input: &Input) {
+    let decode = Decoder::<Meta>::new();
+    for message in &input.messages {
+        black_box(decode.decode(&RawObject::parse(message)).ok());
+    }
 }
 
 /// Stores the metadata of each Pod.

@@ -3,11 +3,18 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
+use serde_json::{Value, json};
+
+use crate::nodes;
 use crate::pods::{self, FIRST_VERSION, State, Updates};
 
 /// The Pods of a list, and the events of a watch that follow it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DataSet {
+    /// The apiVersion of the objects.
+    pub api_version: &'static str,
+    /// The kind of the objects.
+    pub kind: &'static str,
     /// The JSON of each Pod, without kind and apiVersion.
     pub pods: Lines,
     /// The JSON of each event.
@@ -77,7 +84,60 @@ impl Lines {
     }
 }
 
+impl Default for DataSet {
+    fn default() -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Pod",
+            pods: Lines::default(),
+            events: Lines::default(),
+        }
+    }
+}
+
 impl DataSet {
+    /// Returns the metadata alone, as the API server sends it to clients that request it.
+    #[must_use]
+    pub fn metadata(&self) -> Self {
+        let mut set = Self {
+            api_version: "meta.k8s.io/v1",
+            kind: "PartialObjectMetadata",
+            ..Self::default()
+        };
+        for pod in self.pods.iter() {
+            let pod: Value = serde_json::from_slice(pod).unwrap_or_default();
+            let object = json!({ "metadata": pod["metadata"] });
+            set.pods.push(object.to_string().as_bytes());
+        }
+        for event in self.events.iter() {
+            let event: Value = serde_json::from_slice(event).unwrap_or_default();
+            let object = json!({
+                "kind": set.kind,
+                "apiVersion": set.api_version,
+                "metadata": event["object"]["metadata"],
+            });
+            let event = json!({ "type": event["type"], "object": object });
+            set.events.push(event.to_string().as_bytes());
+        }
+        set
+    }
+
+    /// Generates Nodes without events.
+    #[must_use]
+    pub fn of_nodes(nodes: u64) -> Self {
+        let mut set = Self {
+            kind: "Node",
+            ..Self::default()
+        };
+        let mut text = String::new();
+        for number in 0..nodes {
+            text.clear();
+            nodes::write(&mut text, number);
+            set.pods.push(text.as_bytes());
+        }
+        set
+    }
+
     /// Generates Pods, updates of them, and the Pod at which a run ends.
     #[must_use]
     pub fn generate(pods: u64, updates: u64) -> Self {
@@ -115,6 +175,7 @@ impl DataSet {
         Ok(Self {
             pods: Lines::read(&folder.join("pods.jsonl"))?,
             events: Lines::read(&folder.join("events.jsonl"))?,
+            ..Self::default()
         })
     }
 

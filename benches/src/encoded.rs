@@ -9,8 +9,10 @@ use crate::data::{DataSet, Lines};
 const END: usize = 4;
 
 /// The Pods and events of a data set in protobuf.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Encoded {
+    api_version: &'static str,
+    kind: &'static str,
     /// The ADDED event of each Pod, as a frame.
     added: Lines,
     /// The length of the message of each Pod, which ends each frame but for the end of its envelope.
@@ -23,14 +25,20 @@ impl Encoded {
     /// Converts a data set. Pods that are not valid JSON are omitted.
     #[must_use]
     pub fn new(set: &DataSet) -> Self {
-        let mut encoded = Self::default();
+        let mut encoded = Self {
+            api_version: set.api_version,
+            kind: set.kind,
+            added: Lines::default(),
+            messages: Vec::new(),
+            events: Lines::default(),
+        };
         for pod in set.pods.iter() {
             let Ok(mut pod) = serde_json::from_slice::<Value>(pod) else {
                 continue;
             };
-            pod["apiVersion"] = "v1".into();
-            pod["kind"] = "Pod".into();
-            let message = protobuf::message("v1", "Pod", &pod).unwrap_or_default();
+            pod["apiVersion"] = set.api_version.into();
+            pod["kind"] = set.kind.into();
+            let message = protobuf::message(set.api_version, set.kind, &pod).unwrap_or_default();
             let object = protobuf::object(&pod).unwrap_or_default();
             encoded.added.push(&protobuf::frame("ADDED", &object));
             encoded.messages.push(message.len());
@@ -51,9 +59,9 @@ impl Encoded {
 
     /// Returns the frame of the bookmark that ends the initial events.
     #[must_use]
-    pub fn bookmark(version: u64) -> Vec<u8> {
+    pub fn bookmark(&self, version: u64) -> Vec<u8> {
         let bookmark = json!({
-            "kind": "Pod", "apiVersion": "v1",
+            "kind": self.kind, "apiVersion": self.api_version,
             "metadata": {
                 "resourceVersion": version.to_string(),
                 "annotations": { "k8s.io/initial-events-end": "true" },
@@ -72,7 +80,8 @@ impl Encoded {
         let length = items
             .map(|message| protobuf::list_item(message).len())
             .sum();
-        let start = protobuf::list_start("v1", "PodList", metadata, length);
+        let kind = format!("{}List", self.kind);
+        let start = protobuf::list_start(self.api_version, &kind, metadata, length);
         let items = pods.filter_map(|number| Some([protobuf::list_item(self.message(number)?)]));
         core::iter::once([start])
             .chain(items)

@@ -50,6 +50,15 @@ enum Command {
         /// Converts the data set to protobuf before the first request, which otherwise waits for it
         #[arg(long)]
         protobuf: bool,
+        /// Sends metadata alone, as the API server does to clients that request it
+        #[arg(long)]
+        metadata: bool,
+        /// The number of Nodes, which have no events
+        #[arg(long, default_value_t = 0)]
+        nodes: u64,
+        /// Ends the first watch of each resource with 410, so that clients list again; JSON only
+        #[arg(long)]
+        expires: bool,
     },
     /// Runs this project's client and kube-rs's in turn, and prints medians, and ratios to kube-rs
     Compare(Compare),
@@ -125,8 +134,15 @@ fn main() -> io::Result<()> {
             rate,
             chunks,
             protobuf,
+            metadata,
+            nodes,
+            expires,
         } => {
-            let replay = Arc::new(Replay::new(size.load(data.as_deref())?));
+            let mut set = size.load(data.as_deref())?;
+            if metadata {
+                set = set.metadata();
+            }
+            let replay = Arc::new(Replay::new(set));
             if protobuf {
                 replay.encoded();
             }
@@ -136,8 +152,10 @@ fn main() -> io::Result<()> {
                 pause: Duration::from_millis(pause),
                 rate,
                 chunks,
+                expires,
             };
-            server::serve(&listener, &replay, pace)
+            let nodes = Arc::new(Replay::new(DataSet::of_nodes(nodes)));
+            server::serve(&listener, &replay, &nodes, pace)
         }
         Command::Compare(options) => {
             println!("{}", compare(options)?);

@@ -1,8 +1,9 @@
 //! A server that replays the data set from memory: pages of a list, a streaming list, and a watch.
 //!
 //! It implements only what that needs of HTTP and Kubernetes, so that it uses little of the machine being measured.
-//! It answers every request for a path that ends in `/pods`, with one thread per connection.
+//! It answers every request for a path that ends in `/pods` or `/nodes`, with one thread per connection.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,6 +24,8 @@ pub struct Pace {
     pub rate: Option<u32>,
     /// How the bodies are cut into chunks.
     pub chunks: Cut,
+    /// The first watch of each resource ends with 410, so that clients list again.
+    pub expires: bool,
 }
 
 /// How a body is cut into chunks.
@@ -41,6 +44,8 @@ pub enum Cut {
 #[derive(Debug)]
 pub struct Replay {
     set: DataSet,
+    /// A watch has expired.
+    expired: AtomicBool,
     /// Converted when it is requested first.
     encoded: OnceLock<Encoded>,
 }
@@ -51,6 +56,7 @@ impl Replay {
     pub const fn new(set: DataSet) -> Self {
         Self {
             set,
+            expired: AtomicBool::new(false),
             encoded: OnceLock::new(),
         }
     }
@@ -65,17 +71,23 @@ impl Replay {
 ///
 /// # Errors
 /// Fails if connections cannot be accepted.
-pub fn serve(listener: &TcpListener, replay: &Arc<Replay>, pace: Pace) -> io::Result<()> {
+pub fn serve(
+    listener: &TcpListener,
+    pods: &Arc<Replay>,
+    nodes: &Arc<Replay>,
+    pace: Pace,
+) -> io::Result<()> {
     for stream in listener.incoming() {
-        let (stream, replay) = (stream?, Arc::clone(replay));
+        let (stream, pods, nodes) = (stream?, Arc::clone(pods), Arc::clone(nodes));
         // A client that disconnects ends its thread.
-        std::thread::spawn(move || Connection { replay, pace }.answer(&stream));
+        std::thread::spawn(move || answer(&stream, &pods, &nodes, pace));
     }
     Ok(())
 }
 
-struct Connection {
-    replay: Arc<Replay>,
+/// A response of one resource.
+struct Connection<'a> {
+    replay: &'a Replay,
     pace: Pace,
 }
 
@@ -84,51 +96,66 @@ const PIECE: usize = 128 << 10;
 /// The size of a chunk that does not end with an event.
 const CHUNK: usize = 4 << 10;
 
-impl Connection {
-    fn answer(&self, stream: &TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
+fn answer(stream: &TcpStream, pods: &Replay, nodes: &Replay, pace: Pace) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let target = line.split_whitespace().nth(1).unwrap_or("/").to_owned();
+        let mut accept = String::new();
         loop {
             line.clear();
             if reader.read_line(&mut line)? == 0 {
                 return Ok(());
             }
-            let target = line.split_whitespace().nth(1).unwrap_or("/").to_owned();
-            let mut accept = String::new();
-            loop {
-                line.clear();
-                if reader.read_line(&mut line)? == 0 {
-                    return Ok(());
-                }
-                if line.trim_end().is_empty() {
-                    break;
-                }
-                if let Some((name, value)) = line.split_once(':')
-                    && name.eq_ignore_ascii_case("accept")
-                {
-                    value.trim().clone_into(&mut accept);
-                }
+            if line.trim_end().is_empty() {
+                break;
             }
-            let request = Request::parse(&target, &accept);
-            let mut out = Chunks::new(stream, self.pace.chunks);
-            if !request.is_pods {
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("accept")
+            {
+                value.trim().clone_into(&mut accept);
+            }
+        }
+        let request = Request::parse(&target, &accept);
+        let mut out = Chunks::new(stream, pace.chunks);
+        let replay = match request.resource.as_str() {
+            "pods" => pods,
+            "nodes" => nodes,
+            _ => {
                 out.raw(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
                 out.flush()?;
                 continue;
             }
-            out.raw(request.head().as_bytes())?;
-            if !request.watch {
-                self.list(&request, &mut out)?;
-                continue;
-            }
-            if request.initial_events {
-                self.initial(&request, &mut out)?;
-            }
-            self.events(&request, &mut out)?;
+        };
+        out.raw(request.head().as_bytes())?;
+        let connection = Connection { replay, pace };
+        if !request.watch {
+            connection.list(&request, &mut out)?;
+            continue;
         }
+        if request.initial_events {
+            connection.initial(&request, &mut out)?;
+        }
+        if pace.expires && !replay.expired.swap(true, Ordering::Relaxed) {
+            out.chunk(&[EXPIRED])?;
+            out.end_chunk()?;
+            out.raw(b"0\r\n\r\n")?;
+            out.flush()?;
+            continue;
+        }
+        connection.events(&request, &mut out)?;
     }
+}
 
+/// An event in JSON, which ends a watch.
+const EXPIRED: &[u8] = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Expired","code":410}}"#;
+
+impl Connection<'_> {
     fn list(&self, request: &Request, out: &mut Chunks<'_>) -> io::Result<()> {
         let set = &self.replay.set;
         // Like the watch cache, which ignores `limit` at version 0.
@@ -158,7 +185,8 @@ impl Connection {
                 String::new()
             };
             out.chunk(&[format!(
-                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"{more}}},"items":["#
+                r#"{{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{version}"{more}}},"items":["#,
+                set.kind, set.api_version
             )
             .as_bytes()])?;
             for number in request.from..end {
@@ -179,18 +207,19 @@ impl Connection {
             for frame in self.replay.encoded().added() {
                 out.chunk(&[frame])?;
             }
-            out.chunk(&[&Encoded::bookmark(version)])?;
+            out.chunk(&[&self.replay.encoded().bookmark(version)])?;
             return out.flush();
         }
+        let types = format!(
+            r#""kind":"{}","apiVersion":"{}""#,
+            set.kind, set.api_version
+        );
+        let start = format!(r#"{{"type":"ADDED","object":{{{types},"#);
         for pod in set.pods.iter() {
-            out.chunk(&[
-                br#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","#,
-                pod.get(1..).unwrap_or_default(),
-                b"}\n",
-            ])?;
+            out.chunk(&[start.as_bytes(), pod.get(1..).unwrap_or_default(), b"}\n"])?;
         }
         let bookmark = format!(
-            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#,
+            r#"{{"type":"BOOKMARK","object":{{{types},"metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#,
         );
         out.chunk(&[bookmark.as_bytes(), b"\n"])?;
         out.flush()
@@ -272,7 +301,7 @@ fn stamp(event: &mut [u8]) {
 /// A parsed request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
-    is_pods: bool,
+    resource: String,
     protobuf: bool,
     watch: bool,
     initial_events: bool,
@@ -285,7 +314,7 @@ impl Request {
     fn parse(target: &str, accept: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut request = Self {
-            is_pods: path.ends_with("/pods"),
+            resource: path.rsplit('/').next().unwrap_or_default().to_owned(),
             protobuf: accept.starts_with(protobuf::MEDIA_TYPE),
             ..Self::default()
         };
@@ -404,7 +433,7 @@ mod tests {
         assert_eq!(
             request,
             Request {
-                is_pods: true,
+                resource: "pods".to_owned(),
                 limit: 500,
                 from: 1500,
                 version: Some(7),

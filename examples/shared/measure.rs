@@ -21,8 +21,10 @@ const WARM_UP: usize = 1000;
 pub struct Usage {
     at: Instant,
     cpu: Duration,
-    rss_kb: u64,
-    hwm_kb: u64,
+    /// Resident memory in kB.
+    pub rss_kb: u64,
+    /// The most resident memory so far, in kB.
+    pub hwm_kb: u64,
 }
 
 impl Usage {
