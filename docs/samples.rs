@@ -15,6 +15,7 @@ documents! {
     handlers "HANDLERS.md"
     controllers "CONTROLLERS.md"
     mock "MOCK.md"
+    test_your_controller "TEST-YOUR-CONTROLLER.md"
     health "HEALTH.md"
     audit "AUDIT.md"
     journal "JOURNAL.md"

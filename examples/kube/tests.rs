@@ -5,3 +5,5 @@
 
 #[path = "sample_controller/main.rs"]
 mod sample_controller;
+#[path = "shops/main.rs"]
+mod shops;

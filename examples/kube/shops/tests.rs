@@ -1,0 +1,45 @@
+//! The correct controller holds, and each planted bug is found.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use super::controller::Bug;
+use super::world::{program, rules};
+
+#[test]
+fn the_controller_holds() {
+    let explored = rules().seeds(100).run(program(None));
+    assert!(explored.requests > 100 * 5, "{explored}");
+}
+
+fn is_found(bug: Bug, check: &str) {
+    let failure = rules().find(program(Some(bug))).unwrap_err();
+    assert_eq!(failure.check, check, "{failure}");
+    assert_eq!(failure.difference, None, "{failure}");
+    assert!(failure.actions.len() <= 5, "{failure}");
+}
+
+#[test]
+fn a_stale_read_is_found() {
+    is_found(Bug::ActsOnStaleRead, "no Shop has two Pods");
+}
+
+#[test]
+fn a_missed_deletion_is_found() {
+    is_found(Bug::LeaksMissedDeletion, "no database is left over");
+}
+
+#[test]
+fn a_second_creation_after_a_crash_is_found() {
+    is_found(Bug::CreatesTwiceAfterCrash, "no Shop has two databases");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let requests =
+        |seed| -> Vec<String> { rules().trace(seed, program(None)).requests().collect() };
+    for seed in 0..3 {
+        let first = requests(seed);
+        for _ in 0..5 {
+            assert_eq!(requests(seed), first);
+        }
+    }
+}
