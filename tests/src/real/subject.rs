@@ -14,7 +14,7 @@ use super::history::{compare, state_of};
 use super::{History, Log, Outcome, Recorded, Table, Versions, until};
 
 /// The time limit for an expected state.
-const PATIENCE: Duration = Duration::from_secs(150);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Configures an informer before it is built.
 pub type Watcher<T, F = Raw> = Builder<Recorded<T>, F>;
@@ -189,7 +189,7 @@ impl<F: Form> fmt::Display for Subject<F> {
         let [adds, updates, deletes, unseen] = self.history.with(|book| book.counts);
         writeln!(
             f,
-            "told {adds} adds, {updates} updates, {deletes} deletions ({unseen} of them unseen)"
+            "notified: {adds} adds, {updates} updates, {deletes} deletions ({unseen} of them unseen)"
         )
     }
 }

@@ -235,16 +235,7 @@ impl Client {
     }
 
     async fn write(&self, method: &str, target: &str, body: &Value) -> Result<Value, ApiError> {
-        let content_type = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
+        let (content_type, body) = body_of(method, body);
         let answer = self.life.write(method, target, content_type, &body).await;
         let (status, answer) = answer.map_err(ApiError::of_connection)?;
         ApiError::check(status, &answer)
@@ -255,6 +246,19 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
     }
+}
+
+/// Returns the content type and the bytes of a request's body.
+pub(super) fn body_of(method: &str, body: &Value) -> (&'static str, Vec<u8>) {
+    let content_type = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let bytes = match body {
+        Value::Null => Vec::new(),
+        body => body.to_string().into_bytes(),
+    };
+    (content_type, bytes)
 }
 
 fn text<'a>(object: &'a Value, member: &str) -> &'a str {

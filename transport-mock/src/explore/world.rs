@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::{Any, TypeId};
@@ -19,6 +19,7 @@ use informer_core::{Instant, Timer as _};
 use serde_json::Value;
 
 use super::action::{CrashAt, WriteFault};
+use super::connect::body_of;
 use super::plan::Settings;
 use super::process::Life;
 use super::spec::Spec;
@@ -318,16 +319,7 @@ impl Shared {
         target: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
-        let content_type = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
+        let (content_type, body) = body_of(method, body);
         let write = Write {
             method,
             target,

@@ -4,6 +4,8 @@
 use informer_mock::{FakeServer, Instant, Operation, Write, json};
 use serde_json::Value;
 
+use crate::common::write;
+
 const MAPS: &str = "/api/v1/namespaces/prod/configmaps";
 const WEBS: &str = "/apis/apps/v1/namespaces/prod/deployments";
 const SETS: &str = "/apis/apps/v1/namespaces/prod/replicasets";
@@ -13,40 +15,18 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-fn send(
-    server: &mut FakeServer,
-    method: &str,
-    target: &str,
-    content_type: &str,
-    body: &Value,
-) -> (u16, Value) {
-    let body = if body.is_null() {
-        Vec::new()
-    } else {
-        body.to_string().into_bytes()
-    };
-    let write = Write {
-        method,
-        target,
-        content_type,
-        body: &body,
-    };
-    let (status, answer) = server.handle_write(Instant::from_micros(0), write);
-    (status, serde_json::from_slice(&answer).unwrap())
-}
-
 fn post(server: &mut FakeServer, target: &str, body: Value) -> Value {
-    let (status, answer) = send(server, "POST", target, "application/json", &body);
+    let (status, answer) = write(server, "POST", target, "application/json", &body);
     assert_eq!(status, 201, "{answer}");
     answer
 }
 
 fn patch(server: &mut FakeServer, target: &str, kind: &str, body: Value) -> (u16, Value) {
-    send(server, "PATCH", target, kind, &body)
+    write(server, "PATCH", target, kind, &body)
 }
 
 fn delete(server: &mut FakeServer, target: &str) -> u16 {
-    send(server, "DELETE", target, "", &Value::Null).0
+    write(server, "DELETE", target, "", &Value::Null).0
 }
 
 fn config(data: Value) -> Value {
@@ -303,7 +283,7 @@ fn generations_count_changes_of_the_spec() {
         let (_, answer) = patch(&mut server, &target, MERGE, body.clone());
         assert_eq!(answer["metadata"]["generation"], expected, "{body}");
     }
-    let (_, deleted) = send(&mut server, "DELETE", &one, "", &Value::Null);
+    let (_, deleted) = write(&mut server, "DELETE", &one, "", &Value::Null);
     assert_eq!(deleted["metadata"]["generation"], 3);
     // A ConfigMap has no spec to count.
     let map = post(&mut server, MAPS, config(json!({ "a": "1" })));
@@ -332,7 +312,7 @@ fn replicas_are_scaled_apart() {
         let negative = json!({ "spec": { "replicas": -1 } });
         assert_eq!(patch(&mut server, &scale, MERGE, negative).0, 422);
         let stale = json!({ "metadata": { "name": "web", "resourceVersion": "1" }, "spec": { "replicas": 1 } });
-        assert_eq!(send(&mut server, "PUT", &scale, "", &stale).0, 409);
+        assert_eq!(write(&mut server, "PUT", &scale, "", &stale).0, 409);
         assert_eq!(delete(&mut server, &scale), 405);
     }
     assert_eq!(
@@ -351,7 +331,7 @@ fn a_dry_run_stores_nothing() {
     post(&mut server, MAPS, config(json!({ "a": "1" })));
     let version = server.version();
     let mut dry = |method: &str, target: &str, kind: &str, body: Value| {
-        send(
+        write(
             &mut server,
             method,
             &format!("{target}?dryRun=All&fieldManager=me"),
@@ -431,7 +411,7 @@ fn objects_that_are_not_valid_are_refused_with_the_fields() {
             "spec.replicas",
         ),
     ] {
-        let (status, answer) = send(&mut server, "POST", target, "", &body);
+        let (status, answer) = write(&mut server, "POST", target, "", &body);
         assert_eq!(
             (status, &answer["reason"]),
             (422, &json!("Invalid")),
@@ -441,12 +421,12 @@ fn objects_that_are_not_valid_are_refused_with_the_fields() {
     }
     let body = gizmo(json!({ "color": "red", "typo": 1, "mode": null }));
     let strict = format!("{GIZMOS}?fieldValidation=Strict");
-    assert_eq!(send(&mut server, "POST", &strict, "", &body).0, 400);
+    assert_eq!(write(&mut server, "POST", &strict, "", &body).0, 400);
     let created = post(&mut server, GIZMOS, body);
     assert_eq!(created["spec"], json!({ "color": "red", "mode": "auto" }));
     // Built-in kinds have the types of their fields.
     let mistyped = config(json!({ "a": 1 }));
-    assert_eq!(send(&mut server, "POST", MAPS, "", &mistyped).0, 400);
+    assert_eq!(write(&mut server, "POST", MAPS, "", &mistyped).0, 400);
     let unknown = json!({ "metadata": { "name": "web" }, "data": { "a": "1" }, "typo": 1 });
     assert_eq!(post(&mut server, MAPS, unknown)["typo"], Value::Null);
 }
@@ -477,7 +457,7 @@ fn hooks_change_and_refuse_objects() {
     assert_eq!(created["metadata"]["labels"], json!({ "by": "hook" }));
     assert_eq!(created["metadata"]["name"], "web");
     let one = format!("{MAPS}/web");
-    let (status, refused) = send(&mut server, "DELETE", &one, "", &Value::Null);
+    let (status, refused) = write(&mut server, "DELETE", &one, "", &Value::Null);
     assert_eq!(status, 403);
     let message = "admission webhook \"guard.example.com\" denied the request: keep is set";
     assert_eq!(refused["message"], message);
@@ -631,7 +611,7 @@ fn a_collection_is_deleted_by_its_selector() {
             json!({ "metadata": { "name": name, "labels": { "app": app } } }),
         );
     }
-    let (status, list) = send(
+    let (status, list) = write(
         &mut server,
         "DELETE",
         &format!("{MAPS}?labelSelector=app=x"),

@@ -4,33 +4,14 @@
 use informer_mock::{DeleteAnswer, FakeServer, Instant, Write, json};
 use serde_json::Value;
 
+use crate::common::{JSON, write};
+
 const MAPS: &str = "/api/v1/namespaces/prod/configmaps";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-fn write(
-    server: &mut FakeServer,
-    (method, target): (&str, &str),
-    content_type: &str,
-    body: &Value,
-) -> (u16, Value) {
-    let body = if body.is_null() {
-        Vec::new()
-    } else {
-        body.to_string().into_bytes()
-    };
-    let write = Write {
-        method,
-        target,
-        content_type,
-        body: &body,
-    };
-    let (status, answer) = server.handle_write(Instant::from_micros(0), write);
-    (status, serde_json::from_slice(&answer).unwrap())
-}
-
 fn send(server: &mut FakeServer, method: &str, target: &str, body: Value) -> (u16, Value) {
-    write(server, (method, target), "application/json", &body)
+    write(server, method, target, JSON, &body)
 }
 
 fn map(name: &str, a: &str) -> Value {
@@ -97,7 +78,7 @@ fn objects_are_created_replaced_and_deleted() {
 fn patches_are_merged() {
     let mut server = FakeServer::new(1);
     let one = format!("{MAPS}/web");
-    let patch = |server: &mut FakeServer, kind, body| write(server, ("PATCH", &one), kind, &body);
+    let patch = |server: &mut FakeServer, kind, body| write(server, "PATCH", &one, kind, &body);
     assert_eq!(patch(&mut server, MERGE, json!({})).0, 404);
     let (status, applied) = send(&mut server, "POST", MAPS, map("web", "1"));
     assert_eq!(status, 201);
@@ -127,10 +108,7 @@ fn the_status_is_written_alone() {
     send(&mut server, "POST", pods, pod);
     let status = json!({ "spec": { "nodeName": "n2" }, "status": { "phase": "Running" } });
     let target = format!("{pods}/web/status");
-    assert_eq!(
-        write(&mut server, ("PATCH", &target), MERGE, &status).0,
-        200
-    );
+    assert_eq!(write(&mut server, "PATCH", &target, MERGE, &status).0, 200);
     let pod = server.get("pods", "prod", "web").unwrap();
     assert_eq!(
         (&pod["spec"]["nodeName"], &pod["status"]["phase"]),
@@ -214,7 +192,7 @@ fn a_body_of_the_wrong_types_is_a_bad_request() {
             ("PATCH", one.as_str(), MERGE),
             ("PATCH", applied.as_str(), APPLY),
         ] {
-            let (status, answer) = write(&mut server, (method, target), content_type, body);
+            let (status, answer) = write(&mut server, method, target, content_type, body);
             let shown = (status, &answer["kind"], &answer["reason"]);
             let expected = (400, &json!("Status"), &json!("BadRequest"));
             assert_eq!(shown, expected, "{method} {content_type} {body}");
@@ -249,7 +227,8 @@ fn json_patches_are_applied_as_a_whole() {
     let mut patch = |body| {
         write(
             &mut server,
-            ("PATCH", &one),
+            "PATCH",
+            &one,
             "application/json-patch+json",
             &body,
         )
@@ -305,7 +284,8 @@ fn an_object_with_finalizers_is_deleted_when_the_last_is_removed() {
         |list: Value| json!({ "metadata": { "finalizers": list, "deletionTimestamp": null } });
     let (status, kept) = write(
         &mut server,
-        ("PATCH", &one),
+        "PATCH",
+        &one,
         MERGE,
         &finalizers(json!(["example.com/b"])),
     );
@@ -316,13 +296,8 @@ fn an_object_with_finalizers_is_deleted_when_the_last_is_removed() {
     assert!(server.get("configmaps", "prod", "web").is_some());
     let mut old = finalizers(json!([]));
     old["metadata"]["resourceVersion"] = json!("1");
-    assert_eq!(write(&mut server, ("PATCH", &one), MERGE, &old).0, 409);
-    let (status, _) = write(
-        &mut server,
-        ("PATCH", &one),
-        MERGE,
-        &finalizers(Value::Null),
-    );
+    assert_eq!(write(&mut server, "PATCH", &one, MERGE, &old).0, 409);
+    let (status, _) = write(&mut server, "PATCH", &one, MERGE, &finalizers(Value::Null));
     assert_eq!(status, 200);
     assert!(server.get("configmaps", "prod", "web").is_none());
 }
@@ -348,7 +323,7 @@ fn only_the_status_of_a_resource_that_has_one_is_apart() {
     let (code, kept) = send(&mut server, "PUT", &one, widget(version, false));
     assert_eq!((code, &kept["status"]["ready"]), (200, &json!(true)));
     let patch = json!({ "status": { "ready": false } });
-    let (_, kept) = write(&mut server, ("PATCH", &one), MERGE, &patch);
+    let (_, kept) = write(&mut server, "PATCH", &one, MERGE, &patch);
     assert_eq!(kept["status"]["ready"], true);
 
     for (method, target, body, code) in [
@@ -405,7 +380,7 @@ fn an_object_is_created_as_the_server_would() {
     ] {
         assert_eq!(send(&mut server, "POST", target, body).0, code, "{target}");
     }
-    let media = write(&mut server, ("POST", MAPS), "text/plain", &named(json!({})));
+    let media = write(&mut server, "POST", MAPS, "text/plain", &named(json!({})));
     assert_eq!(media.0, 415);
     assert_eq!(server.objects("configmaps").count(), 0);
 

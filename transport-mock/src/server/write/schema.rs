@@ -219,27 +219,41 @@ fn validate_number(value: &Value, schema: &Value, path: &str, problems: &mut Pro
     }
 }
 
-fn validate_items(items: &[Value], schema: &Value, path: &str, problems: &mut Problems) {
-    let count = items.len();
-    let at = |index: usize| [path, "[", &index.to_string(), "]"].concat();
-    if let Some(least) = schema["minItems"]
-        .as_u64()
-        .filter(|least| (count as u64) < *least)
-    {
+/// Checks the number of items or members against two keywords of the schema.
+fn validate_count(
+    count: usize,
+    schema: &Value,
+    (least, most, unit): (&str, &str, &str),
+    path: &str,
+    problems: &mut Problems,
+) {
+    let is_few = |least: &u64| (count as u64) < *least;
+    if let Some(least) = schema[least].as_u64().filter(is_few) {
         let problem = [
             path,
             " in body should have at least ",
             &least.to_string(),
-            " items",
+            " ",
+            unit,
         ];
         problems.invalid(path, &count.into(), &problem.concat());
     }
-    if let Some(most) = schema["maxItems"]
-        .as_u64()
-        .filter(|most| count as u64 > *most)
-    {
+    let is_many = |most: &u64| count as u64 > *most;
+    if let Some(most) = schema[most].as_u64().filter(is_many) {
         problems.too_many(path, count, most);
     }
+}
+
+fn validate_items(items: &[Value], schema: &Value, path: &str, problems: &mut Problems) {
+    let count = items.len();
+    let at = |index: usize| [path, "[", &index.to_string(), "]"].concat();
+    validate_count(
+        count,
+        schema,
+        ("minItems", "maxItems", "items"),
+        path,
+        problems,
+    );
     for (index, item) in items.iter().enumerate() {
         if schema["items"].is_object() {
             validate(item, &schema["items"], &at(index), problems);
@@ -283,24 +297,13 @@ fn validate_members(
             problems.required(&join(path, name), "");
         }
     }
-    if let Some(least) = schema["minProperties"]
-        .as_u64()
-        .filter(|least| (count as u64) < *least)
-    {
-        let problem = [
-            path,
-            " in body should have at least ",
-            &least.to_string(),
-            " properties",
-        ];
-        problems.invalid(path, &count.into(), &problem.concat());
-    }
-    if let Some(most) = schema["maxProperties"]
-        .as_u64()
-        .filter(|most| count as u64 > *most)
-    {
-        problems.too_many(path, count, most);
-    }
+    validate_count(
+        count,
+        schema,
+        ("minProperties", "maxProperties", "properties"),
+        path,
+        problems,
+    );
     for (name, value) in members {
         let property = schema.get("properties").and_then(|all| all.get(name));
         let additional = schema

@@ -33,6 +33,16 @@ const COUNTED: [&str; 11] = [
     "customresourcedefinitions",
 ];
 
+/// The members of the metadata that only the server sets, besides the version and the owners of fields.
+const OWN_MEMBERS: [&str; 6] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+];
+
 /// The longest part of a generated name that is given.
 const PREFIX: usize = 58;
 
@@ -59,16 +69,8 @@ impl FakeServer {
             set_member(&mut object, "status", None);
         }
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-            for member in [
-                "uid",
-                "creationTimestamp",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-                "generation",
-                "selfLink",
-                "resourceVersion",
-            ] {
-                metadata.remove(member);
+            for member in OWN_MEMBERS.iter().chain(&["resourceVersion"]) {
+                metadata.remove(*member);
             }
             if tracked.is_some() {
                 metadata.remove("managedFields");
@@ -124,14 +126,7 @@ impl FakeServer {
         }
         keep_part(&mut new, &existing, target);
         let has_changed_uid = text(&new, "uid") != text(&existing, "uid");
-        for member in [
-            "uid",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "selfLink",
-        ] {
+        for member in OWN_MEMBERS {
             new["metadata"][member] = existing["metadata"][member].clone();
         }
         if has_changed_uid || !problems.0.is_empty() {

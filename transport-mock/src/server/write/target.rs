@@ -287,16 +287,7 @@ impl<'a> Target<'a> {
     }
 
     pub(super) fn conflict(&self, name: &str, problem: &str) -> Status {
-        let full = self.full();
-        let message = [
-            "Operation cannot be fulfilled on ",
-            &full,
-            " \"",
-            name,
-            "\": ",
-            problem,
-        ];
-        Status::new(409, "Conflict", message.concat()).details(self.details(name))
+        conflict(&self.full(), self.details(name), problem)
     }
 
     /// A precondition of a deletion does not hold. The message names the kind.
@@ -309,15 +300,7 @@ impl<'a> Target<'a> {
                 json!({ "name": name, "kind": kind, "group": group }),
             ),
         };
-        let message = [
-            "Operation cannot be fulfilled on ",
-            &full,
-            " \"",
-            name,
-            "\": ",
-            problem,
-        ];
-        Status::new(409, "Conflict", message.concat()).details(details)
+        conflict(&full, details, problem)
     }
 
     /// Some resources can only be replaced at a version.
@@ -327,6 +310,20 @@ impl<'a> Target<'a> {
         problems.invalid("metadata.resourceVersion", &0.into(), problem);
         problems.result((self.path.group, self.path.plural), name)
     }
+}
+
+fn conflict(full: &str, details: Value, problem: &str) -> Status {
+    let name = details["name"].as_str().unwrap_or_default();
+    let message = [
+        "Operation cannot be fulfilled on ",
+        full,
+        " \"",
+        name,
+        "\": ",
+        problem,
+    ]
+    .concat();
+    Status::new(409, "Conflict", message).details(details)
 }
 
 /// Returns a member of the metadata, if it is a text and not empty.

@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use informer_mock::{
-    Backend, Chunk, FailureKind, FakeServer, HeadPoll, Instant, ResponseHead, ResponseId, json,
+    Backend, Chunk, FailureKind, FakeServer, HeadPoll, Instant, ResponseHead, ResponseId, Write,
+    json,
 };
 use serde_json::Value;
 
@@ -124,4 +125,27 @@ pub fn event_lines(events: impl IntoIterator<Item = Value>) -> Vec<String> {
             }
         })
         .collect()
+}
+
+/// Sends a write, and returns the status and the response.
+pub fn write(
+    server: &mut FakeServer,
+    method: &str,
+    target: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    let write = Write {
+        method,
+        target,
+        content_type,
+        body: &body,
+    };
+    let (status, answer) = server.handle_write(Instant::from_micros(0), write);
+    (status, serde_json::from_slice(&answer).unwrap())
 }
