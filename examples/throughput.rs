@@ -7,7 +7,7 @@
 //! cargo run --release --example throughput -- --server http://127.0.0.1:8001 --form raw
 //! ```
 //!
-//! The forms `typed` and `typed-pruned` are in `-p informer-examples-kube --example throughput_typed`, which is the same
+//! The forms `typed`, `typed-pruned` and `packed-typed` are in `-p informer-examples-kube --example throughput_typed`, which is the same
 //! program with k8s-openapi.
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ struct Options {
     #[arg(long, value_name = "URL")]
     server: String,
 
-    /// The form in which objects are stored; `typed` and `typed-pruned` need the example `throughput_typed`
+    /// The form in which objects are stored; the typed forms need the example `throughput_typed`
     #[arg(long, value_enum)]
     form: Kept,
 
@@ -62,6 +62,10 @@ struct Options {
     /// The number of threads that help to decode; by default, the informer decides
     #[arg(long)]
     decoders: Option<usize>,
+
+    /// Which objects the handler reads; `few` selects one in a hundred by its name
+    #[arg(long, value_enum, default_value_t = Reads::All)]
+    reads: Reads,
 
     /// The number of threads that read from the cache; their latencies are printed on a separate line
     #[arg(long, default_value_t = 0)]
@@ -87,6 +91,9 @@ enum Kept {
     /// The bytes, compressed
     #[cfg(feature = "zstd")]
     Packed,
+    /// The bytes, compressed, and read as k8s-openapi's Pod
+    #[cfg(all(feature = "zstd", feature = "k8s-openapi"))]
+    PackedTyped,
     /// A message of prost with the three fields that are read
     #[cfg(feature = "k8s-pb")]
     Proto,
@@ -99,6 +106,13 @@ enum Kept {
 enum Requested {
     Json,
     Protobuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Reads {
+    All,
+    Few,
+    None,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -135,6 +149,15 @@ async fn main() -> ExitCode {
         }
         #[cfg(feature = "zstd")]
         Kept::Packed => run::<Packed<Raw>, _>(&options, "packed", Packer::new(), packed).await,
+        #[cfg(all(feature = "zstd", feature = "k8s-openapi"))]
+        Kept::PackedTyped => {
+            let packer = Packer::<typed::Pod>::new();
+            let read = (
+                packed::<typed::Pod> as Read<_>,
+                typed::read_packed as Read<_>,
+            );
+            run_with::<Packed<typed::Pod>, _>(&options, "packed-typed", packer, read).await
+        }
         #[cfg(feature = "k8s-pb")]
         Kept::Proto => {
             let decoder = Decoder::<Proto<few::Pod>>::new().without_labels();
@@ -160,6 +183,8 @@ async fn main() -> ExitCode {
 
 /// Receives the name of an object's node, its phase, and its stamp.
 type Tell<'a> = &'a mut dyn FnMut(&str, &str, &str);
+/// Reads them from an object.
+type Read<T> = fn(&T, Tell<'_>);
 
 #[cfg(feature = "k8s-openapi")]
 mod typed {
@@ -171,7 +196,18 @@ mod typed {
         Decoder::new().without_labels()
     }
 
+    #[cfg(feature = "zstd")]
+    pub(crate) fn read_packed(pod: &informer::Packed<Pod>, tell: super::Tell<'_>) {
+        if let Ok(pod) = pod.get() {
+            read_pod(&pod, tell);
+        }
+    }
+
     pub(crate) fn read(pod: &Json<Pod>, tell: super::Tell<'_>) {
+        read_pod(pod, tell);
+    }
+
+    fn read_pod(pod: &Pod, tell: super::Tell<'_>) {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
         let annotations = pod.metadata.annotations.as_ref();
@@ -275,7 +311,7 @@ fn raw(pod: &Raw, tell: Tell<'_>) {
 }
 
 #[cfg(feature = "zstd")]
-fn packed(pod: &Packed<Raw>, tell: Tell<'_>) {
+fn packed<F: informer::decode::OnDemand>(pod: &Packed<F>, tell: Tell<'_>) {
     // It was compressed in this process, so it cannot be damaged.
     let _ = pod.read(|json| read(json, tell));
 }
@@ -323,12 +359,26 @@ fn text(value: Option<&[u8]>) -> &str {
         .unwrap_or("")
 }
 
-/// Runs an informer until the sentinel arrives. Returns the results.
 async fn run<F, D>(
     options: &Options,
     form: &str,
     decode: D,
-    read: fn(&F::Stored, Tell<'_>),
+    read: Read<F::Stored>,
+) -> Result<String, Box<dyn core::error::Error>>
+where
+    F: Form<Stored: Send + Sync + 'static>,
+    D: Decode<Value = F::Stored> + Send + Sync + 'static,
+{
+    run_with::<F, D>(options, form, decode, (read, read)).await
+}
+
+/// Runs an informer until the sentinel arrives. Returns the results. The index and the handler read the objects by a
+/// function each.
+async fn run_with<F, D>(
+    options: &Options,
+    form: &str,
+    decode: D,
+    (read_indexed, read): (Read<F::Stored>, Read<F::Stored>),
 ) -> Result<String, Box<dyn core::error::Error>>
 where
     F: Form<Stored: Send + Sync + 'static>,
@@ -348,13 +398,14 @@ where
     let (pods, driver) = builder
         .initial(initial)
         .index_with("node", move |pod, emit| {
-            read(pod, &mut |node, _, _| emit(node));
+            read_indexed(pod, &mut |node, _, _| emit(node));
         })
         .build();
     let (done, ended) = oneshot::channel();
     let counter = Counter {
         tally,
         read,
+        reads: options.reads,
         done: Some(done),
     };
     // Every event must be delivered, without coalescing.
@@ -417,17 +468,33 @@ fn read_all_the_while<F: Form<Stored: Send + Sync + 'static>>(
 
 struct Counter<F: Form> {
     tally: Tally,
-    read: fn(&F::Stored, Tell<'_>),
+    read: Read<F::Stored>,
+    reads: Reads,
     done: Option<oneshot::Sender<Tally>>,
 }
 
 impl<F: Form> Counter<F> {
     fn count(&mut self, change: Change, pod: &Entry<F>) {
+        let key = pod.key().as_str();
+        let is_read = match self.reads {
+            Reads::All => true,
+            Reads::Few => {
+                key.bytes()
+                    .fold(7_u32, |sum, byte| sum * 31 % 10_007 + u32::from(byte))
+                    % 100
+                    == 0
+            }
+            Reads::None => false,
+        };
         let mut ended = false;
-        (self.read)(pod.value(), &mut |node, phase, stamp| {
-            ended = self.tally.event(change, pod.key().as_str(), node, phase);
-            self.tally.stamp(stamp);
-        });
+        if is_read {
+            (self.read)(pod.value(), &mut |node, phase, stamp| {
+                ended = self.tally.event(change, key, node, phase);
+                self.tally.stamp(stamp);
+            });
+        } else {
+            ended = self.tally.event(change, key, "", "");
+        }
         if ended && let Some(done) = self.done.take() {
             // If the program is already ending, nobody waits for it.
             let _ = done.send(core::mem::take(&mut self.tally));

@@ -16,7 +16,7 @@ pub struct Plan {
     pub initial: String,
     /// The number of runs of each client.
     pub rounds: usize,
-    /// The forms of this project's client.
+    /// The forms of this project's client, each with the objects that its handler reads if not all: `packed-typed:few`.
     pub forms: Vec<String>,
     /// This project's client.
     pub ours: PathBuf,
@@ -59,9 +59,12 @@ pub fn run(plan: &Plan) -> io::Result<String> {
     // client would pay.
     for round in 0..=plan.rounds.max(1) {
         for (number, (program, form, name)) in clients.iter().enumerate() {
+            let (form, reads) = form.split_once(':').unwrap_or((form, ""));
+            let reads = ["--reads", reads];
             let output = Command::new(program)
                 .args(["--server", &server.url, "--form", form])
                 .args(["--initial", &plan.initial])
+                .args(if reads[1].is_empty() { &[] } else { &reads[..] })
                 .stderr(Stdio::inherit())
                 .output()?;
             let text = String::from_utf8_lossy(&output.stdout);

@@ -89,8 +89,8 @@ struct Compare {
     /// Events a second, to compare latencies; left out, as fast as the client reads
     #[arg(long)]
     rate: Option<u32>,
-    /// What this project keeps of each object
-    #[arg(long, value_delimiter = ',', default_values_t = ["typed", "typed-pruned", "raw", "meta", "packed"].map(String::from))]
+    /// What this project keeps of each object, and after a colon which objects its handler reads if not `all`
+    #[arg(long, value_delimiter = ',', default_values_t = ["typed", "typed-pruned", "raw", "meta", "packed", "packed-typed", "packed-typed:few"].map(String::from))]
     forms: Vec<String>,
     /// This project's client; left out, the example that was built beside this program
     #[arg(long)]

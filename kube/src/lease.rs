@@ -1,5 +1,8 @@
 //! Leases of elections, read and written through a `kube::Client`.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use informer_tokio::election::{LeaseClient, LeaseRecord, MembersClient, Written};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -34,6 +37,7 @@ pub struct KubeLease {
     api: Api<Lease>,
     name: String,
     labels: Vec<(String, String)>,
+    clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// As it was last read or written. Fields that an election does not use stay as they are.
     last: Lease,
     /// The Leases of the last list.
@@ -48,6 +52,7 @@ impl KubeLease {
             api: Api::namespaced(client, namespace),
             name: name.into(),
             labels: Vec::new(),
+            clock: Arc::new(SystemTime::now),
             last: Lease::default(),
             listed: Vec::new(),
         }
@@ -62,8 +67,17 @@ impl KubeLease {
         self
     }
 
+    /// Sets the clock of the times in the Lease, which tests may replace. An election does not compare them with its own
+    /// time.
+    #[must_use]
+    pub fn clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(now);
+        self
+    }
+
     fn apply(&mut self, record: &LeaseRecord, acquire: bool) {
-        let now = MicroTime(Timestamp::now());
+        // A time that is out of range is as good as any.
+        let now = MicroTime(Timestamp::try_from((self.clock)()).unwrap_or_default());
         let spec = self.last.spec.get_or_insert_default();
         spec.holder_identity = Some(record.holder.clone());
         spec.lease_duration_seconds = i32::try_from(record.duration_seconds).ok();

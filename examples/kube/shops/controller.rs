@@ -3,9 +3,9 @@
 use core::future::Future;
 use core::time::Duration;
 
-use informer_kube::Informers;
-use informer_kube::Lister;
 use informer_kube::controller::{Controller, Task};
+use informer_kube::election::Election;
+use informer_kube::{Informers, KubeLease, Lister};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, CustomResource, Error, Resource as _, ResourceExt as _};
@@ -63,8 +63,14 @@ struct Context<D> {
     bug: Option<Bug>,
 }
 
-/// Runs the controller until its future is dropped.
-pub(crate) async fn run(client: Client, databases: impl Databases, seed: u64, bug: Option<Bug>) {
+/// Runs the controller until its future is dropped. With a Lease and the name of the Pod, it reconciles while it leads.
+pub(crate) async fn run(
+    client: Client,
+    databases: impl Databases,
+    seed: u64,
+    bug: Option<Bug>,
+    lease: Option<(KubeLease, String)>,
+) {
     // A Pod that was created and deleted while the watch was silent brings no event, but the resync does.
     let resync = Duration::from_secs(300);
     let informers = Informers::with(client, |builder| builder.seed(seed).resync(resync));
@@ -78,6 +84,12 @@ pub(crate) async fn run(client: Client, databases: impl Databases, seed: u64, bu
     let controller = Controller::new(informers.all::<Shop>())
         .owns(informers.all::<Pod>().labels("made-by=shops"))
         .workers(2);
+    let controller = match lease.map(|(lease, pod)| Election::new(lease, pod, Default::default())) {
+        Some(Ok(election)) => controller.elected(election),
+        // The name of a Pod is not empty.
+        Some(Err(_)) => return,
+        None => controller,
+    };
     let reconcile = move |task| reconcile(task, context.clone());
     // It ends with an error if its informers are stopped, which nobody does.
     let _ = controller.run(reconcile).await;

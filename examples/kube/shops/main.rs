@@ -23,10 +23,18 @@ struct Arguments {
     /// Plants a bug.
     #[arg(long)]
     bug: Option<Bug>,
+    /// Runs two replicas.
+    #[arg(long)]
+    replicas: bool,
+    /// Elects a leader among the replicas.
+    #[arg(long)]
+    elected: bool,
 }
 
 fn main() {
     let arguments = Arguments::parse();
-    let explored = world::rules().run(world::program(arguments.bug));
+    let replicas = if arguments.replicas { 2 } else { 1 };
+    let program = world::program(arguments.bug, arguments.elected);
+    let explored = world::rules().replicas(replicas).run(program);
     say(&explored.to_string());
 }

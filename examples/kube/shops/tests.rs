@@ -6,12 +6,21 @@ use super::world::{program, rules};
 
 #[test]
 fn the_controller_holds() {
-    let explored = rules().seeds(100).run(program(None));
+    let explored = rules().seeds(100).run(program(None, false));
     assert!(explored.requests > 100 * 5, "{explored}");
 }
 
+/// Two replicas, whose clocks differ, create a second database if both of them reconcile.
+#[test]
+fn a_leader_is_elected() {
+    let explored = rules().replicas(2).seeds(100).run(program(None, true));
+    assert!(explored.requests > 100 * 5, "{explored}");
+    let failure = rules().replicas(2).find(program(None, false)).unwrap_err();
+    assert_eq!(failure.check, "no Shop has two databases", "{failure}");
+}
+
 fn is_found(bug: Bug, check: &str) {
-    let failure = rules().find(program(Some(bug))).unwrap_err();
+    let failure = rules().find(program(Some(bug), false)).unwrap_err();
     assert_eq!(failure.check, check, "{failure}");
     assert_eq!(failure.difference, None, "{failure}");
     assert!(failure.actions.len() <= 5, "{failure}");
@@ -34,8 +43,12 @@ fn a_second_creation_after_a_crash_is_found() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let requests =
-        |seed| -> Vec<String> { rules().trace(seed, program(None)).requests().collect() };
+    let requests = |seed| -> Vec<String> {
+        rules()
+            .trace(seed, program(None, false))
+            .requests()
+            .collect()
+    };
     for seed in 0..3 {
         let first = requests(seed);
         for _ in 0..5 {

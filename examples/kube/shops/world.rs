@@ -4,6 +4,7 @@ use core::pin::Pin;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use informer_kube::KubeLease;
 use informer_mock::explore::{Actor, Explore, Objects, Process, World};
 use informer_mock::json;
 use kube::Client;
@@ -69,14 +70,26 @@ impl Databases for CloudClient {
     }
 }
 
-/// Returns the program under test.
+/// Returns the program under test, with or without an election.
 pub(crate) fn program(
     bug: Option<Bug>,
+    is_elected: bool,
 ) -> impl Fn(Process) -> Pin<Box<dyn Future<Output = ()>>> + Sync {
     move |process| {
         let client = Client::new(process.service(), "default");
         let seed = process.seed();
-        Box::pin(controller::run(client, CloudClient(process), seed, bug))
+        let lease = is_elected.then(|| {
+            let own = process.clone();
+            let lease = KubeLease::new(client.clone(), "prod", "shops").clock(move || own.now());
+            (lease, process.pod())
+        });
+        Box::pin(controller::run(
+            client,
+            CloudClient(process),
+            seed,
+            bug,
+            lease,
+        ))
     }
 }
 

@@ -15,7 +15,8 @@ pub enum FaultKind {
     Unobserved,
     /// A process dies at any await, often before or after one of its writes, and starts again later.
     Crash,
-    /// Versions expire: 410.
+    /// Versions expire: 410, in some runs as the status of a response instead of an event. In some runs the server forgets
+    /// events after 75 s.
     Expired,
     /// Connections of watches and reads are cut.
     Cut,

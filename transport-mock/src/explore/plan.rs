@@ -89,13 +89,14 @@ impl Plan {
     /// Makes the plan of a seed.
     pub(super) fn of_seed(seed: u64, spec: &Spec) -> Self {
         let dice = &mut Dice::of(&[seed, 1]);
+        let expires = spec.faults.contains(&FaultKind::Expired);
         let settings = Settings {
             read_ms: dice.pick(&[1, 1, 5, 50, 400]),
             write_ms: dice.pick(&[1, 1, 5, 50, 400]),
             streams: !dice.one_in(3),
             bookmarks: !dice.one_in(4),
-            gone_http: dice.one_in(3),
-            forgetful: dice.one_in(3),
+            gone_http: dice.one_in(3) && expires,
+            forgetful: dice.one_in(3) && expires,
             skew: dice.pick(&[0, 1, 10, 60]),
         };
         let mut maker = Maker::new(seed, spec);

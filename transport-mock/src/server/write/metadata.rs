@@ -79,7 +79,7 @@ pub(super) fn check(metadata: &Value, kind: &ResourceType) -> Problems {
     for (index, finalizer) in texts(&metadata["finalizers"]).enumerate() {
         check_qualified(&mut problems, "metadata.finalizers", finalizer, finalizer);
         let is_standard = [ORPHAN, FOREGROUND, "kubernetes"].contains(&finalizer);
-        if !is_standard && !finalizer.contains('/') {
+        if !kind.custom && !is_standard && !finalizer.contains('/') {
             let field = ["metadata.finalizers[", &index.to_string(), "]"].concat();
             let problem = "name is neither a standard finalizer name nor is it fully qualified";
             problems.invalid(&field, &finalizer.into(), problem);
