@@ -129,11 +129,7 @@ impl Client {
         name: &str,
     ) -> Result<Option<Value>, ApiError> {
         let target = self.path(resource, namespace, name)?;
-        match self.read(&target).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.status == 404 => Ok(None),
-            Err(error) => Err(error),
-        }
+        existing(self.read(&target).await)
     }
 
     /// Reads the objects of a namespace, or of all namespaces if it is empty.
@@ -204,11 +200,7 @@ impl Client {
         name: &str,
     ) -> Result<Option<Value>, ApiError> {
         let target = self.path(resource, namespace, name)?;
-        match self.write("DELETE", &target, &Value::Null).await {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if error.status == 404 => Ok(None),
-            Err(error) => Err(error),
-        }
+        existing(self.write("DELETE", &target, &Value::Null).await)
     }
 
     fn kind(&self, resource: &str) -> Result<Arc<ResourceType>, ApiError> {
@@ -245,6 +237,14 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// Returns `None` for an object that does not exist.
+fn existing(response: Result<Value, ApiError>) -> Result<Option<Value>, ApiError> {
+    match response {
+        Err(error) if error.status == 404 => Ok(None),
+        response => response.map(Some),
     }
 }
 
