@@ -82,6 +82,9 @@ where
     if let Some(size) = options.page_size {
         builder = builder.page_size(size);
     }
+    if let Some(seed) = options.seed {
+        builder = builder.seed(seed);
+    }
     if options.client_go {
         builder = builder.client_go();
     }

@@ -107,6 +107,10 @@ struct Options {
     #[arg(long)]
     client_go: bool,
 
+    /// The seed of random values, such as the jitter of delays; by default, another one for each run
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
     /// Ends after this many seconds; by default, at SIGINT (Ctrl-C) or SIGTERM
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
