@@ -107,12 +107,28 @@ impl Failure {
         let run = match thread.name().filter(|name| *name != "main") {
             Some(test) => format!("test{package} -- --exact {test} --nocapture --include-ignored"),
             None if folder.is_some_and(|folder| folder == "examples") => {
-                format!("run{package} --example {name}")
+                format!("run{package} --example {name}{}", arguments())
             }
-            None => format!("run{package}"),
+            None => format!("run{package}{}", arguments()),
         };
         format!("EXPLORE_SEED={} cargo {run}", self.seed)
     }
+}
+
+/// Returns the arguments of this program as a shell reads them, after `--`.
+fn arguments() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
+    let mut text = String::new();
+    for argument in std::env::args_os().skip(1) {
+        let argument = argument.to_string_lossy();
+        text.push_str(if text.is_empty() { " -- " } else { " " });
+        if !argument.is_empty() && argument.chars().all(is_plain) {
+            text.push_str(&argument);
+        } else {
+            text.push_str(&format!("'{}'", argument.replace('\'', "'\\''")));
+        }
+    }
+    text
 }
 
 impl Failure {
