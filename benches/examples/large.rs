@@ -18,6 +18,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use informer_hyper::HyperTransport;
 use informer_tokio::decode::Decode;
+use informer_tokio::handler::HandlerOptions;
 use informer_tokio::{Form, Handlers, Informer, Meta, Packed, Raw, Resource};
 use tokio::sync::mpsc;
 
@@ -146,6 +147,22 @@ where
     if !latencies.is_empty() {
         println!("{}", percentiles("latency_us", &mut latencies));
     }
+
+    let resynced = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&resynced);
+    let replayed = Handlers::<F>::new().on_update(move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let every = HandlerOptions::default().resync(Duration::from_secs(20));
+    let handle = pods.add_handler_with(&every, replayed);
+    handle.synced().await?;
+    let before = Usage::now();
+    while resynced.load(Ordering::Relaxed) < pods.lister().len() as u64 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let used = Usage::now().since(before).cpu.as_secs_f64();
+    println!("a resync with one handler: {used:.2} s of CPU");
+    handle.remove();
 
     let mut took = Vec::new();
     let mut found = 0;

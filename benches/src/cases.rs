@@ -12,6 +12,7 @@ use informer_core::{
     json::Prune,
     reflector::Change,
 };
+use informer_tokio::decode::Packer;
 use serde::Deserialize;
 
 use crate::informers::{self, Work};
@@ -82,7 +83,7 @@ impl Default for Input {
 pub type Case = fn(&Input);
 
 /// All cases by name.
-pub const CASES: [(&str, Case); 20] = [
+pub const CASES: [(&str, Case); 21] = [
     ("scan", case_scan),
     ("head", case_head),
     ("path", case_path),
@@ -91,6 +92,7 @@ pub const CASES: [(&str, Case); 20] = [
     ("meta", case_meta),
     ("proto_meta", case_proto_meta),
     ("typed", case_typed),
+    ("packed_typed", case_packed_typed),
     ("fifo", case_fifo),
     ("cache", case_cache),
     ("lister", case_lister),
@@ -195,6 +197,19 @@ pub fn case_typed(input: &Input) {
     input
         .raw()
         .for_each(|pod| drop(black_box(decoder.decode(&pod))));
+}
+
+/// Compresses each Pod, and reads all of them twice as a type of a few fields.
+#[inline(never)]
+pub fn case_packed_typed(input: &Input) {
+    let packer = Packer::<Json<Pod>>::new();
+    let packed: Vec<_> = input
+        .raw()
+        .filter_map(|pod| packer.decode(&pod).ok())
+        .collect();
+    for pod in packed.iter().chain(&packed) {
+        black_box(pod.get()).ok();
+    }
 }
 
 /// Sends each key through a DeltaFIFO, three times.

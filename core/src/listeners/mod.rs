@@ -228,10 +228,11 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     }
 
     /// Coalesces the pending notifications of listeners that exceeded their limit. Call it after a batch of
-    /// notifications, without holding the cache's lock.
-    pub fn coalesce(&mut self) {
+    /// notifications, without holding the cache's lock. Returns the number of notifications that are kept for the slowest
+    /// of the other listeners.
+    pub fn coalesce(&mut self) -> usize {
         if self.log.len() <= self.least_limit {
-            return;
+            return self.log.len();
         }
         let end = self.first + self.log.len() as u64;
         for listener in self.listeners.values_mut() {
@@ -250,6 +251,7 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             listener.next = end;
         }
         self.forget();
+        self.log.len()
     }
 
     /// Moves up to `max` events for a listener into `out`; returns whether there are more.

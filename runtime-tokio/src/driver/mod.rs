@@ -2,6 +2,7 @@
 
 mod allocator;
 mod audit;
+mod backpressure;
 mod batch;
 mod guard;
 pub(crate) mod journal;

@@ -24,12 +24,15 @@ use crate::cache::entry::{Key, in_cluster};
 use crate::cache::metrics::Levels;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
+use crate::driver::backpressure::Backpressure;
 use crate::driver::batch::{Batch, Item};
 use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
+/// The bytes of JSON that the driver decodes by itself.
+const IN_PLACE: usize = 32 << 10;
 /// The bytes of JSON of lists, in all informers, after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
 /// The longest time to hold the lock, rounded up to whole steps.
@@ -61,6 +64,8 @@ pub(crate) struct CacheSink<D: Decode> {
     unusable: u64,
     /// Whether the cache was restored from the journal and the server has not confirmed it.
     restored: bool,
+    /// Gives handlers time to catch up.
+    backpressure: Backpressure,
     /// Whether a sweep or a resync is in progress. It continues when the driver is polled next.
     walking: bool,
     /// The versions that are reached when it is complete, if `on_version` is set.
@@ -97,6 +102,7 @@ where
             recorder: None,
             unusable: 0,
             restored: false,
+            backpressure: Backpressure::default(),
             walking: false,
             versions: Vec::new(),
         }
@@ -140,7 +146,11 @@ where
                     decode,
                     source,
                 } = self.pool.decoder();
-                let now = (!self.pool.has_threads()).then_some(&**decode);
+                let now = if self.pool.has_threads() {
+                    Err(self.pool.share_of(key))
+                } else {
+                    Ok(&**decode)
+                };
                 self.batch.restore(key, object, now, &mut |report| {
                     inner.report_of(Some(*source), &report);
                 });
@@ -210,7 +220,8 @@ where
         }
         self.batch.persists = self.recorder.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
-            self.batch.decode_later(frame);
+            self.batch
+                .decode_later(frame, self.pool.share_of(frame.key));
         } else {
             let Decoder {
                 inner,
@@ -248,8 +259,7 @@ where
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
             if self.batch.pending() > 0 {
-                let empty = self.pool.empty();
-                self.pool.push(core::mem::replace(&mut self.batch, empty));
+                self.pass_on();
             } else {
                 self.apply(None);
             }
@@ -259,8 +269,17 @@ where
         }
     }
 
+    fn pass_on(&mut self) {
+        let empty = self.pool.empty();
+        self.pool.push(core::mem::replace(&mut self.batch, empty));
+    }
+
     /// Applies everything that was gathered.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
+        // Passing a few objects on would take longer than decoding them.
+        if self.pool.has_threads() && self.batch.pending() > IN_PLACE {
+            self.pass_on();
+        }
         while let Some(batch) = self.pool.next() {
             self.apply_one(batch, None);
         }
@@ -300,7 +319,11 @@ where
     /// `deltas` more.
     fn walk(&mut self, deltas: usize) {
         self.walking = !self.turn();
-        self.inner.wake();
+        let backlog = self.inner.wake();
+        // Reading alone leaves the handlers enough time.
+        if self.pool.has_threads() {
+            self.backpressure.applied(deltas, backlog);
+        }
         if !self.walking {
             let versions = core::mem::take(&mut self.versions);
             if let Some(hear) = &self.inner.on_version {
@@ -540,6 +563,7 @@ where
         if let Some(recorder) = &mut self.recorder {
             core::task::ready!(recorder.journal().poll_room(cx));
         }
+        core::task::ready!(self.backpressure.poll(cx));
         // Handlers are notified of a list before later events change its objects. Otherwise they would miss the change.
         self.poll_walk(cx)
     }
