@@ -44,6 +44,14 @@ enum Command {
         /// Events a second, each stamped with the time at which it is sent; left out, as fast as the client reads
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         rate: Option<u32>,
+        /// How often the events are sent at that rate, each time with higher versions; JSON only
+        #[arg(
+            long,
+            default_value_t = 1,
+            requires = "rate",
+            conflicts_with = "protobuf"
+        )]
+        repeat: u32,
         /// How bodies are cut into chunks: by event, with several events in each, or anywhere in an event
         #[arg(long, value_enum, default_value_t)]
         chunks: Cut,
@@ -89,6 +97,9 @@ struct Compare {
     /// Events a second, to compare latencies; left out, as fast as the client reads
     #[arg(long)]
     rate: Option<u32>,
+    /// How the server cuts bodies into chunks
+    #[arg(long, value_parser = ["event", "many", "split"], default_value = "event")]
+    chunks: String,
     /// What this project keeps of each object, and after a colon which objects its handler reads if not `all`
     #[arg(long, value_delimiter = ',', default_values_t = ["typed", "typed-pruned", "raw", "meta", "packed", "packed-typed", "packed-typed:few"].map(String::from))]
     forms: Vec<String>,
@@ -132,6 +143,7 @@ fn main() -> io::Result<()> {
             listen,
             pause,
             rate,
+            repeat,
             chunks,
             protobuf,
             metadata,
@@ -151,6 +163,7 @@ fn main() -> io::Result<()> {
             let pace = Pace {
                 pause: Duration::from_millis(pause),
                 rate,
+                repeat,
                 chunks,
                 expires,
             };
@@ -183,6 +196,7 @@ fn compare(options: Compare) -> io::Result<String> {
     let mut server = vec![
         format!("--pods={}", options.size.pods),
         format!("--updates={}", options.size.updates),
+        format!("--chunks={}", options.chunks),
     ];
     server.extend(
         options

@@ -22,6 +22,9 @@ pub struct Pace {
     pub pause: Duration,
     /// Events per second, stamped with their time of sending; `None` sends as fast as the client reads.
     pub rate: Option<u32>,
+    /// How often the events are sent, in JSON and at a rate: each time with higher versions, and the last event only
+    /// once.
+    pub repeat: u32,
     /// How the bodies are cut into chunks.
     pub chunks: Cut,
     /// The first watch of each resource ends with 410, so that clients list again.
@@ -254,11 +257,18 @@ impl Connection<'_> {
                 let began = Instant::now();
                 let step = Duration::from_secs(1) / rate.max(1);
                 let mut stamped = Vec::new();
-                for (number, event) in rest.enumerate() {
+                let last = events.len().saturating_sub(1);
+                let rounds = 1..self.pace.repeat.max(1);
+                let again = rounds.flat_map(|_| events.iter().take(last));
+                let whole = rest.take(last).chain(again).chain(events.at(last));
+                for (number, event) in whole.enumerate() {
                     let due = step * u32::try_from(number).unwrap_or(u32::MAX);
                     std::thread::sleep(due.saturating_sub(began.elapsed()));
                     stamped.clear();
                     stamped.extend_from_slice(event);
+                    if self.pace.repeat > 1 {
+                        raise_version(&mut stamped, number / last.max(1) * last);
+                    }
                     stamp(&mut stamped);
                     out.chunk(&[&stamped, end])?;
                     out.flush()?;
@@ -270,6 +280,20 @@ impl Connection<'_> {
             std::thread::sleep(Duration::from_secs(3600));
         }
     }
+}
+
+/// Adds to the resourceVersion of an event in JSON.
+fn raise_version(event: &mut Vec<u8>, by: usize) {
+    const MARK: &[u8] = b"\"resourceVersion\":\"";
+    let found = event.windows(MARK.len()).position(|window| window == MARK);
+    let Some(start) = found.map(|at| at + MARK.len()) else {
+        return;
+    };
+    let digits = event.iter().skip(start).take_while(|b| b.is_ascii_digit());
+    let end = start + digits.count();
+    let version = core::str::from_utf8(&event[start..end]).unwrap_or_default();
+    let version = version.parse::<u64>().unwrap_or_default() + by as u64;
+    event.splice(start..end, version.to_string().into_bytes());
 }
 
 /// Writes the time into the annotation reserved for it, as nanoseconds since 1970 in 20 digits.
