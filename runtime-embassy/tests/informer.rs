@@ -88,9 +88,11 @@ impl Bench {
         let resource = Resource::new("", "v1", plural);
         let (lister, runner) = new(resources, resource, decode, config(), 1);
         let log = Log::default();
-        let (told, reports) = (log.clone(), log.clone());
+        let (notified, reports) = (log.clone(), log.clone());
         let handler = (
-            move |event: ObjectNotification<'_, u64, Text>| told.borrow_mut().push(show(&event)),
+            move |event: ObjectNotification<'_, u64, Text>| {
+                notified.borrow_mut().push(show(&event));
+            },
             move |report: informer_embassy::Report<'_>| {
                 reports.borrow_mut().push(format!("! {report}"));
             },
@@ -203,13 +205,13 @@ fn a_device_starts_on_its_flash_and_goes_on_from_there() {
     later.wait(5);
     assert_eq!(cached(lister), truth);
     assert!(!lister.is_synced());
-    let told: Vec<_> = log
+    let notified: Vec<_> = log
         .borrow()
         .iter()
         .filter(|line| line.starts_with('+'))
         .cloned()
         .collect();
-    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(notified.len(), 3, "{notified:?}");
 
     // And with a reachable server.
     let mark = bench.mock.log().mark();
@@ -337,8 +339,11 @@ fn several_informers_take_turns_on_one_connection() {
     bench.wait(61);
     for (lister, log) in &informers {
         assert!(lister.is_synced());
-        let told = take(log);
-        assert!(told.iter().all(|line| !line.starts_with('!')), "{told:?}");
+        let notified = take(log);
+        assert!(
+            notified.iter().all(|line| !line.starts_with('!')),
+            "{notified:?}"
+        );
     }
     for round in 1..=20 {
         for plural in plurals {
@@ -352,8 +357,11 @@ fn several_informers_take_turns_on_one_connection() {
                 bench.held(plural),
                 "{plural} in round {round}"
             );
-            let told = take(log);
-            assert!(told.iter().all(|line| !line.starts_with('!')), "{told:?}");
+            let notified = take(log);
+            assert!(
+                notified.iter().all(|line| !line.starts_with('!')),
+                "{notified:?}"
+            );
         }
     }
     // Half an hour on one connection, with one list each. All other requests are watches of 30 s, one after another.
@@ -407,11 +415,14 @@ fn it_survives_cuts_resets_refusals_and_a_410() {
             );
             assert!(maps.is_synced());
         }
-        let told = take(&log);
-        assert!(told.iter().any(|line| line.contains("410")), "{told:?}");
+        let notified = take(&log);
+        assert!(
+            notified.iter().any(|line| line.contains("410")),
+            "{notified:?}"
+        );
         // The notifications add up to the state of the server.
         let mut folded = BTreeMap::new();
-        for line in &told {
+        for line in &notified {
             let mut words = line.split(' ');
             match (words.next().unwrap(), words.next(), words.next()) {
                 ("+", Some(key), Some(n)) => {
@@ -438,7 +449,7 @@ fn it_survives_cuts_resets_refusals_and_a_410() {
 
 /// An object that does not fit is rejected and reported, and the cache recovers when there is room.
 #[test]
-fn a_bound_that_is_reached_is_told_and_heals() {
+fn a_bound_that_is_reached_is_notified_and_heals() {
     let mut bench = Bench::new(100);
     for n in 0..10 {
         bench.put("configmaps", &format!("m{n}"), n);
@@ -471,11 +482,11 @@ fn a_bound_that_is_reached_is_told_and_heals() {
     bench.put("configmaps", "m5", 55);
     bench.wait(40);
     assert_eq!(maps.with("prod/m5", |object| *object.value()), Ok(Some(55)));
-    let told = take(&log);
+    let notified = take(&log);
     assert_eq!(
-        told.iter().filter(|line| line.starts_with('!')).count(),
+        notified.iter().filter(|line| line.starts_with('!')).count(),
         2,
-        "{told:?}"
+        "{notified:?}"
     );
 }
 

@@ -200,7 +200,7 @@ fn notifications(events: &[Event<Raw>]) -> Value {
     let version = |entry: &Entry<Raw>| entry.resource_version().to_string();
     let (mut keys, mut late, mut synced) = (Map::new(), Vec::new(), false);
     for event in events {
-        let (key, told) = match event {
+        let (key, notified) = match event {
             Event::Synced => {
                 synced = true;
                 continue;
@@ -238,7 +238,7 @@ fn notifications(events: &[Event<Raw>]) -> Value {
         };
         let list = keys.entry(key.as_str()).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
-            list.push(told);
+            list.push(notified);
         }
     }
     json!({ "notifications": keys, "synced": synced, "initial_told_after_synced": late })
@@ -331,12 +331,12 @@ pub fn differences(wanted: &Value, found: &Value, script: &Value, replays: bool)
     names.sort();
     names.dedup();
     for name in names {
-        let told = |keys: &Map<String, Value>| {
-            let mut told = keys.get(name).map(list).unwrap_or_default();
-            told.retain(|event| replays || event[0] != "update" || event[1] != event[2]);
-            told
+        let notified = |keys: &Map<String, Value>| {
+            let mut notified = keys.get(name).map(list).unwrap_or_default();
+            notified.retain(|event| replays || event[0] != "update" || event[1] != event[2]);
+            notified
         };
-        let (mut a, mut b) = (told(&a), told(&b));
+        let (mut a, mut b) = (notified(&a), notified(&b));
         if resync && a.len().abs_diff(b.len()) <= 1 {
             // The clock may cause one resync more or less.
             let both = a.len().min(b.len());

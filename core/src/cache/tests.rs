@@ -192,7 +192,7 @@ fn small() -> Pods<Small> {
 }
 
 #[test]
-fn i16_before_the_first_sync_objects_are_there_but_not_told() {
+fn i16_before_the_first_sync_objects_are_there_but_not_notified() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
@@ -237,7 +237,7 @@ fn a_first_list_begun_again_tells_nothing_of_the_first_attempt() {
 
 /// Watch events between the end of the first list and its pop are notified after that list.
 #[test]
-fn what_comes_right_after_the_first_list_is_told_once() {
+fn what_comes_right_after_the_first_list_is_notified_once() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.added(0, "b", 6);
@@ -292,7 +292,7 @@ fn a_relist_begun_again_tells_what_it_brought_and_lost() {
 
 /// client-go replays objects that a list shows unchanged, once per completed list.
 #[test]
-fn unchanged_objects_are_told_where_that_is_wanted_once_per_list() {
+fn unchanged_objects_are_notified_where_that_is_wanted_once_per_list() {
     for pop_between in [false, true] {
         let mut pods = pods(CacheConfig::client_go(), 1);
         pods.list(0, 5, &[("a", 1), ("b", 1)]);
@@ -419,7 +419,7 @@ fn a_key_that_moved_is_not_deleted_by_its_old_source() {
 
 /// An object stays notified when it moves to a source without a complete list.
 #[test]
-fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_told_twice() {
+fn i16_a_key_that_moves_to_a_source_that_is_not_synced_is_not_notified_twice() {
     let mut pods = pods(CacheConfig::default(), 2);
     pods.list(0, 5, &[("a", 1), ("b", 1)]);
     assert_eq!(pods.notified(), ["add* a@1", "add* b@1"]);
@@ -489,7 +489,7 @@ fn what_cannot_be_used_keeps_the_older_state_and_is_stale() {
 }
 
 #[test]
-fn a_resync_replays_all_that_was_told_with_its_number() {
+fn a_resync_replays_all_that_was_notified_with_its_number() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);
@@ -677,7 +677,7 @@ fn a_version_that_was_reached_does_not_go_back() {
 
 /// If deltas were merged or lost, the deleted object may be one of which no handler was notified.
 #[test]
-fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
+fn the_end_of_another_object_is_notified_as_the_end_of_the_one_that_was_notified() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     assert_eq!(pods.notified(), ["add* a@1", "synced"]);
@@ -693,7 +693,7 @@ fn the_end_of_another_object_is_told_as_the_end_of_the_one_that_was_told() {
 
 /// A handler that joins between the deletion and the addition of a recreated object gets the object once.
 #[test]
-fn between_a_deletion_and_an_addition_the_new_object_is_not_told_yet() {
+fn between_a_deletion_and_an_addition_the_new_object_is_not_notified_yet() {
     let mut pods = default_pods();
     pods.list(0, 5, &[("a", 1)]);
     pods.notified();
@@ -792,7 +792,7 @@ fn a_restored_cache_is_synced_before_the_change_that_confirms_it() {
 
 /// The objects that only the list has are notified before.
 #[test]
-fn a_change_does_not_confirm_a_list_that_is_being_told() {
+fn a_change_does_not_confirm_a_list_that_is_being_notified() {
     let mut pods = default_pods();
     pods.begin(0);
     pods.listed(0, "a", 1);

@@ -60,15 +60,15 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     };
     let mut device = Device::start(image, port, line.as_ref())?;
     device.until("synced").await?;
-    device.all_of(&server.told("+", 0..10)).await?;
+    device.all_of(&server.notified("+", 0..10)).await?;
 
     println!("-- changes");
     server.put("m1")?;
     server.put("m10")?;
     server.delete("m2")?;
     let expected = [
-        server.told("~", [1]),
-        server.told("+", [10]),
+        server.notified("~", [1]),
+        server.notified("+", [10]),
         vec!["- prod/m2".to_owned()],
     ];
     device.all_of(&expected.concat()).await?;
@@ -76,7 +76,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     println!("-- a watch is cut, and something changes meanwhile");
     server.mock.with(FakeServer::cut_watches);
     server.put("m3")?;
-    device.all_of(&server.told("~", [3])).await?;
+    device.all_of(&server.notified("~", [3])).await?;
 
     println!("-- connections are reset before and within answers");
     server.mock.with(|server| {
@@ -86,9 +86,9 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     });
     server.put("m4")?;
     server.put("m5")?;
-    device.all_of(&server.told("~", [4, 5])).await?;
+    device.all_of(&server.notified("~", [4, 5])).await?;
     server.put("m4")?;
-    device.all_of(&server.told("~", [4])).await?;
+    device.all_of(&server.notified("~", [4])).await?;
 
     println!("-- the version expires: 410");
     server.mock.with(FakeServer::cut_watches);
@@ -97,8 +97,8 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
     server.put("m11")?;
     server.mock.with(FakeServer::compact_all);
     let expected = [
-        server.told("~", [6]),
-        server.told("+", [11]),
+        server.notified("~", [6]),
+        server.notified("+", [11]),
         vec!["- prod/m7".to_owned()],
     ];
     device.until("410").await?;
@@ -111,7 +111,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
         server.cut_watches();
     });
     server.put("m8")?;
-    device.all_of(&server.told("~", [8])).await?;
+    device.all_of(&server.notified("~", [8])).await?;
 
     if let Some(line) = &mut line {
         spoil(line, &mut server, &mut device).await?;
@@ -129,7 +129,7 @@ async fn check(image: &str, proxy: Option<&str>) -> Result<(), Box<dyn Error>> {
         server.delete(&format!("m{n}"))?;
     }
     // The last ones had no room, and arrive with the relist when there is room.
-    device.until(&server.told("+", [last])[0]).await?;
+    device.until(&server.notified("+", [last])[0]).await?;
 
     println!("-- the end");
     server.put_in("device", "end")?;
@@ -155,7 +155,7 @@ async fn spoil(
     line.set_noise(10);
     for _ in 0..5 {
         server.put("m1")?;
-        device.all_of(&server.told("~", [1])).await?;
+        device.all_of(&server.notified("~", [1])).await?;
     }
 
     println!("-- nothing comes through, and then all does");
@@ -164,13 +164,13 @@ async fn spoil(
     device.until("timed out").await?;
     server.put("m3")?;
     line.set_noise(0);
-    device.all_of(&server.told("~", [3])).await?;
+    device.all_of(&server.notified("~", [3])).await?;
 
     println!("-- the program at the other end is killed, and started again");
     // The new program does not know the device's watch, so the device opens another one silently.
     line.restart_proxy()?;
     server.put("m4")?;
-    device.all_of(&server.told("~", [4])).await
+    device.all_of(&server.notified("~", [4])).await
 }
 
 struct Server {
@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// The device's lines for objects in their current state.
-    fn told(&self, sign: &str, numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
+    fn notified(&self, sign: &str, numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
         let all = self.all();
         let line = |n: u32| {
             let key = format!("prod/m{n}");

@@ -71,7 +71,7 @@ pub(crate) fn event(kind: &str, number: usize, version: usize) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_told() {
+async fn updates_in_the_same_piece_as_the_end_of_the_first_state_are_notified() {
     const PODS: usize = 1000;
     let mut text: String = (0..PODS).map(|i| event("ADDED", i, i + 1)).collect();
     text.push_str(r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"1000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#);

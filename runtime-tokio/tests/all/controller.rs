@@ -506,12 +506,12 @@ async fn waiting_for_a_write_has_an_end() {
     mock.create("replicasets.apps", set("a", 0)).unwrap();
     let sets = informer(&mock, SETS);
     let log = Log::default();
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let notified = Arc::new(Mutex::new(Vec::new()));
     let controller = Controller::new(&sets).write_deadline(secs(45)).on_failure({
-        let told = Arc::clone(&told);
+        let notified = Arc::clone(&notified);
         move |key, failure| {
             assert!(matches!(failure, Failure::WriteNotSeen { .. }));
-            told.lock().unwrap().push(format!("{key}: {failure}"));
+            notified.lock().unwrap().push(format!("{key}: {failure}"));
         }
     });
     let controller = run(controller, {
@@ -532,7 +532,7 @@ async fn waiting_for_a_write_has_an_end() {
         .collect();
     assert_eq!(at, [0, 45]);
     let text = "prod/a: replicasets.v1.apps did not show the write of prod/a at 1000000 within 45s";
-    assert_eq!(*told.lock().unwrap(), [text]);
+    assert_eq!(*notified.lock().unwrap(), [text]);
     // A stop does not wait for it.
     let start = Instant::now();
     controller.stop().await;

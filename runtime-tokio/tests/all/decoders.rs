@@ -124,10 +124,10 @@ async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, N
             .build();
     let mut events = pods.subscribe();
     let driver = tokio::spawn(driver.run());
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     loop {
         match events.recv().await.unwrap() {
-            Event::Added { entry, .. } => told.push(entry.key().to_string()),
+            Event::Added { entry, .. } => notified.push(entry.key().to_string()),
             Event::Synced => break,
             Event::Updated { .. } | Event::Replayed { .. } | Event::Deleted { .. } | _ => {
                 panic!("nothing else happened")
@@ -141,11 +141,11 @@ async fn story(initial: Initial, threads: usize) -> (Vec<String>, Vec<String>, N
     // The order of reports is not determined if several threads decode.
     let mut reports = core::mem::take(&mut *reports.lock().unwrap());
     reports.sort();
-    (told, reports, numbers)
+    (notified, reports, numbers)
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_change_nothing_of_what_is_told() {
+async fn threads_change_nothing_of_what_is_notified() {
     for initial in [Initial::List, Initial::Stream] {
         let (alone, reports, numbers) = story(initial, 0).await;
         assert_eq!(numbers.called.threads.lock().unwrap().len(), 1);

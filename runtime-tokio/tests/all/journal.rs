@@ -145,12 +145,12 @@ impl<F: Form> Running<F> {
     }
 
     /// Returns all notifications so far.
-    async fn told(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+    async fn notified(&mut self) -> Vec<String> {
+        let mut notified = Vec::new();
         while let Ok(Some(event)) =
             tokio::time::timeout(Duration::from_millis(1), self.events.recv()).await
         {
-            told.push(match event {
+            notified.push(match event {
                 Event::Added {
                     entry,
                     is_in_initial_list: true,
@@ -167,7 +167,7 @@ impl<F: Form> Running<F> {
                 _ => "?".to_owned(),
             });
         }
-        told
+        notified
     }
 
     async fn stop(self) {
@@ -196,7 +196,7 @@ async fn it_is_served_without_a_server() {
     let mut running = place.start();
     running.pods.served().await.unwrap();
     assert_eq!(running.held(), truth);
-    assert_eq!(running.told().await, ["++p0", "++p1", "++p2"]);
+    assert_eq!(running.notified().await, ["++p0", "++p1", "++p2"]);
     let since = running.pods.stale_since().unwrap();
     assert!(before <= since && since <= after, "{since:?}");
     assert_eq!(running.pods.health().stale_since, Some(since));
@@ -211,7 +211,7 @@ async fn it_is_served_without_a_server() {
     place.back();
     running.pods.synced().await.unwrap();
     assert_eq!(running.pods.stale_since(), None);
-    assert_eq!(running.told().await, ["synced", "~p1", "-p2"]);
+    assert_eq!(running.notified().await, ["synced", "~p1", "-p2"]);
     assert_eq!(running.held(), place.truth());
     let log = place.mock.log();
     log.assert_no_list_since(mark);
@@ -229,19 +229,19 @@ async fn a_bookmark_is_enough_to_be_no_longer_stale() {
     assert!(running.pods.stale_since().is_some());
     running.pods.synced().await.unwrap();
     assert_eq!(running.pods.stale_since(), None);
-    assert_eq!(running.told().await, ["++p0", "++p1", "synced"]);
+    assert_eq!(running.notified().await, ["++p0", "++p1", "synced"]);
     place.mock.log().assert_no_list_since(mark);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_told() {
+async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_notified() {
     let place = Place::new(4);
     place.fill().await;
     let version = place.version();
     place.away();
     let mut running = place.start();
     running.pods.served().await.unwrap();
-    assert_eq!(running.told().await.len(), 4);
+    assert_eq!(running.notified().await.len(), 4);
     sleep(Duration::from_secs(24 * 3600)).await;
     assert_eq!(running.held().len(), 4, "it is served all the while");
     place.mock.apply("pods", pod("p1", 1)).unwrap();
@@ -251,9 +251,9 @@ async fn a_server_that_is_gone_for_a_day_is_listed_and_only_differences_are_told
     let mark = place.mock.log().mark();
     place.back();
     running.pods.synced().await.unwrap();
-    let mut told = running.told().await;
-    told.sort();
-    assert_eq!(told, ["+new", "-?p2", "synced", "~p1"]);
+    let mut notified = running.notified().await;
+    notified.sort();
+    assert_eq!(notified, ["+new", "-?p2", "synced", "~p1"]);
     assert_eq!(running.held(), place.truth());
     let log = place.mock.log();
     log.assert_requests_since(
@@ -283,13 +283,13 @@ async fn a_server_that_comes_back_older_is_believed() {
     let mut running = place.start();
     running.pods.served().await.unwrap();
     assert_eq!(
-        running.told().await,
+        running.notified().await,
         ["++late", "++p0", "++p1", "++p2"].map(str::to_owned)
     );
     running.pods.synced().await.unwrap();
-    let mut told = running.told().await;
-    told.sort();
-    assert_eq!(told, ["-?late", "synced", "~p1"]);
+    let mut notified = running.notified().await;
+    notified.sort();
+    assert_eq!(notified, ["-?late", "synced", "~p1"]);
     assert_eq!(running.held(), place.truth());
     assert!(place.reports().contains(&"version-went-back".to_owned()));
     // And the watch resumes at the older version.
@@ -329,7 +329,7 @@ async fn another_cache_is_refused_and_reported() {
         place.reports();
         let mut running = run(builder);
         running.pods.synced().await.unwrap();
-        assert_eq!(running.told().await.last().unwrap(), "synced");
+        assert_eq!(running.notified().await.last().unwrap(), "synced");
         assert_eq!(place.reports(), ["journal-refused"]);
         running.task.abort();
         let _ = running.task.await;
@@ -534,7 +534,7 @@ async fn each_namespace_has_a_journal_of_its_own() {
     running.pods.served().await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(running.held(), truth);
-    assert_eq!(running.told().await.len(), 3);
+    assert_eq!(running.notified().await.len(), 3);
     place.back();
     running.pods.synced().await.unwrap();
     assert_eq!(running.pods.stale_since(), None);
@@ -576,7 +576,7 @@ async fn what_is_damaged_is_not_served_and_what_was_before_it_is() {
         place.mock.create("pods", pod("p7", 0)).unwrap();
         place.mock.delete("pods", "prod", "p2").unwrap();
         sleep(Duration::from_secs(1)).await;
-        running.told().await;
+        running.notified().await;
         running.stop().await;
         place.away();
 
@@ -702,7 +702,7 @@ async fn a_disk_that_is_full_is_reported_and_loses_nothing() {
     std::os::unix::fs::symlink("/dev/full", &second).unwrap();
     let mut running = place.start();
     running.pods.synced().await.unwrap();
-    running.told().await;
+    running.notified().await;
     let pad = "x".repeat(2000);
     let mut expected = Vec::new();
     for round in 1..100 {
@@ -712,7 +712,7 @@ async fn a_disk_that_is_full_is_reported_and_loses_nothing() {
         sleep(Duration::from_millis(100)).await;
         expected.push("~p1");
     }
-    assert_eq!(running.told().await, expected);
+    assert_eq!(running.notified().await, expected);
     assert_eq!(running.held(), place.truth());
     assert_eq!(place.reports(), ["journal"]);
     let mark = place.mock.log().mark();

@@ -90,20 +90,20 @@ fn informer() -> Option<usize> {
         }
     };
     informer.handle_head(now, id, Head::new(200));
-    let (mut told, mut rest) = (0, black_box(LIST));
+    let (mut notified, mut rest) = (0, black_box(LIST));
     while !rest.is_empty() {
         let taken = informer.handle_data(now, id, rest, &mut |report| {
             let _ = write!(Count(0), "{report}");
         });
         rest = &rest[taken..];
         while let Some(notification) = informer.pop() {
-            told += usize::from(matches!(notification, Notification::Added { .. }));
+            notified += usize::from(matches!(notification, Notification::Added { .. }));
         }
     }
     informer.handle_end(now, id, End::Clean);
     informer.resync();
     while informer.pop().is_some() {}
-    (informer.cache().get("prod/web").is_some() && informer.cache().is_synced()).then_some(told)
+    (informer.cache().get("prod/web").is_some() && informer.cache().is_synced()).then_some(notified)
 }
 
 /// Stands in for the link that sends a request.

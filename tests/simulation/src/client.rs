@@ -30,7 +30,7 @@ pub enum Seen {
     /// A report was made.
     Reported(usize, &'static str),
     /// A notification was popped.
-    Told(Note),
+    Notified(Note),
     /// A handler received an event.
     Heard(usize, Heard),
     /// A handler joined.

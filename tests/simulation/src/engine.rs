@@ -175,7 +175,7 @@ pub struct Cached {
     /// The object.
     pub state: State,
     /// Handlers were notified of it.
-    pub told: bool,
+    pub notified: bool,
     /// A newer state could not be used.
     pub stale: bool,
 }
@@ -495,7 +495,7 @@ impl<S: SimStorage> Shown for Cache<Held<S>, S> {
         for (key, object) in self.iter() {
             all[usize::from(slot(key.as_ref()))] = Some(Cached {
                 state: state(object),
-                told: false,
+                notified: false,
                 stale: false,
             });
         }
@@ -505,7 +505,7 @@ impl<S: SimStorage> Shown for Cache<Held<S>, S> {
             }
         };
         self.notified()
-            .for_each(|(key, _)| mark(key, |cached| cached.told = true));
+            .for_each(|(key, _)| mark(key, |cached| cached.notified = true));
         self.stale_keys()
             .for_each(|key| mark(key, |cached| cached.stale = true));
         assert_eq!(self.stale_keys().count(), self.stale_len());
@@ -817,13 +817,13 @@ fn slot(key: &str) -> u8 {
     found.and_then(|slot| u8::try_from(slot).ok()).unwrap_or(0)
 }
 
-fn note<S: SimStorage>(told: &Notification<(&S::Text, &Held<S>)>) -> Note {
+fn note<S: SimStorage>(notified: &Notification<(&S::Text, &Held<S>)>) -> Note {
     let at = |kind, key: &S::Text, object: &Held<S>| Note {
         slot: slot(key.as_ref()),
         kind,
         state: state(object),
     };
-    match told {
+    match notified {
         Notification::Added {
             entry: (key, object),
             is_in_initial_list,

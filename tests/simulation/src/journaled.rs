@@ -29,14 +29,14 @@ struct Kept {
 struct Lent(Shelf);
 
 /// A journal that is synced now and then, and reports the version it has reached.
-struct Told {
+struct Notified {
     log: Log<Lent, Keys, Vec<u8>>,
     reached: Rc<Cell<Option<u64>>>,
     chance: Chance,
 }
 
 struct Journaled {
-    one: One<Heap, Recorder<Told>>,
+    one: One<Heap, Recorder<Notified>>,
     restored: Option<u64>,
     reached: Rc<Cell<Option<u64>>>,
     clock: u64,
@@ -80,13 +80,13 @@ impl Shelf {
             })
         };
         let reached = Rc::new(Cell::new(None));
-        let told = Told {
+        let notified = Notified {
             log: Log::new(Lent(self.clone()), Vec::new()),
             reached: Rc::clone(&reached),
             chance: Chance::new(seed),
         };
         let mut is_reported = false;
-        let mut one = One(one.0.with_journal(told));
+        let mut one = One(one.0.with_journal(notified));
         let restored = one.0.restore("here", &mut |report| {
             // An object that the decoder rejects was rejected before, so it is not in the journal.
             assert_ne!(report.class(), "journal", "{report}");
@@ -94,7 +94,7 @@ impl Shelf {
         });
         let unreported = damaged_from
             .filter(|(before, after)| before != after && !is_reported)
-            .map(|(before, after)| format!("{before:?} became {after:?}, and nobody was told"));
+            .map(|(before, after)| format!("{before:?} became {after:?}, and nobody was notified"));
         let restored = restored.and_then(|restored| restored.version.to_string().parse().ok());
         Box::new(Journaled {
             one,
@@ -158,7 +158,7 @@ impl Medium for Lent {
     }
 }
 
-impl RecordLog for Told {
+impl RecordLog for Notified {
     type Error = <Log<Lent, Keys, Vec<u8>> as RecordLog>::Error;
 
     fn load(

@@ -51,8 +51,8 @@ impl Book {
         let mut differences = self.contradictions.clone();
         let twice = self.deletes.iter().filter(|(_, times)| **times > 1);
         differences
-            .extend(twice.map(|(uid, times)| format!("{uid} was told deleted {times} times")));
-        differences.extend(compare("told", &self.state, "there is", state));
+            .extend(twice.map(|(uid, times)| format!("{uid} was notified deleted {times} times")));
+        differences.extend(compare("notified", &self.state, "there is", state));
         differences
     }
 

@@ -68,11 +68,14 @@ impl World {
     }
 
     /// Waits for `count` events; returns them, with those before the synced event sorted.
-    async fn told(&mut self, count: usize) -> Vec<String> {
-        let mut told = shown_next(&mut self.events, count).await;
-        let synced = told.iter().position(|event| event == "synced").unwrap_or(0);
-        told[..synced].sort();
-        told
+    async fn notified(&mut self, count: usize) -> Vec<String> {
+        let mut notified = shown_next(&mut self.events, count).await;
+        let synced = notified
+            .iter()
+            .position(|event| event == "synced")
+            .unwrap_or(0);
+        notified[..synced].sort();
+        notified
     }
 
     #[track_caller]
@@ -161,9 +164,9 @@ async fn in_a_list(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let item = [b",", bad.as_slice()].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, item).on(Verb::List)));
     let mut world = World::start(&mock, &format!("{class} in a list"));
-    let told = world.told(4).await;
+    let notified = world.notified(4).await;
     assert_eq!(
-        told,
+        notified,
         ["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"],
         "{}",
         world.what
@@ -173,7 +176,7 @@ async fn in_a_list(class: &'static str, key: &'static str, bad: Vec<u8>) {
 
     // The watch continues as if nothing had happened.
     mock.create("pods", pod("d", 1)).expect("it is new");
-    assert_eq!(world.told(1).await, ["+prod/d@5"]);
+    assert_eq!(world.notified(1).await, ["+prod/d@5"]);
     settle().await;
     world.reported(&[]);
     world.holds_all_of(&mock);
@@ -197,20 +200,20 @@ async fn in_a_watch(class: &'static str, key: &'static str, bad: Vec<u8>) {
     let event = [b"{\"type\":\"ADDED\",\"object\":", bad.as_slice(), b"}\n"].concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
     let mut world = World::start(&mock, &format!("{class} in a watch"));
-    world.told(4).await;
+    world.notified(4).await;
     settle().await;
     mock.with(|server| {
         server.create("pods", pod("d", 1)).expect("it is new");
         server.create("pods", pod("e", 1)).expect("it is new");
     });
     assert_eq!(
-        world.told(2).await,
+        world.notified(2).await,
         ["+prod/d@5", "+prod/e@6"],
         "{}",
         world.what
     );
     mock.delete("pods", "prod", "a").expect("it is there");
-    assert_eq!(world.told(1).await, ["-prod/a@7"], "{}", world.what);
+    assert_eq!(world.notified(1).await, ["-prod/a@7"], "{}", world.what);
     settle().await;
     world.reported(&[(class, key)]);
     world.holds_all_of(&mock);
@@ -240,18 +243,18 @@ async fn of_an_object_that_is_there(class: &'static str, bad: Vec<u8>) {
     .concat();
     mock.with(|server| server.inject(Fault::nothing().inject_before(1, event).on(Verb::Watch)));
     let mut world = World::start(&mock, &format!("{class} of an object that is there"));
-    world.told(4).await;
+    world.notified(4).await;
     settle().await;
     mock.with(|server| {
         server.create("pods", pod("d", 1)).expect("it is new");
         server.create("pods", pod("e", 1)).expect("it is new");
     });
-    world.told(2).await;
+    world.notified(2).await;
     world.reported(&[(class, "prod/a")]);
     world.holds_all_of(&mock);
     assert_eq!(world.informer.health().stale, ["prod/a"], "{}", world.what);
     mock.update("pods", pod("a", 2)).expect("it is there");
-    assert_eq!(world.told(1).await, ["~prod/a@7"], "{}", world.what);
+    assert_eq!(world.notified(1).await, ["~prod/a@7"], "{}", world.what);
     assert_eq!(world.informer.health().stale, [""; 0], "{}", world.what);
     world.reported(&[]);
     world.holds_all_of(&mock);
@@ -275,15 +278,15 @@ async fn over_http(class: &'static str, length: u64) {
     let transport = HyperTransport::builder(&url).build().expect("a URL");
     let (mut world, driver) = World::build(transport, &format!("a length of {length}"));
     let driver = tokio::spawn(driver.run());
-    let told = world.told(4).await;
+    let notified = world.notified(4).await;
     assert_eq!(
-        told,
+        notified,
         ["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"],
         "{}",
         world.what
     );
     mock.create("pods", pod("d", 1)).expect("it is new");
-    assert_eq!(world.told(1).await, ["+prod/d@5"], "{}", world.what);
+    assert_eq!(world.notified(1).await, ["+prod/d@5"], "{}", world.what);
     world.reported(&[(class, "")]);
     world.holds_all_of(&mock);
     world.informer.stop();

@@ -182,7 +182,7 @@ async fn what_is_not_as_expected_is_noticed() {
             assert!(named, "{key}: {differences:?}");
         }
         let differences = spoilt(&|expected| expected["notifications"][key] = json!([]));
-        assert!(!differences.is_empty(), "{key} never told");
+        assert!(!differences.is_empty(), "{key} never notified");
     }
     for (member, value) in [
         ("synced", json!(false)),

@@ -60,12 +60,16 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
             .seed(seed)
             .resync(secs(1))
             .build();
-        let told: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
-        let (add, update, delete) = (Arc::clone(&told), Arc::clone(&told), Arc::clone(&told));
-        let put = |told: &Mutex<BTreeMap<String, String>>, entry: &Entry<Raw>| {
+        let notified: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
+        let (add, update, delete) = (
+            Arc::clone(&notified),
+            Arc::clone(&notified),
+            Arc::clone(&notified),
+        );
+        let put = |notified: &Mutex<BTreeMap<String, String>>, entry: &Entry<Raw>| {
             let version = entry.resource_version().to_string();
-            let mut told = told.lock().expect("no test panics with it");
-            told.insert(entry.key().to_string(), version)
+            let mut notified = notified.lock().expect("no test panics with it");
+            notified.insert(entry.key().to_string(), version)
         };
         let handle = pods.add_handler(
             Handlers::<Raw>::new()
@@ -79,9 +83,9 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
                     );
                 })
                 .on_delete(move |last, _| {
-                    let mut told = delete.lock().expect("no test panics with it");
+                    let mut notified = delete.lock().expect("no test panics with it");
                     assert!(
-                        told.remove(last.key().as_str()).is_some(),
+                        notified.remove(last.key().as_str()).is_some(),
                         "it was not known"
                     );
                 }),
@@ -107,7 +111,7 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
         sleep(secs(120)).await;
         let truth = truth(&mock);
         assert_eq!(held(&pods), truth, "seed {seed}");
-        assert_eq!(*told.lock().unwrap(), truth, "seed {seed}");
+        assert_eq!(*notified.lock().unwrap(), truth, "seed {seed}");
         let panics = pods
             .health()
             .last_error
@@ -119,7 +123,7 @@ async fn c01_a_hammering_under_resync_ends_with_the_truth() {
 /// An update leads from a state notified before to a later one. A deleted object is notified as deleted after its
 /// updates.
 #[tokio::test(start_paused = true)]
-async fn c02_updates_lead_from_what_was_told_to_what_is() {
+async fn c02_updates_lead_from_what_was_notified_to_what_is() {
     let names: Vec<String> = (0..30).map(|number| format!("p{number}")).collect();
     let mock = server(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let before = truth(&mock);
@@ -288,8 +292,8 @@ async fn r30_c05_a_resync_decodes_nothing_again() {
 
 /// If some objects of a batch cannot be decoded, handlers are notified of the others; if none can, of nothing.
 #[tokio::test(start_paused = true)]
-async fn c06_of_a_batch_those_that_can_be_used_are_told() {
-    for (names, told) in [
+async fn c06_of_a_batch_those_that_can_be_used_are_notified() {
+    for (names, notified) in [
         (
             ["a", "b", "c"],
             &["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"][..],
@@ -314,8 +318,8 @@ async fn c06_of_a_batch_those_that_can_be_used_are_told() {
                 .build();
         tokio::spawn(driver.run());
         let mut events = pods.subscribe();
-        assert_eq!(shown_next(&mut events, told.len()).await, told);
-        assert_eq!(reports.load(Ordering::Relaxed), 4 - told.len());
+        assert_eq!(shown_next(&mut events, notified.len()).await, notified);
+        assert_eq!(reports.load(Ordering::Relaxed), 4 - notified.len());
     }
 }
 
@@ -387,7 +391,7 @@ async fn c11_a_deletion_that_nobody_saw_has_its_names() {
             final_state_unknown: true,
         } = next(&mut events).await
         else {
-            panic!("it is told as one that nobody saw");
+            panic!("it is notified as one that nobody saw");
         };
         assert_eq!((entry.namespace(), entry.name()), (namespace, name));
         assert_eq!(

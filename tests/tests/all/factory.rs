@@ -346,7 +346,11 @@ async fn a_stop_delivers_what_is_pending_and_ends_all() {
     pods.add_async_handler(slow);
     factory.synced().await.unwrap();
     factory.shutdown().await;
-    assert_eq!(heard.lock().unwrap().len(), 4, "what was pending was told");
+    assert_eq!(
+        heard.lock().unwrap().len(),
+        4,
+        "what was pending was notified"
+    );
     task.await.unwrap();
     assert_eq!(pods.health().state, State::Ended);
 

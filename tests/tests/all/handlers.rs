@@ -97,9 +97,9 @@ async fn x20_s26_a_filter_tells_of_what_it_keeps() {
     mock.with(|server| server.compact_all());
     mock.delete("pods", "prod", "b").unwrap();
     settle().await;
-    let told = "++a +b ~b -a -b";
-    assert_eq!(take(&direct.heard), told);
-    assert_eq!(take(&waiting.heard), told);
+    let notified = "++a +b ~b -a -b";
+    assert_eq!(take(&direct.heard), notified);
+    assert_eq!(take(&waiting.heard), notified);
     let mut seen = Vec::new();
     while events.lag().pending > 0 {
         seen.push(informer_tests::shown(&events.recv().await.unwrap()));
@@ -131,9 +131,9 @@ async fn a_filter_made_of_closures_follows_a_predicate_that_changes() {
     assert_eq!(take(&heard), "+a");
     "b".clone_into(&mut wanted.lock().unwrap());
     sleep(secs(61)).await;
-    let mut told: Vec<_> = take(&heard).split(' ').map(ToOwned::to_owned).collect();
-    told.sort();
-    assert_eq!(told, ["+b", "-a"], "a resync asks the predicate again");
+    let mut notified: Vec<_> = take(&heard).split(' ').map(ToOwned::to_owned).collect();
+    notified.sort();
+    assert_eq!(notified, ["+b", "-a"], "a resync asks the predicate again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,9 +193,9 @@ async fn a_panic_of_a_call_that_awaits_stays_in_it() {
     });
     let handle = pods.add_async_handler_with(&HandlerOptions::default().name("picky"), handler);
     handle.synced().await.unwrap();
-    let mut told: Vec<_> = take(&heard).split(' ').map(ToOwned::to_owned).collect();
-    told.sort();
-    assert_eq!(told, ["a", "c"]);
+    let mut notified: Vec<_> = take(&heard).split(' ').map(ToOwned::to_owned).collect();
+    notified.sort();
+    assert_eq!(notified, ["a", "c"]);
     let health = pods.health();
     assert_eq!(
         (health.handlers[0].calls, health.handlers[0].panics),
@@ -462,7 +462,7 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
         .sum();
     for (handle, follower) in &present {
         if handle.is_synced() {
-            let told = &follower.lock().unwrap().known;
+            let notified = &follower.lock().unwrap().known;
             let shown: BTreeMap<String, String> = pods
                 .lister()
                 .list()
@@ -470,8 +470,8 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
                 .map(|pod| (pod.name().to_owned(), pod.resource_version().to_string()))
                 .collect();
             assert_eq!(
-                *told, shown,
-                "it was told all, also what was pending at the stop"
+                *notified, shown,
+                "it was notified all, also what was pending at the stop"
             );
         }
     }
@@ -645,6 +645,6 @@ async fn a_handler_that_is_stuck_for_a_minute_holds_back_nobody() {
     }
     assert!(
         !stuck.heard.contains("brief"),
-        "an untold add and its delete are nothing"
+        "an unnotified add and its delete are nothing"
     );
 }

@@ -312,7 +312,7 @@ async fn k9_a_server_that_is_behind_does_not_take_the_cache_back() {
 /// nor by a repeated event. The answer to an abandoned request is tested beside the reflector:
 /// `answers_to_abandoned_requests_are_ignored`.
 #[tokio::test(start_paused = true)]
-async fn k9_an_event_that_comes_twice_is_told_once() {
+async fn k9_an_event_that_comes_twice_is_notified_once() {
     let twice = event("MODIFIED", &at("a", 11));
     let listed = event("MODIFIED", &at("a", 5));
     let frames = json!([listed, twice, twice, event("ADDED", &at("b", 12))]);

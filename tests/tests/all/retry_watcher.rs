@@ -64,8 +64,8 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
     for (name, watches) in starts {
         let mock = script(&json!({ "lists": [list(10, &[at("a", 5)])], "watches": watches }));
         let (pods, _) = start_with(&mock, Initial::List);
-        let mut told = pods.subscribe();
-        let seen = shown_next(&mut told, 5).await;
+        let mut notified = pods.subscribe();
+        let seen = shown_next(&mut notified, 5).await;
         assert_eq!(
             seen,
             [
@@ -117,8 +117,8 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
             &json!({ "lists": [list(10, &[at("a", 5)]), later.clone()], "watches": watches }),
         );
         let (pods, _) = start_with(&mock, Initial::List);
-        let mut told = pods.subscribe();
-        let seen = shown_next(&mut told, 5).await;
+        let mut notified = pods.subscribe();
+        let seen = shown_next(&mut notified, 5).await;
         assert_eq!(
             seen,
             [
@@ -130,7 +130,7 @@ async fn w02_it_recovers_from_every_end_of_a_watch() {
             ],
             "{name}"
         );
-        let more = timeout(Duration::from_secs(30), told.recv()).await;
+        let more = timeout(Duration::from_secs(30), notified.recv()).await;
         assert!(more.is_err(), "{name}: {more:?}");
         assert_eq!(pods.resource_version(), "17", "{name}");
     }
@@ -147,9 +147,9 @@ async fn w03_an_expired_watch_is_reported_and_listed_anew() {
         &json!({ "lists": [list(10, &[at("a", 5)]), list(20, &[at("b", 15)])], "watches": watches }),
     );
     let (pods, reports) = start_with(&mock, Initial::List);
-    let mut told = pods.subscribe();
+    let mut notified = pods.subscribe();
     assert_eq!(
-        shown_next(&mut told, 5).await,
+        shown_next(&mut notified, 5).await,
         [
             "++prod/a@5",
             "synced",
@@ -208,7 +208,7 @@ async fn w05_a_stop_with_unread_events_ends() {
     let mock = server(&["a", "b", "c"]);
     let (pods, driver) = informer(&mock);
     let driver = tokio::spawn(driver.run());
-    let mut told = pods.subscribe();
+    let mut notified = pods.subscribe();
     let unread = pods.subscribe();
     pods.synced().await.unwrap();
     pods.stop();
@@ -221,11 +221,11 @@ async fn w05_a_stop_with_unread_events_ends() {
     assert_eq!(unread.lag().pending, 4);
     drop(unread);
     assert_eq!(
-        shown_next(&mut told, 4).await,
+        shown_next(&mut notified, 4).await,
         ["++prod/a@2", "++prod/b@3", "++prod/c@4", "synced"]
     );
-    assert!(told.recv().await.is_none());
-    assert!(told.recv().await.is_none());
+    assert!(notified.recv().await.is_none());
+    assert!(notified.recv().await.is_none());
 }
 
 /// A subscription is a watch that starts with the list; bookmarks are no events.
@@ -234,11 +234,13 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
     for initial in [Initial::List, Initial::Stream] {
         let mock = server(&["a"]);
         let (pods, _) = start_with(&mock, initial);
-        let mut told = pods.subscribe();
-        assert_eq!(shown_next(&mut told, 2).await, ["++prod/a@2", "synced"]);
+        let mut notified = pods.subscribe();
+        assert_eq!(shown_next(&mut notified, 2).await, ["++prod/a@2", "synced"]);
         let bookmark = mock.with(FakeServer::bump_version);
         assert!(
-            timeout(Duration::from_secs(70), told.recv()).await.is_err(),
+            timeout(Duration::from_secs(70), notified.recv())
+                .await
+                .is_err(),
             "a bookmark came"
         );
         assert_eq!(pods.resource_version(), bookmark.to_string());
@@ -250,11 +252,11 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
         .unwrap();
         mock.delete("pods", "prod", "b").unwrap();
         assert_eq!(
-            shown_next(&mut told, 3).await,
+            shown_next(&mut notified, 3).await,
             ["+prod/b@4", "~prod/a@5", "-prod/b@6"]
         );
         pods.stop();
-        assert!(told.recv().await.is_none());
+        assert!(notified.recv().await.is_none());
     }
 }
 
@@ -263,18 +265,18 @@ async fn w08_a_subscription_is_a_watch_that_begins_with_the_list() {
 async fn w10_a_thousand_events_keep_their_order() {
     let mock = server(&[]);
     let (pods, _) = start_with(&mock, Initial::List);
-    let mut told = pods.subscribe();
+    let mut notified = pods.subscribe();
     let idle = pods.subscribe();
-    assert_eq!(shown_next(&mut told, 1).await, ["synced"]);
+    assert_eq!(shown_next(&mut notified, 1).await, ["synced"]);
     for number in 0..1000 {
         mock.create("pods", pod(&format!("p{number}"), 1)).unwrap();
     }
     for number in 0..1000 {
         let expected = format!("+prod/p{number}@{}", number + 2);
-        assert_eq!(shown(&next(&mut told).await), expected);
+        assert_eq!(shown(&next(&mut notified).await), expected);
     }
     assert_eq!(idle.lag().pending, 1001);
     drop(idle);
     mock.create("pods", pod("last", 1)).unwrap();
-    assert_eq!(shown_next(&mut told, 1).await, ["+prod/last@1002"]);
+    assert_eq!(shown_next(&mut notified, 1).await, ["+prod/last@1002"]);
 }

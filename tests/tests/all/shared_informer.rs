@@ -221,7 +221,7 @@ async fn s05_handlers_may_join_while_the_driver_starts() {
 /// Without a watch a Pod changes and another is created; then the watch cannot resume. Handlers are notified of these
 /// two, and a handler that wants replays of all three.
 #[tokio::test(start_paused = true)]
-async fn s06_what_happened_during_a_disruption_is_told() {
+async fn s06_what_happened_during_a_disruption_is_notified() {
     let mock = server(&["pod1", "pod2"]);
     let (pods, _driver) = spawn(&mock);
     let (plain, replayed, resynced) = (
@@ -531,7 +531,7 @@ async fn s15_an_informer_that_was_synced_stays_so_when_it_has_ended() {
 
 /// A handler added to an informer that has ended is not called, and its handle reports the end.
 #[tokio::test(start_paused = true)]
-async fn s16_a_handler_added_after_the_end_is_told_that_it_is_over() {
+async fn s16_a_handler_added_after_the_end_is_notified_that_it_is_over() {
     let mock = server(&["a"]);
     let (pods, driver) = spawn(&mock);
     soon(pods.synced()).await.unwrap();
@@ -859,7 +859,7 @@ async fn s26_callbacks_may_be_left_out() {
 /// Unchanged objects of a relist without a resync are replayed to the handlers that want them; with the option for
 /// client-go's behaviour, to all.
 #[tokio::test(start_paused = true)]
-async fn x01_unchanged_objects_of_a_relist_are_told_to_who_asks() {
+async fn x01_unchanged_objects_of_a_relist_are_notified_to_who_asks() {
     for client_go in [false, true] {
         let mock = server(&["a"]);
         let builder = Informer::<Raw>::builder_for(&mock.transport(), PODS).initial(Initial::List);

@@ -388,13 +388,13 @@ impl<'de> Deserialize<'de> for AllPopped {
 #[serde(deny_unknown_fields)]
 struct Popped {
     key: String,
-    deltas: Vec<Told>,
+    deltas: Vec<Notified>,
     initial: bool,
 }
 
 #[derive(PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Told {
+struct Notified {
     #[serde(rename = "type")]
     kind: String,
     object: Carried,
@@ -519,7 +519,7 @@ impl Player {
             return Ok(None);
         };
         let mut stored = self.store.get(&key).cloned();
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         for delta in popped.deltas.as_slice() {
             let object = delta.object(stored.as_ref()).cloned();
             stored = object.clone().filter(|_| delta.kind != DeltaKind::Deleted);
@@ -533,10 +533,10 @@ impl Player {
                 None => return Err(format!("{key}: {} without an object", delta.kind)),
             };
             let kind = delta.kind.to_string();
-            told.push(Told { kind, object });
+            notified.push(Notified { kind, object });
         }
         self.stats.popped += 1;
-        self.stats.deltas += told.len();
+        self.stats.deltas += notified.len();
         let initial = popped.is_in_initial_list;
         let applied = self.store.apply(popped.deltas);
         applied.map_err(|e| e.to_string())?;
@@ -548,7 +548,7 @@ impl Player {
         self.unordered.remove(&key);
         Ok(Some(Popped {
             key,
-            deltas: told,
+            deltas: notified,
             initial,
         }))
     }

@@ -33,8 +33,13 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
     // An open watch continues.
     subject.follows(&table, "item-00001", 1).await?;
     proxy.cut(Cut::Close);
-    let told = || subject.reports("forbidden") >= 1;
-    until(Duration::from_secs(30), "it is told that it may not", told).await?;
+    let notified = || subject.reports("forbidden") >= 1;
+    until(
+        Duration::from_secs(30),
+        "it is notified that it may not",
+        notified,
+    )
+    .await?;
     table.delete("item-00002").await?;
     subject.ensure(subject.informer.lister().len() == 10, "the cache is empty")?;
     reviews.allow(&user, &["list", "watch"]).await?;
@@ -43,11 +48,11 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
     reviews.revoke(&token).await?;
     tokio::time::sleep(FORGOTTEN).await;
     proxy.cut(Cut::Close);
-    let told = || subject.reports("unauthorized") >= 1;
+    let notified = || subject.reports("unauthorized") >= 1;
     until(
         Duration::from_secs(30),
-        "it is told that nobody knows it",
-        told,
+        "it is notified that nobody knows it",
+        notified,
     )
     .await?;
     reviews.accept(&token, &user).await?;

@@ -84,8 +84,8 @@ pub(crate) async fn the_window_is_answered_by_one_list(context: Context) -> Outc
     subject.agrees(&table).await?;
     subject.ensure(subject.reports("expired") >= 1, "nothing expired")?;
     subject.ensure(subject.log.answered_lists() == 2, "not one relist")?;
-    let told = subject.history.with(|book| book.counts);
-    ensure(told[2..] == [1, 1], &subject)?;
+    let notified = subject.history.with(|book| book.counts);
+    ensure(notified[2..] == [1, 1], &subject)?;
     // The newest state arrives in pages: there are 19 objects.
     let follows = |asked: &&Asked| asked.query("continue").is_some();
     let pages = subject.log.all().iter().filter(follows).count();

@@ -54,9 +54,9 @@ pub(crate) async fn are_reopened_without_a_list(context: Context) -> Outcome {
     let (mut watches, mut reports) = (0, BTreeMap::new());
     for subject in &subjects {
         subject.agrees(&table).await?;
-        let told = subject.history.with(|book| book.counts);
+        let notified = subject.history.with(|book| book.counts);
         subject.ensure(
-            told == [adds, updates, deletes, 0],
+            notified == [adds, updates, deletes, 0],
             format_args!("{adds} adds, {updates} updates, {deletes} deletions were written"),
         )?;
         subject.ensure(subject.log.lists() == 1, "it listed again")?;

@@ -89,13 +89,14 @@ pub(crate) async fn all_converges(context: Context) -> Outcome {
         // Half-open connections would be detected eventually, but the run is over.
         proxy.cut(Cut::Close);
     }
-    let mut told = [0; 4];
+    let mut notified = [0; 4];
     let (mut lists, mut watches) = (0, 0);
     let mut reports = BTreeMap::new();
     for subject in &subjects {
         subject.agrees(&table).await?;
         let counts = subject.history.with(|book| book.counts);
-        told.iter_mut()
+        notified
+            .iter_mut()
             .zip(counts)
             .for_each(|(sum, count)| *sum += count);
         subject.count_reports(&mut reports);
@@ -103,9 +104,9 @@ pub(crate) async fn all_converges(context: Context) -> Outcome {
         watches += subject.log.answered_watches();
     }
     let (truth, _) = table.list().await?;
-    let [adds, updates, deletes, unseen] = told;
+    let [adds, updates, deletes, unseen] = notified;
     say(&format!(
-        "{seconds} s with seed {seed}: {} writes, {} objects left, faults {faults:?}; {INFORMERS} informers were told \
+        "{seconds} s with seed {seed}: {} writes, {} objects left, faults {faults:?}; {INFORMERS} informers were notified \
          {adds} adds, {updates} updates, {deletes} deletions ({unseen} of them unseen), by {lists} lists and {watches} \
          resumed watches; reports {reports:?}",
         written.load(Relaxed),

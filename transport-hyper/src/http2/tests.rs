@@ -508,7 +508,7 @@ async fn without_pings_silence_is_no_sign() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_reset_is_told_and_the_others_go_on() {
+async fn a_stream_that_is_reset_is_reported_and_the_others_go_on() {
     let (connection, server) = pair(None, 10).await;
     let mut asked = serve(server);
     let (mut body, mut stream) = open(&connection, &mut asked).await;
@@ -523,7 +523,7 @@ async fn a_stream_that_is_reset_is_told_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_cut_is_told_to_every_stream() {
+async fn a_connection_that_is_cut_is_reported_to_every_stream() {
     let (connection, mut server) = pair(None, 10).await;
     let mut bodies = Vec::new();
     for _ in 0..3 {
@@ -553,7 +553,7 @@ async fn the_last_who_has_a_connection_closes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_http2_is_told() {
+async fn what_is_not_http2_is_reported() {
     let (ours, mut theirs) = duplex(1 << 16);
     tokio::spawn(async move {
         let mut preface = [0; 24];
@@ -579,7 +579,7 @@ async fn what_is_not_http2_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_told_to_be_untouched() {
+async fn a_refused_stream_is_reported_to_be_untouched() {
     let (connection, mut server) = pair(None, 10).await;
     let refuse = |respond: &mut SendResponse<_>| respond.send_reset(Reason::REFUSED_STREAM);
     let (asked, ()) = ask_by_hand(&connection, &mut server, refuse).await;

@@ -105,7 +105,7 @@ fn files_are_found_beside_the_kubeconfig() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn what_is_missing_is_reported() {
     let folder = folder();
     let config = Kubeconfig::from_file(write(&folder, "config", &one("", ""))).unwrap();
     assert!(
@@ -124,7 +124,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_told_without_secrets() {
+fn what_cannot_be_understood_is_reported_without_secrets() {
     let folder = folder();
     let path = write(&folder, "config", "users: [name: s3cret");
     let problem = Kubeconfig::from_file(path).unwrap_err().to_string();
@@ -302,17 +302,17 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 #[tokio::test]
-async fn a_plugin_is_told_of_the_cluster() {
+async fn a_plugin_is_reported_of_the_cluster() {
     let script = format!(
-        "echo \"$KUBERNETES_EXEC_INFO\" >told\n{}",
+        "echo \"$KUBERNETES_EXEC_INFO\" >reported\n{}",
         gives(r#""token": "t""#)
     );
     let plugin = Plugin::new(&script);
     plugin.exec().credential(None).await.unwrap();
-    let told = fs::read_to_string(plugin.folder.path().join("told")).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let reported = fs::read_to_string(plugin.folder.path().join("reported")).unwrap();
+    let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
     assert_eq!(
-        told,
+        reported,
         serde_json::json!({
             "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
             "spec": {"interactive": false, "cluster": {"server": "https://10.0.0.1:6443", "config": null}},
@@ -335,7 +335,7 @@ async fn a_plugin_may_give_a_certificate() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_plugin_is_told_without_what_it_gave() {
+async fn what_goes_wrong_with_a_plugin_is_reported_without_what_it_gave() {
     for (script, expected) in [
         ("echo s3cret; exit 3", "failed: exit status: 3"),
         ("echo s3cret", "returned invalid JSON"),

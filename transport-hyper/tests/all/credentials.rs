@@ -117,7 +117,7 @@ async fn a_token_that_stays_the_same_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_token_file_that_is_not_there_is_told() {
+async fn a_token_file_that_is_not_there_is_reported() {
     let server = Server::start().await;
     let mut transport = server
         .builder()
@@ -365,7 +365,7 @@ async fn any_server_is_taken_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_the_server_and_told_who_asks() {
+async fn a_proxy_is_asked_for_the_server_and_reported_who_asks() {
     let (proxy, ca) = (Server::start().await, Ca::new());
     let mut transport = HyperTransport::builder("https://kubernetes.example:6443")
         .root_certificates(ca.certificate.pem())
@@ -395,7 +395,7 @@ async fn a_proxy_is_asked_for_the_server_and_told_who_asks() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_told() {
+async fn a_proxy_that_refuses_is_reported() {
     for (answer, expected) in [
         ("HTTP/1.1 403 Forbidden\r\n\r\n", "unsuccessful"),
         (

@@ -239,7 +239,7 @@ async fn a_connection_that_breaks_gives_what_came_before() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_decoded_is_told_and_closes_the_connection() {
+async fn what_cannot_be_decoded_is_reported_and_closes_the_connection() {
     let server = Server::start().await;
     let (good, mut bad) = (member(b"good"), member(b"bad"));
     let at = bad.len() - 8;
@@ -269,7 +269,7 @@ async fn what_cannot_be_decoded_is_told_and_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn an_unknown_encoding_is_told_with_the_status_and_closes_the_connection() {
+async fn an_unknown_encoding_is_reported_with_the_status_and_closes_the_connection() {
     let server = Server::start().await;
     let head = "HTTP/1.1 503 Busy\r\nRetry-After: 3\r\nContent-Encoding: br\r\nContent-Length: 2";
     let bytes = format!("{head}\r\n\r\n\x0b\x02");

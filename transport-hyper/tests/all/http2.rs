@@ -64,7 +64,7 @@ impl Http2Server {
         tokio::spawn(async move {
             for number in 0.. {
                 let tcp = server.accept_tcp().await;
-                let (bye, mut told) = oneshot::channel();
+                let (bye, mut reported) = oneshot::channel();
                 let (asked, opened) = (asked_by.clone(), opened.clone());
                 tokio::spawn(async move {
                     let mut builder = h2::server::Builder::new();
@@ -74,7 +74,7 @@ impl Http2Server {
                     let mut open = true;
                     loop {
                         tokio::select! {
-                            word = &mut told, if open => match word {
+                            word = &mut reported, if open => match word {
                                 Ok(Bye::Cut) => return,
                                 Ok(Bye::Drain) => { http2.graceful_shutdown(); open = false; }
                                 Err(_) => open = false,
@@ -241,7 +241,7 @@ async fn a_connection_that_goes_away_is_drained() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_is_told_to_all_and_replaced() {
+async fn a_connection_that_is_cut_is_reported_to_all_and_replaced() {
     let mut server = Http2Server::start(100).await;
     let mut transport = server.transport();
     let mut watches = server.watches(&transport, 3).await;

@@ -44,7 +44,7 @@ async fn a_request_is_written_as_it_should_be() {
 }
 
 #[tokio::test]
-async fn status_and_retry_after_are_told() {
+async fn status_and_retry_after_are_reported() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let (answer, _peer) = answered(
@@ -183,7 +183,7 @@ async fn an_idle_connection_is_not_kept_for_ever() {
 }
 
 #[tokio::test]
-async fn t05_a_kept_connection_that_breaks_is_told_to_have_been_used() {
+async fn t05_a_kept_connection_that_breaks_is_reported_to_have_been_used() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let mut peer = whole(&mut transport, &server).await;
@@ -199,7 +199,7 @@ async fn t05_a_kept_connection_that_breaks_is_told_to_have_been_used() {
 }
 
 #[tokio::test]
-async fn a_new_connection_that_breaks_is_told_to_be_new() {
+async fn a_new_connection_that_breaks_is_reported_to_be_new() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
@@ -218,7 +218,7 @@ async fn a_new_connection_that_breaks_is_told_to_be_new() {
 }
 
 #[tokio::test]
-async fn a_reset_is_told() {
+async fn a_reset_is_reported() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/y")), async {
@@ -235,7 +235,7 @@ async fn a_reset_is_told() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_told() {
+async fn nobody_listening_is_reported() {
     let server = Server::start().await;
     let port = server.port;
     let mut transport = server.transport();
@@ -250,7 +250,7 @@ async fn nobody_listening_is_told() {
 }
 
 #[tokio::test]
-async fn an_unknown_name_is_told() {
+async fn an_unknown_name_is_reported() {
     // The resolver rejects a label of 64 letters without a query.
     let name = "a".repeat(64);
     let mut transport = HyperTransport::builder(format!("http://{name}.invalid"))
@@ -296,7 +296,7 @@ async fn an_ipv6_address_works() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_http_is_told() {
+async fn what_does_not_speak_http_is_reported() {
     let server = Server::start().await;
     let mut transport = server.transport();
     let (answer, _peer) = answered(&mut transport, &server, "SSH-2.0-OpenSSH_9.9\r\n").await;
@@ -310,7 +310,7 @@ async fn what_does_not_speak_http_is_told() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_written_is_told() {
+async fn a_request_that_cannot_be_written_is_reported() {
     let mut transport = HyperTransport::builder("http://127.0.0.1:1")
         .build()
         .unwrap();

@@ -70,7 +70,7 @@ fn nothing_shows_a_token_or_a_key() {
 }
 
 #[test]
-fn certificates_that_are_none_are_told() {
+fn certificates_that_are_none_are_reported() {
     let key = KeyPair::generate().unwrap().serialize_pem();
     let certificate = CertificateParams::default()
         .self_signed(&KeyPair::generate().unwrap())
@@ -141,6 +141,6 @@ fn a_user_agent_is_one_line() {
 }
 
 #[test]
-fn a_name_that_no_certificate_has_is_told() {
+fn a_name_that_no_certificate_has_is_reported() {
     assert!(problem(HyperTransport::builder("https://a..b")).contains("\"a..b\""));
 }

@@ -180,7 +180,7 @@ async fn http2_alone_is_not_had_from_a_server_of_http1() {
 }
 
 #[tokio::test]
-async fn an_unknown_ca_is_told() {
+async fn an_unknown_ca_is_reported() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named("other"));
     let client = trusting(&server, &other);
     let (error, line) = failure(&server, ca.server(&here()), client).await;
@@ -196,7 +196,7 @@ async fn an_unknown_ca_is_told() {
 }
 
 #[tokio::test]
-async fn another_ca_of_the_same_name_is_told() {
+async fn another_ca_of_the_same_name_is_reported() {
     let (server, ca, other) = (Server::start().await, Ca::new(), Ca::new());
     let client = trusting(&server, &other);
     let line = tls_failure(&server, ca.server(&here()), client).await;
@@ -216,7 +216,7 @@ async fn without_a_ca_only_public_ones_are_trusted() {
 }
 
 #[tokio::test]
-async fn an_expired_certificate_is_told() {
+async fn an_expired_certificate_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let client = trusting(&server, &ca);
     let mut params = here();
@@ -232,7 +232,7 @@ async fn an_expired_certificate_is_told() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_future_is_told() {
+async fn a_certificate_of_the_future_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let client = trusting(&server, &ca);
     let mut params = here();
@@ -245,7 +245,7 @@ async fn a_certificate_of_the_future_is_told() {
 }
 
 #[tokio::test]
-async fn a_wrong_name_is_told() {
+async fn a_wrong_name_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let params =
         CertificateParams::new(["kube.example".to_owned(), "10.0.0.1".to_owned()]).unwrap();
@@ -259,7 +259,7 @@ async fn a_wrong_name_is_told() {
 }
 
 #[tokio::test]
-async fn a_missing_client_certificate_is_told() {
+async fn a_missing_client_certificate_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let client = trusting(&server, &ca);
     let line = tls_failure(&server, ca.strict_server(&here()), client).await;
@@ -270,7 +270,7 @@ async fn a_missing_client_certificate_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_of_another_ca_is_told() {
+async fn a_client_certificate_of_another_ca_is_reported() {
     for name in ["this cluster's CA", "other"] {
         let (server, ca, other) = (Server::start().await, Ca::new(), Ca::named(name));
         let (certificate, key) = other.sign(&for_name("client"));
@@ -282,7 +282,7 @@ async fn a_client_certificate_of_another_ca_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_told() {
+async fn a_server_without_tls_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let mut transport = trusting(&server, &ca).build().unwrap();
     let (answer, _peer) = tokio::join!(transport.send(Get::new("/x")), async {
@@ -301,7 +301,7 @@ async fn a_server_without_tls_is_told() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_is_cut_is_told() {
+async fn a_handshake_that_is_cut_is_reported() {
     let (server, ca) = (Server::start().await, Ca::new());
     let mut transport = trusting(&server, &ca).build().unwrap();
     let (answer, ()) = tokio::join!(transport.send(Get::new("/x")), async {

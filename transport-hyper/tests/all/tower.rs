@@ -39,7 +39,7 @@ async fn a_request_has_what_the_engine_wants_and_no_host() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_is_told_by_class() {
+async fn a_service_that_fails_is_reported_by_class() {
     for (kind, class) in [
         (io::ErrorKind::ConnectionRefused, FailureKind::Refused),
         (io::ErrorKind::ConnectionReset, FailureKind::Reset),
@@ -59,7 +59,7 @@ async fn a_service_that_fails_is_told_by_class() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_is_told() {
+async fn a_body_that_breaks_is_reported() {
     let service = service_fn(|_: Request<Empty<Bytes>>| async move {
         let pieces = [
             Ok(Frame::data(Bytes::from("half"))),

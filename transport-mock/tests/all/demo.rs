@@ -75,8 +75,8 @@ fn watches_are_cut_and_versions_are_lost() {
     let mut changes = demo.changes(at(0));
     let first = server.handle_request(at(0), &target, JSON);
     changes.run_to(&mut server, at(9));
-    let (told, ended) = read(&mut server, at(9), first);
-    assert!(events(&told).len() > 30);
+    let (sent, ended) = read(&mut server, at(9), first);
+    assert!(events(&sent).len() > 30);
     assert!(matches!(ended, Ended::Open(_)));
     changes.run_to(&mut server, at(10));
     assert_eq!(

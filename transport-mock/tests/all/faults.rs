@@ -198,13 +198,13 @@ fn splits() {
 
 #[test]
 fn events_twice_never_and_with_noise() {
-    let told = |fault| events(&watch(fault).0).join(" ");
+    let sent = |fault| events(&watch(fault).0).join(" ");
     assert_eq!(
-        told(Fault::nothing().duplicate_event(1)),
+        sent(Fault::nothing().duplicate_event(1)),
         "ADDED a@2 ADDED b@3 ADDED b@3 ADDED c@4"
     );
     assert_eq!(
-        told(Fault::nothing().drop_event(0).drop_event(2)),
+        sent(Fault::nothing().drop_event(0).drop_event(2)),
         "ADDED b@3"
     );
     let (body, _) = watch(Fault::nothing().inject_before(1, "noise\n"));

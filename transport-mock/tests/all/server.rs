@@ -40,7 +40,7 @@ fn watch(server: &mut FakeServer, query: &str) -> ResponseId {
 }
 
 /// Returns the events at a second, and how the body ended.
-fn told(server: &mut FakeServer, second: u64, id: ResponseId) -> (String, Ended) {
+fn sent(server: &mut FakeServer, second: u64, id: ResponseId) -> (String, Ended) {
     let (body, ended) = read(server, at(second), id);
     (events(&body).join(", "), ended)
 }
@@ -498,7 +498,7 @@ fn bookmarks_and_the_deadline() {
     let timed = "allowWatchBookmarks=true&timeoutSeconds=150";
     let open_until = |seconds| Ended::Open(Some(at(seconds)));
     let id = watch(&mut server, &format!("resourceVersion=5&{timed}"));
-    assert_eq!(told(&mut server, 0, id), (String::new(), open_until(60)));
+    assert_eq!(sent(&mut server, 0, id), (String::new(), open_until(60)));
     server.bump_version();
     let (body, ended) = read(&mut server, at(60), id);
     assert_eq!(
@@ -512,11 +512,11 @@ fn bookmarks_and_the_deadline() {
         (148, "BOOKMARK 7", open_until(150)),
         (150, "", Ended::Clean),
     ] {
-        assert_eq!(told(&mut server, second, id), (expected.into(), ended));
+        assert_eq!(sent(&mut server, second, id), (expected.into(), ended));
     }
 
     let id = server.handle_request(at(200), "/api/v1/pods?watch=true&resourceVersion=5", JSON);
-    let (body, Ended::Open(Some(until))) = told(&mut server, 200, id) else {
+    let (body, Ended::Open(Some(until))) = sent(&mut server, 200, id) else {
         panic!("it ended")
     };
     assert_eq!(body, "ADDED e@7");
@@ -528,7 +528,7 @@ fn bookmarks_and_the_deadline() {
     server.config_mut().bookmarks = false;
     let target = format!("/api/v1/pods?watch=true&resourceVersion=7&{timed}");
     let id = server.handle_request(at(200), &target, JSON);
-    assert_eq!(told(&mut server, 349, id), (String::new(), open_until(350)));
+    assert_eq!(sent(&mut server, 349, id), (String::new(), open_until(350)));
 }
 
 #[test]
@@ -575,7 +575,7 @@ fn a_server_forgets_by_itself() {
         (9, "MODIFIED a@10, MODIFIED a@11"),
     ] {
         let id = watch(&mut server, &format!("resourceVersion={version}"));
-        assert_eq!(told(&mut server, 540, id).0, expected);
+        assert_eq!(sent(&mut server, 540, id).0, expected);
     }
     for (version, expected) in [(6, "6: a@6"), (4, "410 Expired")] {
         let target = format!("pods?resourceVersion={version}&resourceVersionMatch=Exact");
@@ -591,7 +591,7 @@ fn streaming_lists() {
     let id = watch(&mut server, &whole);
     server.update("pods", pod("a", "new")).unwrap();
     assert_eq!(
-        told(&mut server, 0, id).0,
+        sent(&mut server, 0, id).0,
         "ADDED a@2, ADDED b@3, ADDED c@4, ADDED d@5, BOOKMARK 5 end, MODIFIED a@6"
     );
 
@@ -601,7 +601,7 @@ fn streaming_lists() {
     // A compacted version is accepted, and one in the future is not.
     server.compact_all();
     let id = watch(&mut server, &format!("{whole}2"));
-    assert!(told(&mut server, 0, id).0.ends_with("BOOKMARK 7 end"));
+    assert!(sent(&mut server, 0, id).0.ends_with("BOOKMARK 7 end"));
     let id = watch(&mut server, &format!("{whole}99"));
     let (body, ended) = read(&mut server, at(0), id);
     assert_eq!(
@@ -634,7 +634,7 @@ fn a_plain_watch_at_no_version() {
         for (watch_list, end) in [(true, ", BOOKMARK 5 end"), (false, "")] {
             server.config_mut().watch_list = watch_list;
             let id = watch(&mut server, &query);
-            assert_eq!(told(&mut server, 0, id).0, format!("{objects}{end}"));
+            assert_eq!(sent(&mut server, 0, id).0, format!("{objects}{end}"));
         }
     }
 }
@@ -646,20 +646,20 @@ fn a_server_that_lags() {
     assert_eq!(list(&mut server, "pods?resourceVersion=0"), "3: a@2 b@3");
     assert_eq!(list(&mut server, "pods"), "5: a@2 b@3 c@4 d@5");
     let id = watch(&mut server, "resourceVersion=2");
-    assert_eq!(told(&mut server, 0, id).0, "ADDED b@3");
+    assert_eq!(sent(&mut server, 0, id).0, "ADDED b@3");
     let ahead = watch(&mut server, "resourceVersion=4");
-    assert_eq!(told(&mut server, 0, ahead).0, "");
+    assert_eq!(sent(&mut server, 0, ahead).0, "");
     server.create("pods", pod("e", "x")).unwrap();
-    assert_eq!(told(&mut server, 0, id).0, "");
+    assert_eq!(sent(&mut server, 0, id).0, "");
     let late = server.handle_request(at(0), "/api/v1/pods?resourceVersion=5", JSON);
     let pending = HeadPoll::Pending { until: Some(at(3)) };
     assert_eq!(server.poll_head(at(1), late), pending);
     server.catch_up();
     assert_eq!(
-        told(&mut server, 0, id).0,
+        sent(&mut server, 0, id).0,
         "ADDED c@4, ADDED d@5, ADDED e@6"
     );
-    assert_eq!(told(&mut server, 0, ahead).0, "ADDED d@5, ADDED e@6");
+    assert_eq!(sent(&mut server, 0, ahead).0, "ADDED d@5, ADDED e@6");
     assert_eq!(head(&mut server, at(1), late).status, 200);
 }
 
@@ -673,7 +673,7 @@ fn a_slow_reader_is_cut() {
         server.apply("pods", changed).unwrap();
     }
     assert_eq!(
-        told(&mut server, 0, id),
+        sent(&mut server, 0, id),
         ("MODIFIED a@6, MODIFIED a@7".into(), Ended::Clean)
     );
 }
@@ -683,7 +683,7 @@ fn a_lost_deletion() {
     let mut server = server();
     let id = watch(&mut server, "resourceVersion=5");
     server.forget("pods", "default", "a").unwrap();
-    assert_eq!(told(&mut server, 0, id).0, "");
+    assert_eq!(sent(&mut server, 0, id).0, "");
     assert_eq!(list(&mut server, "pods"), "5: b@3 c@4 d@5");
 }
 

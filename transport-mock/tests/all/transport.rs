@@ -50,19 +50,19 @@ fn a_watch_wakes_with_changes_and_with_time() {
     let clock = mock.clock().clone();
     let start = clock.now();
     let mut simulation = Simulation::new(&clock);
-    let told = Rc::new(RefCell::new(Vec::new()));
+    let sent = Rc::new(RefCell::new(Vec::new()));
     let mut transport = mock.transport();
     simulation.spawn({
-        let told = Rc::clone(&told);
+        let sent = Rc::clone(&sent);
         async move {
             let target = "/api/v1/pods?watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=100";
             let (head, mut body) = transport.send(Get::new(target).watch(true)).await.unwrap();
             assert_eq!(head.status, 200);
             while let Some(bytes) = body.chunk().await.unwrap() {
                 let events = events(core::str::from_utf8(bytes).unwrap()).join(",");
-                told.borrow_mut().push((clock.now() - start, events));
+                sent.borrow_mut().push((clock.now() - start, events));
             }
-            told.borrow_mut().push((clock.now() - start, "end".into()));
+            sent.borrow_mut().push((clock.now() - start, "end".into()));
         }
     });
     simulation.run_for(Duration::from_secs(10));
@@ -75,7 +75,7 @@ fn a_watch_wakes_with_changes_and_with_time() {
     simulation.run_for(Duration::from_secs(1000));
     let seconds = |n| Duration::from_secs(n);
     assert_eq!(
-        *told.borrow(),
+        *sent.borrow(),
         [
             (seconds(10), "ADDED a@2,MODIFIED a@3".to_string()),
             (seconds(10), "MODIFIED a@4".into()),

@@ -29,10 +29,10 @@ macro_rules! on_both {
 on_both! {
     i01_store
     i02_index_finds_what_shares_a_value
-    i03_a_key_error_can_be_told
+    i03_a_key_error_is_reported
     i05_a_value_that_nobody_has_is_gone
     i06_several_values_through_changes
-    i08_values_are_told_once
+    i08_values_are_listed_once
     i08_users_of_several_objects
     an_index_by_namespace_is_there
     indexes_are_found_by_name
@@ -245,7 +245,7 @@ impl Error for Wrapped {
     }
 }
 
-fn i03_a_key_error_can_be_told<S: Functions>() {
+fn i03_a_key_error_is_reported<S: Functions>() {
     let mut store = store::<S>(&[("a", "x")]);
     for result in [store.add(obj("", "x")), store.add(obj("", "x"))] {
         let error = Wrapped(result.unwrap_err());
@@ -298,7 +298,7 @@ fn i06_several_values_through_changes<S: Functions>() {
     }
 }
 
-fn i08_values_are_told_once<S: Functions>() {
+fn i08_values_are_listed_once<S: Functions>() {
     let store = store::<S>(&[("one", "bar"), ("two", "bar"), ("tre", "biz")]);
     assert_eq!(values(&store, "zones"), "bar biz");
     assert_eq!(values(&store, "no such index"), "");

@@ -28,7 +28,7 @@ fn r22_r75_r87_a_first_start_is_one_request() {
 
 /// Events directly after the end, in the same input, are notified as well, after the initial state.
 #[test]
-fn changes_in_the_same_chunk_as_the_end_are_told() {
+fn changes_in_the_same_chunk_as_the_end_are_notified() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[
@@ -49,7 +49,7 @@ fn changes_in_the_same_chunk_as_the_end_are_told() {
 
 /// R71, R82: without the end there are no notifications, and no version is reached.
 #[test]
-fn r71_r82_without_its_end_nothing_is_told() {
+fn r71_r82_without_its_end_nothing_is_notified() {
     for mut w in both() {
         w.expect("STREAM");
         w.events(&[added("foo", 1), bookmark(2)]);

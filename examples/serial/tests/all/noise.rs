@@ -93,7 +93,7 @@ async fn what_comes_through_is_right() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_without_anybody_is_told_after_five_tries() {
+async fn a_line_without_anybody_is_notified_after_five_tries() {
     LocalSet::new()
         .run_until(async {
             let mut bench =

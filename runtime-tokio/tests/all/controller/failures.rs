@@ -6,14 +6,14 @@ use super::*;
 
 /// A controller whose keys wait seconds after a failure, with all reported failures.
 fn telling(sets: &Informer<Raw>) -> (Controller<Raw>, Arc<Mutex<Vec<String>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::new(Mutex::new(Vec::new()));
     let controller = Controller::new(sets)
         .limit(Exponential::new(secs(1), secs(60)))
         .on_failure({
-            let told = Arc::clone(&told);
-            move |key, failure| told.lock().unwrap().push(format!("{key}: {failure}"))
+            let reported = Arc::clone(&reported);
+            move |key, failure| reported.lock().unwrap().push(format!("{key}: {failure}"))
         });
-    (controller, told)
+    (controller, reported)
 }
 
 /// Keys that fail or panic are retried with growing delays, do not block other keys, and are reported.
@@ -25,7 +25,7 @@ async fn failures_and_panics_are_retried_with_backoff() {
     }
     let sets = informer(&mock, SETS);
     let log = Log::default();
-    let (controller, told) = telling(&sets);
+    let (controller, reported) = telling(&sets);
     let controller = run(controller, {
         let note = noting(&log);
         move |task| {
@@ -54,13 +54,13 @@ async fn failures_and_panics_are_retried_with_backoff() {
     assert_eq!(of("good"), [0]);
     assert_eq!(of("bad"), [0, 1, 3, 7, 15, 31]);
     assert_eq!(of("wild"), [3]);
-    let mut told = told.lock().unwrap().clone();
-    told.sort();
+    let mut reported = reported.lock().unwrap().clone();
+    reported.sort();
     let expected: Vec<String> = (0..5)
         .map(|attempt| format!("prod/bad: not yet ({attempt})"))
         .chain((0..2).map(|attempt| format!("prod/wild: panicked: no way ({attempt})")))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let metrics = controller.handle.metrics();
     assert_eq!(
         (metrics.succeeded, metrics.failed, metrics.panicked),
@@ -77,14 +77,14 @@ async fn failures_and_panics_are_retried_with_backoff() {
 /// A panic in `only` ends nothing and loses no key: it is reported, and the key is retried. A key that belonged to
 /// another controller for a while starts with the first attempt.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
+async fn a_panic_in_only_is_reported_and_the_key_is_tried_again() {
     let mock = server();
     for name in ["good", "wild", "bad"] {
         mock.create("replicasets.apps", set(name, 0)).unwrap();
     }
     let sets = informer(&mock, SETS);
     let log = Log::default();
-    let (controller, told) = telling(&sets);
+    let (controller, reported) = telling(&sets);
     let start = Instant::now();
     let kept = Arc::new(Mutex::new(BTreeMap::from([("prod/bad".to_owned(), true)])));
     let controller = controller.only({
@@ -117,12 +117,12 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     let bad = [0, 1, 3].map(|second| ("prod/bad".to_owned(), second));
     let others = [("prod/good".to_owned(), 0), ("prod/wild".to_owned(), 3)];
     assert_eq!(at, [&bad[..], &others[..]].concat());
-    let wild = |told: &[String]| {
-        let wild = told.iter().filter(|line| line.starts_with("prod/wild"));
+    let wild = |reported: &[String]| {
+        let wild = reported.iter().filter(|line| line.starts_with("prod/wild"));
         wild.cloned().collect::<Vec<_>>()
     };
     let expected = "prod/wild: panicked: in `only`: who knows";
-    assert_eq!(wild(&told.lock().unwrap()), [expected; 2]);
+    assert_eq!(wild(&reported.lock().unwrap()), [expected; 2]);
     assert_eq!(controller.handle.metrics().panicked, 2);
 
     // It waits for its fourth attempt, at 7 s, when it moves to another controller.
@@ -130,10 +130,10 @@ async fn a_panic_in_only_is_told_and_the_key_is_tried_again() {
     sleep(secs(4)).await;
     assert_eq!(names(&log), [""; 0]);
     kept.lock().unwrap().insert("prod/bad".to_owned(), true);
-    told.lock().unwrap().clear();
+    reported.lock().unwrap().clear();
     controller.handle.enqueue(Key::new("prod/bad"));
     settle().await;
-    assert_eq!(*told.lock().unwrap(), ["prod/bad: attempt 0"]);
+    assert_eq!(*reported.lock().unwrap(), ["prod/bad: attempt 0"]);
     controller.stop().await;
 }
 
@@ -178,7 +178,7 @@ impl tracing::Subscriber for Logged {
 /// A panic in `on_failure` does not end the controller: keys are retried, other keys are processed, a missing write is
 /// reported, and the panics are logged.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
+async fn a_panic_in_on_failure_is_reported_and_changes_nothing() {
     let logged = Logged::default();
     let _guard = tracing::subscriber::set_default(logged.clone());
     let mock = server();
@@ -186,9 +186,9 @@ async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
         mock.create("replicasets.apps", set(name, 0)).unwrap();
     }
     let sets = informer(&mock, SETS);
-    let told = Arc::new(AtomicUsize::new(0));
+    let reported = Arc::new(AtomicUsize::new(0));
     let log = Log::default();
-    let hear = Arc::clone(&told);
+    let hear = Arc::clone(&reported);
     let controller =
         Controller::new(&sets)
             .write_deadline(secs(5))
@@ -215,7 +215,7 @@ async fn a_panic_in_on_failure_is_told_and_changes_nothing() {
     sleep(secs(10)).await;
     let all = ["prod/fails", "prod/panics", "prod/waits", "prod/well"];
     assert_eq!(names(&log), all);
-    assert_eq!(told.load(Ordering::Relaxed), 5);
+    assert_eq!(reported.load(Ordering::Relaxed), 5);
     mock.update("replicasets.apps", set("waits", 1)).unwrap();
     settle().await;
     assert_eq!(names(&log), ["prod/waits"]);

@@ -65,7 +65,7 @@ impl Client {
     }
 
     fn tell(&mut self, note: Note) {
-        self.seen.push(Seen::Told(note));
+        self.seen.push(Seen::Notified(note));
         let (key, object) = (&Key(note.slot), &note.state);
         let notification = match &note.kind {
             NoteKind::Added(initial) => Notification::Added {
@@ -93,7 +93,7 @@ impl Client {
     pub fn pop_deletion(&mut self) -> bool {
         while self.pop(1) > 0 {
             let last = self.seen.iter().rev().find_map(|seen| match seen {
-                Seen::Told(note) => Some(note.kind),
+                Seen::Notified(note) => Some(note.kind),
                 _ => None,
             });
             if matches!(last, Some(NoteKind::Deleted(_))) {
@@ -136,8 +136,8 @@ impl Client {
             backlog,
             unchanged,
         };
-        let told = self.engine.cache().notified();
-        let initial = told.into_iter().map(|(slot, state)| (Key(slot), state));
+        let notified = self.engine.cache().notified();
+        let initial = notified.into_iter().map(|(slot, state)| (Key(slot), state));
         let id = self
             .listeners
             .join(config, initial, self.engine.cache().has_sent_synced());

@@ -58,13 +58,13 @@ fn obj(key: &str, rv: u32) -> Obj {
 
 /// A delta, as it was when it was queued.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Told {
+struct Notified {
     kind: DeltaKind,
     object: Option<Obj>,
     tombstone: bool,
 }
 
-impl Told {
+impl Notified {
     fn new(kind: DeltaKind, object: &Obj) -> Self {
         Self {
             kind,
@@ -88,7 +88,7 @@ struct Model {
     emit_replaced: bool,
     /// The queue has access to the store.
     sees_store: bool,
-    items: BTreeMap<String, Vec<Told>>,
+    items: BTreeMap<String, Vec<Notified>>,
     queue: VecDeque<String>,
     populated: bool,
     /// The keys of the initial population that are not popped yet.
@@ -105,16 +105,16 @@ impl Model {
         !self.sees_store || self.store.contains_key(key)
     }
 
-    fn enqueue(&mut self, key: &str, told: Told) {
+    fn enqueue(&mut self, key: &str, notified: Notified) {
         let stored = self.is_stored(key);
         let list = self.items.entry(key.to_string()).or_default();
         if list.is_empty() {
             self.queue.push_back(key.to_string());
         }
         let gathered = if self.is_merged {
-            Self::merge(core::mem::take(list), told, stored)
+            Self::merge(core::mem::take(list), notified, stored)
         } else {
-            Self::gather(core::mem::take(list), told)
+            Self::gather(core::mem::take(list), notified)
         };
         *list = gathered;
         if list.is_empty() {
@@ -124,8 +124,8 @@ impl Model {
         }
     }
 
-    fn gather(mut list: Vec<Told>, told: Told) -> Vec<Told> {
-        list.push(told);
+    fn gather(mut list: Vec<Notified>, notified: Notified) -> Vec<Notified> {
+        list.push(notified);
         if let [.., older, newer] = list.as_slice()
             && older.kind == DeltaKind::Deleted
             && newer.kind == DeltaKind::Deleted
@@ -140,30 +140,30 @@ impl Model {
     }
 
     /// Merges a delta into a list, which becomes a deletion, a change, or a deletion followed by a change.
-    fn merge(list: Vec<Told>, told: Told, stored: bool) -> Vec<Told> {
-        let (deletions, changes): (Vec<Told>, Vec<Told>) = list
+    fn merge(list: Vec<Notified>, notified: Notified, stored: bool) -> Vec<Notified> {
+        let (deletions, changes): (Vec<Notified>, Vec<Notified>) = list
             .into_iter()
-            .partition(|told| told.kind == DeltaKind::Deleted);
+            .partition(|notified| notified.kind == DeltaKind::Deleted);
         let (deletion, change) = (deletions.into_iter().next(), changes.into_iter().next());
-        let (deletion, change) = match (deletion, change, told.kind == DeltaKind::Deleted) {
+        let (deletion, change) = match (deletion, change, notified.kind == DeltaKind::Deleted) {
             (deletion, Some(change), false) if change.kind == DeltaKind::Added => {
                 let kind = DeltaKind::Added;
-                (deletion, Some(Told { kind, ..told }))
+                (deletion, Some(Notified { kind, ..notified }))
             }
-            (deletion, _, false) => (deletion, Some(told)),
+            (deletion, _, false) => (deletion, Some(notified)),
             (Some(deletion), Some(_), true) => (Some(deletion), None),
             (Some(older), None, true) if !older.tombstone => (Some(older), None),
-            (_, None, true) => (Some(told), None),
-            (None, Some(_), true) => (Some(told).filter(|_| stored), None),
+            (_, None, true) => (Some(notified), None),
+            (None, Some(_), true) => (Some(notified).filter(|_| stored), None),
         };
         deletion.into_iter().chain(change).collect()
     }
 
-    fn delete(&mut self, key: &str, told: Told) {
+    fn delete(&mut self, key: &str, notified: Notified) {
         self.populated = true;
         let known = self.sees_store && self.store.contains_key(key);
         if known || self.items.contains_key(key) {
-            self.enqueue(key, told);
+            self.enqueue(key, notified);
         }
     }
 
@@ -178,19 +178,19 @@ impl Model {
             if item.key.is_empty() {
                 return BTreeSet::new();
             }
-            self.enqueue(&item.key, Told::new(kind, item));
+            self.enqueue(&item.key, Notified::new(kind, item));
         }
         let listed: BTreeSet<&str> = items.iter().map(|item| item.key.as_str()).collect();
         let queued: Vec<String> = self.items.keys().cloned().collect();
         for key in queued.iter().filter(|key| !listed.contains(key.as_str())) {
             let last = self.items[key].last().expect("a delta").object.clone();
-            self.enqueue(key, Told::tombstone(last));
+            self.enqueue(key, Notified::tombstone(last));
         }
         let mut unordered = BTreeSet::new();
         if self.sees_store {
             for (key, object) in self.store.clone() {
                 if !listed.contains(key.as_str()) && !self.items.contains_key(&key) {
-                    self.enqueue(&key, Told::tombstone(Some(object)));
+                    self.enqueue(&key, Notified::tombstone(Some(object)));
                     unordered.insert(key);
                 }
             }
@@ -207,21 +207,21 @@ impl Model {
         let mut unordered = BTreeSet::new();
         for (key, object) in self.store.clone() {
             if !self.items.contains_key(&key) {
-                self.enqueue(&key, Told::new(DeltaKind::Sync, &object));
+                self.enqueue(&key, Notified::new(DeltaKind::Sync, &object));
                 unordered.insert(key);
             }
         }
         unordered
     }
 
-    fn pop(&mut self) -> Option<(String, Vec<Told>, bool)> {
+    fn pop(&mut self) -> Option<(String, Vec<Notified>, bool)> {
         let key = self.queue.pop_front()?;
         let initial = !self.has_synced();
         self.initial.remove(&key);
         let list = self.items.remove(&key)?;
-        for told in &list {
-            match &told.object {
-                Some(object) if told.kind != DeltaKind::Deleted => {
+        for notified in &list {
+            match &notified.object {
+                Some(object) if notified.kind != DeltaKind::Deleted => {
                     self.store.insert(key.clone(), object.clone());
                 }
                 _ => drop(self.store.remove(&key)),
@@ -285,7 +285,7 @@ struct Real<S: Storage> {
 }
 
 /// A key, its deltas, and whether they belong to the initial list.
-type Pops = Vec<(String, Vec<Told>, bool)>;
+type Pops = Vec<(String, Vec<Notified>, bool)>;
 
 impl<S: Storage> Real<S> {
     fn new(mut fifo: DeltaFifo<Obj, S>, emit_replaced: bool, sees_store: bool) -> Self {
@@ -327,12 +327,12 @@ impl<S: Storage> Real<S> {
     }
 
     /// Returns the pending deltas of a key, with the objects they refer to.
-    fn told(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Told> {
+    fn notified(&self, key: &str, deltas: &[Delta<Obj>]) -> Vec<Notified> {
         let mut stored = self.store.get(key).cloned();
         let tell = |delta: &Delta<Obj>| {
             let object = delta.object(stored.as_ref()).cloned();
             stored = object.clone().filter(|_| delta.kind != DeltaKind::Deleted);
-            Told {
+            Notified {
                 kind: delta.kind,
                 object,
                 tombstone: delta.is_tombstone(),
@@ -341,12 +341,12 @@ impl<S: Storage> Real<S> {
         deltas.iter().map(tell).collect()
     }
 
-    fn pop(&mut self) -> Option<(String, Vec<Told>, bool)> {
+    fn pop(&mut self) -> Option<(String, Vec<Notified>, bool)> {
         let popped = self.fifo.pop().ok()?;
         let key = popped.deltas.key().as_ref().to_string();
-        let told = self.told(&key, popped.deltas.as_slice());
+        let notified = self.notified(&key, popped.deltas.as_slice());
         self.store.apply(popped.deltas).expect("there is room");
-        Some((key, told, popped.is_in_initial_list))
+        Some((key, notified, popped.is_in_initial_list))
     }
 
     fn queued(&self) -> Vec<String> {
@@ -407,18 +407,18 @@ fn agrees_with_the_model<S: Storage>(
             Op::Delete(object) if object.key.is_empty() => expected = keyless(),
             Op::Add(object) => {
                 model.populated = true;
-                model.enqueue(&object.key, Told::new(DeltaKind::Added, &object));
+                model.enqueue(&object.key, Notified::new(DeltaKind::Added, &object));
             }
             Op::Update(object) => {
                 model.populated = true;
-                model.enqueue(&object.key, Told::new(DeltaKind::Updated, &object));
+                model.enqueue(&object.key, Notified::new(DeltaKind::Updated, &object));
             }
             Op::Delete(object) => {
-                model.delete(&object.key, Told::new(DeltaKind::Deleted, &object));
+                model.delete(&object.key, Notified::new(DeltaKind::Deleted, &object));
             }
             Op::Gone(object, has_last) => {
                 let last = Some(object.clone()).filter(|_| has_last);
-                model.delete(&object.key, Told::tombstone(last));
+                model.delete(&object.key, Notified::tombstone(last));
             }
             Op::Replace(objects) => {
                 unordered = model.replace(&objects);
@@ -444,7 +444,7 @@ fn agrees_with_the_model<S: Storage>(
         assert_eq!(real.fifo.is_empty(), queued.is_empty(), "{at}");
         assert_eq!(real.fifo.has_synced(), model.has_synced(), "{at}");
         for key in &queued {
-            let waiting = real.told(key, real.fifo.pending(key));
+            let waiting = real.notified(key, real.fifo.pending(key));
             assert_eq!(waiting, model.items[key], "{at}: {key}");
         }
         assert_eq!(real.stored(), model.store, "{at}");

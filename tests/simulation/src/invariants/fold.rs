@@ -9,19 +9,21 @@ use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
 pub(super) struct Fold {
-    told: [Option<State>; KEY_NAMES.len()],
+    notified: [Option<State>; KEY_NAMES.len()],
     /// The last notification may be the first half of a deletion and an addition.
     half: Option<u8>,
 }
 
 impl Invariant for Fold {
-    fn told(&mut self, note: &Note, _context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, _context: &Context<'_>) -> Verdict {
         let Note { slot, kind, state } = *note;
         self.half = None;
         match kind {
-            NoteKind::Added(_) | NoteKind::Updated(_) => self.told[usize::from(slot)] = Some(state),
+            NoteKind::Added(_) | NoteKind::Updated(_) => {
+                self.notified[usize::from(slot)] = Some(state);
+            }
             NoteKind::Deleted(_) => {
-                self.told[usize::from(slot)] = None;
+                self.notified[usize::from(slot)] = None;
                 self.half = Some(slot);
             }
             NoteKind::Replayed(_) | NoteKind::Synced => {}
@@ -30,13 +32,15 @@ impl Invariant for Fold {
     }
 
     fn step(&mut self, context: &Context<'_>) -> Verdict {
-        for (slot, (told, cached)) in (0..).zip(self.told.iter().zip(context.snapshot)) {
+        for (slot, (notified, cached)) in (0..).zip(self.notified.iter().zip(context.snapshot)) {
             let has = cached
-                .filter(|cached| cached.told)
+                .filter(|cached| cached.notified)
                 .map(|cached| cached.state);
-            if has != *told && self.half != Some(slot) {
+            if has != *notified && self.half != Some(slot) {
                 let key = KEY_NAMES[usize::from(slot)];
-                return Err(format!("{key}: told was {told:?}, the cache has {has:?}"));
+                return Err(format!(
+                    "{key}: notified was {notified:?}, the cache has {has:?}"
+                ));
             }
         }
         Ok(())

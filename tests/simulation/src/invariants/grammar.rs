@@ -13,25 +13,26 @@ pub(super) struct Grammar {
 }
 
 impl Invariant for Grammar {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
-        let told = Told::of(note);
-        told.map_or(Ok(()), |told| {
-            follow(&mut self.has, note.slot, told, context.world.client_go)
-        })
-        .map_err(|what| format!("{note}: {what}"))
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+        let notified = Notified::of(note);
+        notified
+            .map_or(Ok(()), |notified| {
+                follow(&mut self.has, note.slot, notified, context.world.client_go)
+            })
+            .map_err(|what| format!("{note}: {what}"))
     }
 }
 
 /// A notification of a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
+pub(super) enum Notified {
     Added(State),
     Updated(State, State),
     Replayed(State),
     Deleted(State),
 }
 
-impl Told {
+impl Notified {
     const fn of(note: &Note) -> Option<Self> {
         Some(match note.kind {
             NoteKind::Added(_) => Self::Added(note.state),
@@ -47,17 +48,17 @@ impl Told {
 pub(super) fn follow(
     has: &mut [Option<State>; KEY_NAMES.len()],
     slot: u8,
-    told: Told,
+    notified: Notified,
     client_go: bool,
 ) -> Verdict {
     let has = &mut has[usize::from(slot)];
-    match (told, *has) {
-        (Told::Added(state), None) => *has = Some(state),
-        (Told::Added(_), Some(had)) => return Err(format!("it is there already: {had:?}")),
-        (Told::Updated(..) | Told::Replayed(_) | Told::Deleted(_), None) => {
+    match (notified, *has) {
+        (Notified::Added(state), None) => *has = Some(state),
+        (Notified::Added(_), Some(had)) => return Err(format!("it is there already: {had:?}")),
+        (Notified::Updated(..) | Notified::Replayed(_) | Notified::Deleted(_), None) => {
             return Err("it is not there".to_owned());
         }
-        (Told::Updated(old, state), Some(had)) => {
+        (Notified::Updated(old, state), Some(had)) => {
             if old != had {
                 return Err(format!("the state before it was {had:?}, not {old:?}"));
             }
@@ -69,12 +70,12 @@ pub(super) fn follow(
             }
             *has = Some(state);
         }
-        (Told::Replayed(state), Some(had)) => {
+        (Notified::Replayed(state), Some(had)) => {
             if state != had {
                 return Err(format!("it was {had:?}, so this is no replay"));
             }
         }
-        (Told::Deleted(state), Some(had)) => {
+        (Notified::Deleted(state), Some(had)) => {
             if state.uid != had.uid && !client_go {
                 return Err(format!("another object is there: {had:?}"));
             }

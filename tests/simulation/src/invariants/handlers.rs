@@ -12,7 +12,7 @@ use super::super::client::{Handler, Heard, Seen};
 use super::super::cluster::State;
 use super::super::engine::NoteKind;
 use super::super::plan::KEY_NAMES;
-use super::grammar::{Told, follow};
+use super::grammar::{Notified, follow};
 use super::{Context, Invariant, Verdict};
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Invariant for Handlers {
                 }
                 Ok(())
             }
-            Seen::Told(note) => {
+            Seen::Notified(note) => {
                 if let NoteKind::Replayed(pass) = note.kind {
                     for one in self.all.values_mut() {
                         let wants =
@@ -100,7 +100,7 @@ impl Invariant for Handlers {
             }
             if !one.synced && !context.client.engine.cache().is_incomplete() {
                 return Err(format!(
-                    "handler {number} was never told that all is synced"
+                    "handler {number} was never notified that all is synced"
                 ));
             }
         }
@@ -110,7 +110,7 @@ impl Invariant for Handlers {
 
 impl One {
     fn hear(&mut self, event: &Heard, client_go: bool) -> Verdict {
-        let (key, told) = match event {
+        let (key, notified) = match event {
             Notification::Added {
                 entry: (key, object),
                 is_in_initial_list,
@@ -118,19 +118,19 @@ impl One {
                 if *is_in_initial_list && self.synced {
                     return Err("the first state was complete".to_owned());
                 }
-                (key, Told::Added(*object))
+                (key, Notified::Added(*object))
             }
             // Merged changes may end where they began. The update to the same state then looks like a replay.
             Notification::Updated {
                 old: (_, old),
                 new: (key, object),
             } if old == object && self.handler.backlog != usize::MAX => {
-                (key, Told::Replayed(*object))
+                (key, Notified::Replayed(*object))
             }
             Notification::Updated {
                 old: (_, old),
                 new: (key, object),
-            } => (key, Told::Updated(*old, *object)),
+            } => (key, Notified::Updated(*old, *object)),
             Notification::Replayed {
                 entry: (key, object),
                 ..
@@ -139,12 +139,12 @@ impl One {
                     return Err("it wants no replays".to_owned());
                 }
                 self.replays = self.replays.saturating_sub(1);
-                (key, Told::Replayed(*object))
+                (key, Notified::Replayed(*object))
             }
             Notification::Deleted {
                 entry: (key, object),
                 ..
-            } => (key, Told::Deleted(*object)),
+            } => (key, Notified::Deleted(*object)),
             Notification::Synced => {
                 return if core::mem::replace(&mut self.synced, true) {
                     Err("for the second time".to_owned())
@@ -154,6 +154,6 @@ impl One {
             }
             _ => return Err("what is this?".to_owned()),
         };
-        follow(&mut self.has, key.0, told, client_go)
+        follow(&mut self.has, key.0, notified, client_go)
     }
 }

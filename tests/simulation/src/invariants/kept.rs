@@ -10,7 +10,7 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Kept;
 
 impl Invariant for Kept {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         if note.kind != NoteKind::Deleted(true) {
             return Ok(());
         }

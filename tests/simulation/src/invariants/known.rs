@@ -9,7 +9,7 @@ use super::{Context, Invariant, Verdict};
 pub(super) struct Known;
 
 impl Invariant for Known {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let cluster = context.cluster;
         match note.kind {
             NoteKind::Synced => Ok(()),

@@ -55,7 +55,7 @@ pub trait Invariant {
     /// Returns a description of the violation.
     fn seen(&mut self, seen: &Seen, context: &Context<'_>) -> Verdict {
         match seen {
-            Seen::Told(note) => self.told(note, context),
+            Seen::Notified(note) => self.notified(note, context),
             Seen::Asked(asked) => self.asked(asked, context),
             _ => Ok(()),
         }
@@ -64,7 +64,7 @@ pub trait Invariant {
     ///
     /// # Errors
     /// Returns a description of the violation.
-    fn told(&mut self, _note: &Note, _context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, _note: &Note, _context: &Context<'_>) -> Verdict {
         Ok(())
     }
     /// Checks a request.

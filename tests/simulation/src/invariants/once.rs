@@ -9,7 +9,7 @@ use super::super::plan::World;
 use super::{Context, Invariant, Verdict};
 
 pub(super) struct Once {
-    told: BTreeSet<u32>,
+    notified: BTreeSet<u32>,
     ended: BTreeSet<u32>,
     /// The last notified object under each key, while it exists.
     live: BTreeMap<u8, u32>,
@@ -19,7 +19,7 @@ pub(super) struct Once {
 impl Once {
     pub(super) const fn new(world: &World) -> Self {
         Self {
-            told: BTreeSet::new(),
+            notified: BTreeSet::new(),
             ended: BTreeSet::new(),
             live: BTreeMap::new(),
             client_go: world.client_go,
@@ -28,7 +28,7 @@ impl Once {
 }
 
 impl Invariant for Once {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         match note.kind {
             NoteKind::Added(_) | NoteKind::Updated(_) => {
                 // An object that returns to a selector, from a backup, or on a lagging server, returns in its old
@@ -39,8 +39,8 @@ impl Invariant for Once {
                         .wires
                         .iter()
                         .any(|wire| wire.begun > 1 || wire.in_list || !wire.trusted);
-                if !self.told.insert(note.state.n) && !may_come_again {
-                    return Err(format!("{note}: told for the second time"));
+                if !self.notified.insert(note.state.n) && !may_come_again {
+                    return Err(format!("{note}: notified for the second time"));
                 }
                 self.ended.remove(&note.state.uid);
                 self.live.insert(note.slot, note.state.uid);
@@ -51,10 +51,11 @@ impl Invariant for Once {
                 let may_end_again = context.cluster.raw_restore;
                 // client-go does not distinguish objects under one key. If a lagging server shows the previous object
                 // again and merging hides it, its second deletion stands for the deletion of the notified object.
-                let told = self.live.remove(&note.slot);
-                let ends_another = self.client_go && told.is_some_and(|uid| uid != note.state.uid);
+                let notified = self.live.remove(&note.slot);
+                let ends_another =
+                    self.client_go && notified.is_some_and(|uid| uid != note.state.uid);
                 if !self.ended.insert(note.state.uid) && !may_end_again && !ends_another {
-                    return Err(format!("{note}: its end is told for the second time"));
+                    return Err(format!("{note}: its end is notified for the second time"));
                 }
             }
             NoteKind::Replayed(_) | NoteKind::Synced => {}

@@ -15,7 +15,7 @@ pub(super) struct Resync {
     /// For each running pass, the keys not yet sent, as bits.
     due: BTreeMap<u32, u32>,
     /// The keys sent by each pass.
-    told: BTreeMap<u32, u32>,
+    notified: BTreeMap<u32, u32>,
     has: u32,
 }
 
@@ -25,9 +25,9 @@ impl Invariant for Resync {
             Seen::Resync(pass, _) => {
                 // With little room, a resync may restart an earlier pass.
                 self.due.insert(*pass, self.has);
-                self.told.remove(pass);
+                self.notified.remove(pass);
             }
-            Seen::Told(note) => self.told(note, context)?,
+            Seen::Notified(note) => self.notified(note, context)?,
             _ => {}
         }
         Ok(())
@@ -40,17 +40,17 @@ impl Invariant for Resync {
         let missed = self.due.iter().find(|(_, keys)| **keys != 0);
         if let Some((pass, keys)) = missed {
             return Err(format!(
-                "pass {pass} is over and has not told the keys {keys:b}"
+                "pass {pass} is over and has not notified the keys {keys:b}"
             ));
         }
         self.due.clear();
-        self.told.clear();
+        self.notified.clear();
         Ok(())
     }
 }
 
 impl Resync {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let bit = 1 << note.slot;
         match note.kind {
             NoteKind::Replayed(Some(pass)) => {
@@ -58,11 +58,11 @@ impl Resync {
                     return Err(format!("{note}: nobody began pass {pass}"));
                 };
                 *due &= !bit;
-                let told = self.told.entry(pass).or_default();
-                if *told & bit != 0 {
+                let notified = self.notified.entry(pass).or_default();
+                if *notified & bit != 0 {
                     return Err(format!("{note}: pass {pass} tells it for the second time"));
                 }
-                *told |= bit;
+                *notified |= bit;
                 let newest = context
                     .client
                     .wires
@@ -83,7 +83,9 @@ impl Resync {
                 self.has &= !bit;
                 self.due.values_mut().for_each(|due| *due &= !bit);
                 // A later object of the same name is another object, so the pass may send it too.
-                self.told.values_mut().for_each(|told| *told &= !bit);
+                self.notified
+                    .values_mut()
+                    .for_each(|notified| *notified &= !bit);
             }
             NoteKind::Updated(_) | NoteKind::Replayed(None) | NoteKind::Synced => {}
         }

@@ -62,7 +62,7 @@ impl Invariant for Room {
                     "it is complete without"
                 }
                 (Expected::State(_), None) if !reported[usize::from(slot)] => {
-                    "nobody was told that there is no room for"
+                    "nobody was notified that there is no room for"
                 }
                 (Expected::State(state), Some(cached))
                     if !same(context.cluster, state, cached) && !cached.stale =>

@@ -12,7 +12,7 @@ pub(super) struct Visibility {
 }
 
 impl Invariant for Visibility {
-    fn told(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
+    fn notified(&mut self, note: &Note, context: &Context<'_>) -> Verdict {
         let wires = &context.client.wires;
         match note.kind {
             NoteKind::Synced => {
@@ -38,19 +38,19 @@ impl Invariant for Visibility {
     fn step(&mut self, context: &Context<'_>) -> Verdict {
         let engine = &context.client.engine;
         if engine.cache().is_synced() && !self.synced {
-            return Err("it says that it is synced, and has not told it".to_owned());
+            return Err("it says that it is synced, and has not notified it".to_owned());
         }
         let complete = context.client.wires.iter().all(|wire| wire.complete > 0);
         if complete && context.client.is_popped() && !self.synced && !engine.cache().is_restored() {
             return Err("all lists are complete and popped, and it is not synced".to_owned());
         }
         if self.synced && context.client.is_popped() {
-            let untold = context
+            let unnotified = context
                 .snapshot
                 .iter()
                 .flatten()
-                .find(|cached| !cached.told);
-            if let Some(cached) = untold {
+                .find(|cached| !cached.notified);
+            if let Some(cached) = unnotified {
                 return Err(format!("{cached:?} is in the cache without a notification"));
             }
         }

@@ -41,7 +41,7 @@ pub struct Ran {
 struct Life<J: RecordLog> {
     informer: PolledInformer<Resource<'static>, Decoder<Raw>, Heap, Recorder<J>>,
     open: Option<(RequestId, ResponseId, bool)>,
-    told: State,
+    notified: State,
     /// Writing the journal failed.
     failed: bool,
     lists: usize,
@@ -130,7 +130,7 @@ impl<J: RecordLog> Life<J> {
         let mut life = Self {
             informer: PolledInformer::new(pods, Decoder::new(), config, seed).with_journal(journal),
             open: None,
-            told: State::new(),
+            notified: State::new(),
             failed: false,
             lists: 0,
         };
@@ -152,10 +152,10 @@ impl<J: RecordLog> Life<J> {
             .get(&version)
             .ok_or("the server never had that version")?;
         let shown = life.shown();
-        if shown != *truth || life.told != shown {
+        if shown != *truth || life.notified != shown {
             return Err(format!(
-                "restored at {version}: {shown:?}, told {:?}, the server had {truth:?}",
-                life.told
+                "restored at {version}: {shown:?}, notified {:?}, the server had {truth:?}",
+                life.notified
             ));
         }
         Ok((life, Some(version)))
@@ -273,8 +273,8 @@ impl<J: RecordLog> Life<J> {
     }
 
     fn pop(&mut self) -> Result<(), String> {
-        while let Some(told) = self.informer.pop() {
-            tell(&mut self.told, &told)?;
+        while let Some(notified) = self.informer.pop() {
+            tell(&mut self.notified, &notified)?;
         }
         Ok(())
     }
@@ -288,8 +288,8 @@ fn state(pod: &Pod) -> (String, u64) {
 }
 
 /// Applies a notification, which must be a change.
-fn tell(known: &mut State, told: &ObjectNotification<'_, Raw, Box<str>>) -> Result<(), String> {
-    let (is_right, what) = match told {
+fn tell(known: &mut State, notified: &ObjectNotification<'_, Raw, Box<str>>) -> Result<(), String> {
+    let (is_right, what) = match notified {
         Notification::Added {
             entry: (key, object),
             ..
@@ -311,12 +311,14 @@ fn tell(known: &mut State, told: &ObjectNotification<'_, Raw, Box<str>>) -> Resu
             entry: (key, _), ..
         } => (known.remove(key.as_ref()).is_some(), "deleted"),
         Notification::Synced => (true, "synced"),
-        Notification::Replayed { .. } | _ => (false, "told again"),
+        Notification::Replayed { .. } | _ => (false, "notified again"),
     };
     if is_right {
         Ok(())
     } else {
-        Err(format!("{what} without reason: {told:?}, known {known:?}"))
+        Err(format!(
+            "{what} without reason: {notified:?}, known {known:?}"
+        ))
     }
 }
 
@@ -431,10 +433,10 @@ fn settle<J: RecordLog>(
         process.go(world, chance)?;
         let truth = world.history.values().next_back();
         if Some(&process.shown()) == truth && process.informer.cache().is_synced() {
-            let is_told = process.told == process.shown();
-            return is_told
+            let is_notified = process.notified == process.shown();
+            return is_notified
                 .then_some(())
-                .ok_or_else(|| "what is shown was not told".to_owned());
+                .ok_or_else(|| "what is shown was not notified".to_owned());
         }
         world.pass();
     }

@@ -134,7 +134,7 @@ pub(super) struct Replica {
     gone: Vec<(String, String)>,
     serial: u64,
     /// The time until which the own Lease is held, as last published.
-    told: Option<Instant>,
+    notified: Option<Instant>,
     /// Whether this replica may have keys, and the live replicas, as last published.
     view: (bool, Vec<String>),
     /// The number of lists received.
@@ -173,7 +173,7 @@ impl Replica {
             list: Call::Idle { due: now },
             gone: Vec::new(),
             serial: 0,
-            told: None,
+            notified: None,
             view: (false, Vec::new()),
             lists: 0,
             queue: Workers::new(
@@ -412,8 +412,8 @@ impl Replica {
     fn publish(&mut self, now: Instant) {
         let until = self.elector.leads_until();
         let until = until.filter(|_| self.elector.is_leader(now));
-        if until != self.told {
-            self.told = until;
+        if until != self.notified {
+            self.notified = until;
             self.members.handle_lease(now, until);
         }
     }

@@ -76,8 +76,8 @@ impl Run {
         self.digest = hasher.finish();
         let part = match seen {
             // Whether a pass replays an object that arrived during it depends on the object's position.
-            Seen::Told(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
-            Seen::Told(note) if note.kind != NoteKind::Synced => note.slot.into(),
+            Seen::Notified(note) if matches!(note.kind, NoteKind::Replayed(_)) => return,
+            Seen::Notified(note) if note.kind != NoteKind::Synced => note.slot.into(),
             // Events of handlers follow from the notifications.
             Seen::Heard(..) => return,
             _ => KEY_NAMES.len(),
@@ -92,7 +92,7 @@ fn feed(seen: &Seen, hasher: &mut Fnv) {
     match seen {
         Seen::Asked(asked) => (1, asked.source, asked.at, &asked.target).hash(hasher),
         Seen::Reported(source, class) => (2, source, class).hash(hasher),
-        Seen::Told(note) => (3, note.slot, note.state).hash(hasher),
+        Seen::Notified(note) => (3, note.slot, note.state).hash(hasher),
         Seen::Heard(handler, event) => {
             (4, handler, event.entry().map(|(key, _)| key.0)).hash(hasher);
         }
@@ -122,7 +122,7 @@ fn shown(seen: &Seen) -> Option<String> {
     Some(match seen {
         Seen::Asked(asked) => format!("-> {} {}", asked.source, asked.target),
         Seen::Reported(source, class) => format!("!  {source} {class}"),
-        Seen::Told(note) => format!("*  {note}"),
+        Seen::Notified(note) => format!("*  {note}"),
         Seen::Heard(handler, event) => format!("   handler {handler} hears {event:?}"),
         Seen::Joined(handler) => format!("   handler {} joined", handler.number),
         Seen::Left(handler) => format!("   handler {handler} left"),

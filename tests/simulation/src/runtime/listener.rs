@@ -109,7 +109,7 @@ impl Listener {
         let right = self.right(lister);
         let mut fold = lock(&self.fold);
         fold.replays = 0;
-        holds("told", fold.state == right, &|| {
+        holds("notified", fold.state == right, &|| {
             format!(
                 "{self:?} knows {:?}, and the cache has {right:?}",
                 fold.state

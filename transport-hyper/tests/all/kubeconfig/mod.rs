@@ -198,11 +198,15 @@ fn readable(seen: &str) -> String {
         .as_bytes()
         .chunks(2)
         .map(|pair| u8::from_str_radix(core::str::from_utf8(pair).unwrap(), 16).unwrap());
-    let mut told: serde_json::Value = serde_json::from_slice(&bytes.collect::<Vec<_>>()).unwrap();
-    let told = told.as_object_mut().unwrap();
-    assert_eq!(told.remove("kind").unwrap(), "ExecCredential");
-    told.remove("apiVersion").unwrap();
-    format!("{before}Bearer {}", serde_json::Value::from(told.clone()))
+    let mut reported: serde_json::Value =
+        serde_json::from_slice(&bytes.collect::<Vec<_>>()).unwrap();
+    let reported = reported.as_object_mut().unwrap();
+    assert_eq!(reported.remove("kind").unwrap(), "ExecCredential");
+    reported.remove("apiVersion").unwrap();
+    format!(
+        "{before}Bearer {}",
+        serde_json::Value::from(reported.clone())
+    )
 }
 
 async fn ours(files: &[PathBuf]) -> Result<String, String> {
