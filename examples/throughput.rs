@@ -59,7 +59,7 @@ struct Options {
     #[arg(long, value_enum, default_value_t = First::Stream)]
     initial: First,
 
-    /// The number of threads that decode besides the driver; by default, the informer decides
+    /// The number of threads that help to decode; by default, the informer decides
     #[arg(long)]
     decoders: Option<usize>,
 

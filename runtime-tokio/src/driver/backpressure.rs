@@ -46,3 +46,31 @@ impl Backpressure {
         Poll::Ready(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::future::poll_fn;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Each pause lasts one millisecond for every 128 notifications, and at most ten.
+    #[tokio::test(start_paused = true)]
+    async fn pauses_are_short_and_rare() {
+        let mut backpressure = Backpressure::default();
+        for (deltas, backlog, expected) in [
+            (1_000, 127, 0),
+            (255, 1_000_000, 0),
+            (1, 128, 1),
+            (1, 1_000_000, 0),
+            (256, 640, 5),
+            (256, 1_000_000, 10),
+        ] {
+            backpressure.applied(deltas, backlog);
+            let began = Instant::now();
+            poll_fn(|cx| backpressure.poll(cx)).await;
+            assert_eq!(began.elapsed().as_millis(), expected, "{deltas} {backlog}");
+        }
+    }
+}

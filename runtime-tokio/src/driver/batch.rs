@@ -1,8 +1,6 @@
 //! Received frames on their way into the cache: gathered by the driver, decoded there or on a pool, and applied in
 //! order.
 
-use std::collections::VecDeque;
-
 use informer_core::{
     Decode, RawObject, Report, Step,
     cache::{decode_object, object_of},
@@ -60,38 +58,11 @@ pub(crate) struct Gathered<V> {
 }
 
 enum Content<V> {
-    /// JSON that ends at this position, and which thread decodes it.
-    Json(usize, u8),
+    /// JSON that ends at this position.
+    Json(usize),
     Decoded(Object<V>),
     /// It cannot be used, which has been reported.
     Refused,
-}
-
-/// The decoded objects of a share, in order.
-pub(crate) struct Decoded<V> {
-    objects: VecDeque<DecodedObject<V>>,
-    /// The concatenated data of the objects for the journal.
-    persisted: Vec<u8>,
-    /// The position of that data in the batch.
-    persisted_at: usize,
-    /// The number of indexes whose values have been computed.
-    indexed: usize,
-}
-
-struct DecodedObject<V> {
-    /// `None` if it cannot be used, which has been reported.
-    object: Option<Object<V>>,
-    values: Vec<(u16, Box<str>)>,
-    persisted: (usize, usize),
-}
-
-impl<V> Decoded<V> {
-    pub(crate) const EMPTY: Self = Self {
-        objects: VecDeque::new(),
-        persisted: Vec::new(),
-        persisted_at: 0,
-        indexed: 0,
-    };
 }
 
 impl<V> Gathered<V> {
@@ -102,7 +73,7 @@ impl<V> Gathered<V> {
             key,
             object: match self.state {
                 Content::Decoded(object) => Some(object),
-                Content::Json(..) | Content::Refused => None,
+                Content::Json(_) | Content::Refused => None,
             },
             values: self.values,
         }
@@ -176,25 +147,25 @@ impl<V> Batch<V> {
         );
     }
 
-    /// Adds an object from a journal, and decodes it now, or later in a share.
+    /// Adds an object from a journal, and decodes it now or later.
     pub(crate) fn restore<D: Decode<Value = V>>(
         &mut self,
         key: &str,
         json: &[u8],
-        now: Result<&D, u8>,
+        now: Option<&D>,
         report: &mut dyn FnMut(Report<'_>),
     ) {
         self.restores = true;
         self.keys.push_str(key);
         let state = match now {
-            Ok(decode) => {
+            Some(decode) => {
                 let raw = RawObject::parse(json);
                 let object = object_of(Guarded(decode).restore(&raw), &raw, key, report);
                 object.map(|object| Object::new(object, json.len())).into()
             }
-            Err(share) => {
+            None => {
                 self.json.extend_from_slice(json);
-                Content::Json(self.json.len(), share)
+                Content::Json(self.json.len())
             }
         };
         self.push(Change::Listed, state, (0, 0));
@@ -213,12 +184,11 @@ impl<V> Batch<V> {
     }
 
     /// Adds a copy of an object, which is decoded later. Its frame must be valid.
-    pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>, share: u8) {
+    pub(crate) fn decode_later(&mut self, frame: &ObjectFrame<'_>) {
         self.keys.push_str(frame.key);
         self.places.push(frame.raw.places());
         self.json.extend_from_slice(frame.raw.bytes());
-        let state = Content::Json(self.json.len(), share);
-        self.push(frame.change, state, (0, 0));
+        self.push(frame.change, Content::Json(self.json.len()), (0, 0));
     }
 
     fn push(&mut self, change: Change, state: Content<V>, persisted: (usize, usize)) {
@@ -232,103 +202,45 @@ impl<V> Batch<V> {
         }));
     }
 
-    /// Returns the shares of the objects that are still JSON.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = u8> {
-        self.items.iter().filter_map(|item| match item {
-            Item::Object(Gathered {
-                state: Content::Json(_, share),
-                ..
-            }) => Some(*share),
-            Item::Object(_) | Item::Step(_) => None,
-        })
-    }
-
-    /// Decodes the objects of a share that are still JSON, or those of all shares. Computes their index values.
+    /// Decodes all objects that are still JSON.
     pub(crate) fn decode<D: Decode<Value = V>>(
-        &self,
-        share: Option<u8>,
+        &mut self,
         decode: &D,
-        indexes: &Indexes<V>,
         report: &mut dyn FnMut(Report<'_>),
-    ) -> Decoded<V> {
-        let mut decoded = Decoded::EMPTY;
-        let (mut start, mut key_start) = (0, 0);
-        let mut headroom = Headroom::default();
-        let mut places = self.places.iter();
-        for item in &self.items {
-            let Item::Object(gathered) = item else {
-                continue;
-            };
-            let key = &self.keys[key_start..gathered.key_end];
-            key_start = gathered.key_end;
-            let Content::Json(end, its) = gathered.state else {
-                continue;
-            };
-            let json = &self.json[start..end];
-            start = end;
-            let places = places.next();
-            if share.is_some_and(|share| share != its) {
-                continue;
-            }
-            headroom.before(json.len());
-            let raw = places.map_or_else(
-                || RawObject::parse(json),
-                |places| RawObject::of_copy(json, places),
-            );
-            let object = if self.restores {
-                Guarded(decode).restore(&raw)
-            } else {
-                Guarded(decode).decode(&raw)
-            };
-            let mut object = object_of(object, &raw, key, report);
-            let mut persisted = (0, 0);
-            if self.persists && object.is_some() && gathered.change != Change::Deleted {
-                match persist(decode, &raw, key, &mut decoded.persisted, report) {
-                    Some(place) => persisted = place,
-                    None => object = None,
-                }
-            }
-            let object = object.map(|object| Object::new(object, json.len()));
-            let mut values = Vec::new();
-            if let Some(object) = &object {
-                indexes.values(0, key, object.value(), &mut values, report);
-            }
-            decoded.objects.push_back(DecodedObject {
-                object,
-                values,
-                persisted,
-            });
-        }
-        decoded.indexed = indexes.len();
-        decoded
-    }
-
-    /// Replaces JSON by the decoded objects: those of each share, or of all shares in one part.
-    pub(crate) fn fill(&mut self, parts: &mut [Decoded<V>]) {
-        let Some(last) = parts.len().checked_sub(1) else {
+    ) {
+        if self.json.is_empty() {
             return;
-        };
-        for part in &mut *parts {
-            part.persisted_at = self.persisted.len();
-            self.persisted.append(&mut part.persisted);
         }
-        for item in &mut self.items {
-            let Item::Object(gathered) = item else {
-                continue;
-            };
-            let Content::Json(_, share) = gathered.state else {
-                continue;
-            };
-            let part = &mut parts[last.min(share.into())];
-            if let Some(decoded) = part.objects.pop_front() {
-                gathered.state = decoded.object.into();
-                gathered.values = decoded.values;
-                gathered.indexed = part.indexed;
-                let (from, to) = decoded.persisted;
-                gathered.persisted = (part.persisted_at + from, part.persisted_at + to);
+        let json = core::mem::take(&mut self.json);
+        let mut start = 0;
+        let mut headroom = Headroom::default();
+        let mut places = self.places.drain(..);
+        for (key, gathered) in objects(&self.keys, &mut self.items) {
+            if let Content::Json(end) = gathered.state {
+                headroom.before(end - start);
+                let json = &json[start..end];
+                let raw = match places.next() {
+                    Some(places) => RawObject::of_copy(json, &places),
+                    None => RawObject::parse(json),
+                };
+                let decoded = if self.restores {
+                    Guarded(decode).restore(&raw)
+                } else {
+                    Guarded(decode).decode(&raw)
+                };
+                let mut object = object_of(decoded, &raw, key, report);
+                if self.persists && object.is_some() && gathered.change != Change::Deleted {
+                    match persist(decode, &raw, key, &mut self.persisted, report) {
+                        Some(place) => gathered.persisted = place,
+                        None => object = None,
+                    }
+                }
+                gathered.state = object.map(|object| Object::new(object, end - start)).into();
+                start = end;
             }
         }
-        self.places.clear();
+        drop(places);
+        self.json = json;
         self.json.clear();
     }
 

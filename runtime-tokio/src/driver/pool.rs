@@ -1,44 +1,54 @@
 //! Decoding on several threads. Batches are passed on as they fill, and return in order.
-//!
-//! The key of an object decides which thread decodes it. The states of an object thus come from one heap of the
-//! allocator, and the memory of an old state serves for a new one. If any thread decoded any object, each heap would
-//! grow to the most that its thread ever had: half as much memory again after many updates.
 
 use core::any::Any;
-use core::hash::Hasher as _;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::collections::VecDeque;
-use std::hash::DefaultHasher;
 use std::panic::{catch_unwind, resume_unwind};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use informer_core::Decode;
 use informer_core::cache::SourceId;
 
 use crate::cache::shared::Inner;
-use crate::driver::batch::{Batch, Decoded};
+use crate::driver::batch::Batch;
 
-/// The bytes of JSON per job. A job takes several hundred microseconds or more, which is long compared to waking a thread,
-/// and little memory.
-const JOB_BYTES: usize = 128 << 10;
+/// The bytes of JSON per job. A job takes several hundred microseconds or more, and little memory.
+const JOB_BYTES: usize = 64 << 10;
 /// Records restored from a journal arrive faster than a thread wakes, so their jobs are larger.
 const JOURNAL_JOB_BYTES: usize = 1 << 20;
-/// The most threads. A list does not arrive faster than they can decode it.
+/// How long a helper thread waits for another job. The next part of a list or journal usually arrives earlier, and
+/// waking a thread takes up to a tenth of a job's time.
+const LINGER: Duration = Duration::from_millis(2);
+/// The most helper threads. A list does not arrive faster than they can decode it.
 const MOST: usize = 8;
-/// The number of jobs in progress besides one for each thread. The shares of a job differ in size, so a thread may be
-/// some jobs ahead of another.
-const AHEAD: usize = 4;
 
-/// The batches of one source that are being decoded.
+/// The batches of one source that are being decoded. There are at most two more of them than helper threads.
 pub(crate) struct Pool<D: Decode> {
     decoder: Decoder<D>,
     under_way: VecDeque<Arc<Job<D::Value>>>,
     threads: usize,
     job_bytes: usize,
-    /// The number of threads and the bytes per job while a journal is read.
+    /// The number of helper threads and the bytes per job while a journal is read.
     for_journal: (usize, usize),
+    runtime: Option<tokio::runtime::Handle>,
+    helpers: Arc<Helpers<D::Value>>,
     spare: Vec<Batch<D::Value>>,
+}
+
+/// The state that the helper threads share.
+struct Helpers<V> {
+    desk: Mutex<Desk<V>>,
+    changed: Condvar,
+}
+
+struct Desk<V> {
+    jobs: VecDeque<Arc<Job<V>>>,
+    /// The number of helper threads.
+    helping: usize,
+    /// The number of helper threads that wait for a job.
+    idle: usize,
+    closed: bool,
 }
 
 /// Decodes batches, and reports objects that cannot be used.
@@ -48,22 +58,16 @@ pub(crate) struct Decoder<D: Decode> {
     pub(crate) source: SourceId,
 }
 
-/// A batch, of which each thread decodes its share.
 struct Job<V> {
     state: Mutex<Decoding<V>>,
     changed: Condvar,
 }
 
-struct Decoding<V> {
-    batch: Option<Arc<Batch<V>>>,
-    shares: [Share<V>; MOST],
-    /// The number of shares that are not done.
-    left: usize,
-}
-
-enum Share<V> {
-    Waiting,
-    Done(Decoded<V>),
+/// A batch is decoded by whoever takes it first: a helper thread, or the driver when it needs the batch.
+enum Decoding<V> {
+    Waiting(Batch<V>),
+    Taken,
+    Done(Batch<V>),
     /// The decoder panicked. The driver resumes the panic.
     Panicked(Box<dyn Any + Send>),
 }
@@ -81,48 +85,77 @@ impl<D: Decode> Clone for Decoder<D> {
 impl<D: Decode> Decoder<D> {
     /// Decodes the remaining JSON, and computes the index values.
     pub(crate) fn run(&self, batch: &mut Batch<D::Value>) {
-        if batch.pending() > 0 {
-            let decoded = self.decode(batch, None);
-            batch.fill(&mut [decoded]);
-        }
-        batch.compute_values(&self.inner.indexes(), &mut |report| self.report(&report));
-    }
-
-    /// Decodes a share of a batch, or all of it.
-    fn decode(&self, batch: &Batch<D::Value>, share: Option<u8>) -> Decoded<D::Value> {
-        let indexes = self.inner.indexes();
-        batch.decode(share, &*self.decode, &indexes, &mut |report| {
-            self.report(&report);
-        })
-    }
-
-    fn report(&self, report: &informer_core::Report<'_>) {
-        self.inner.report_of(Some(self.source), report);
+        let report = &mut |report: informer_core::Report<'_>| {
+            self.inner.report_of(Some(self.source), &report);
+        };
+        batch.decode(&*self.decode, report);
+        batch.compute_values(&self.inner.indexes(), report);
     }
 }
 
-/// The threads that decode, which all informers of the process share. They start when there is work and stay.
-static THREADS: [OnceLock<Option<Sender<Task>>>; MOST] = [const { OnceLock::new() }; MOST];
+impl<V> Helpers<V> {
+    fn new() -> Self {
+        Self {
+            desk: Mutex::new(Desk {
+                jobs: VecDeque::new(),
+                helping: 0,
+                idle: 0,
+                closed: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
 
-type Task = Box<dyn FnOnce() + Send>;
+    fn lock(&self) -> MutexGuard<'_, Desk<V>> {
+        // Code under this lock cannot panic.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// Runs a task on a thread, or here if the system refuses to start the thread.
-fn run_on(thread: u8, task: Task) {
-    let start = || {
-        let (sender, tasks) = channel::<Task>();
-        // The task may drop the last reference to an informer, and dropping an object may panic.
-        let run_one = |task: Task| drop(catch_unwind(AssertUnwindSafe(task)));
-        let run = move || tasks.into_iter().for_each(run_one);
-        let builder = std::thread::Builder::new().name(format!("informer-decode-{thread}"));
-        builder.spawn(run).ok().map(|_| sender)
-    };
-    let sender = THREADS
-        .get(usize::from(thread))
-        .and_then(|it| it.get_or_init(start).as_ref());
-    match sender {
-        // The thread never ends, so this cannot fail.
-        Some(sender) => drop(sender.send(task)),
-        None => task(),
+    /// Adds a job. Returns whether to start another helper thread, up to `most`.
+    fn push(&self, job: Arc<Job<V>>, most: usize) -> bool {
+        let mut desk = self.lock();
+        desk.jobs.push_back(job);
+        if desk.jobs.len() <= desk.idle {
+            self.changed.notify_one();
+            return false;
+        }
+        let wants_more = desk.helping < most;
+        desk.helping += usize::from(wants_more);
+        wants_more
+    }
+
+    /// Takes the next job; `None` if there is none for a while.
+    fn next(&self) -> Option<Arc<Job<V>>> {
+        let mut desk = self.lock();
+        loop {
+            if desk.closed {
+                break;
+            }
+            if let Some(job) = desk.jobs.pop_front() {
+                return Some(job);
+            }
+            desk.idle += 1;
+            let waited = self.changed.wait_timeout(desk, LINGER);
+            let (woken, why) = waited.unwrap_or_else(PoisonError::into_inner);
+            desk = woken;
+            desk.idle -= 1;
+            if why.timed_out() && desk.jobs.is_empty() {
+                break;
+            }
+        }
+        desk.helping -= 1;
+        None
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+impl<D: Decode> Drop for Pool<D> {
+    fn drop(&mut self) {
+        self.helpers.close();
     }
 }
 
@@ -132,46 +165,45 @@ impl<V> Job<V> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decodes a share.
-    fn decode<D: Decode<Value = V>>(&self, share: u8, decoder: &Decoder<D>) {
-        let Some(batch) = self.lock().batch.clone() else {
+    /// Does the job, unless it has been started.
+    fn help<D: Decode<Value = V>>(&self, decoder: &Decoder<D>) {
+        let mut state = self.lock();
+        let Decoding::Waiting(_) = *state else {
             return;
         };
-        let decode = || decoder.decode(&batch, Some(share));
-        let done = match catch_unwind(AssertUnwindSafe(decode)) {
-            Ok(decoded) => Share::Done(decoded),
-            Err(panic) => Share::Panicked(panic),
+        let Decoding::Waiting(mut batch) = core::mem::replace(&mut *state, Decoding::Taken) else {
+            return;
         };
-        // When the last share is done, the job alone has the batch.
-        drop(batch);
-        let mut state = self.lock();
-        if let Some(share) = state.shares.get_mut(usize::from(share)) {
-            *share = done;
-        }
-        state.left -= 1;
-        if state.left == 0 {
-            self.changed.notify_all();
-        }
+        drop(state);
+        let done = match catch_unwind(AssertUnwindSafe(|| decoder.run(&mut batch))) {
+            Ok(()) => Decoding::Done(batch),
+            Err(panic) => Decoding::Panicked(panic),
+        };
+        *self.lock() = done;
+        self.changed.notify_all();
     }
 
-    /// Waits until all shares are done, and returns the batch.
-    fn finish(&self) -> Option<Batch<V>> {
-        let waited = self.changed.wait_while(self.lock(), |state| state.left > 0);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        let batch = state.batch.take();
-        let shares = core::mem::replace(&mut state.shares, [const { Share::Waiting }; MOST]);
-        drop(state);
-        let mut batch = Arc::into_inner(batch?)?;
-        batch.fill(&mut shares.map(|share| match share {
-            Share::Done(decoded) => decoded,
-            Share::Panicked(panic) => resume_unwind(panic),
-            Share::Waiting => Decoded::EMPTY,
-        }));
-        Some(batch)
+    /// Waits until the job is done.
+    fn finish(&self) -> Batch<V> {
+        let mut state = self.lock();
+        loop {
+            match core::mem::replace(&mut *state, Decoding::Taken) {
+                Decoding::Done(batch) => return batch,
+                Decoding::Panicked(panic) => {
+                    drop(state);
+                    resume_unwind(panic);
+                }
+                before @ (Decoding::Waiting(_) | Decoding::Taken) => *state = before,
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     fn is_done(&self) -> bool {
-        self.lock().left == 0
+        matches!(*self.lock(), Decoding::Done(_) | Decoding::Panicked(_))
     }
 }
 
@@ -179,25 +211,32 @@ impl<D> Pool<D>
 where
     D: Decode<Value: Send + Sync + 'static> + Send + Sync + 'static,
 {
-    /// Creates a pool with this number of threads. By default it depends on the number of processors and the workers of
-    /// the runtime.
+    /// Creates a pool with this number of helper threads. By default it depends on the number of processors and the
+    /// workers of the runtime.
     pub(crate) fn new(decoder: Decoder<D>, threads: Option<usize>) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let several = |number: usize| if number > 1 { number.min(MOST) } else { 0 };
-        let for_journal = threads.unwrap_or_else(|| several(processors));
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let others = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        let for_journal = threads.unwrap_or(others).min(MOST);
         let threads = threads.unwrap_or_else(|| {
-            let runtime = tokio::runtime::Handle::try_current();
             // A single-threaded runtime has one.
-            let workers = runtime.map_or(1, |runtime| runtime.metrics().num_workers());
-            if workers > 1 { several(processors) } else { 0 }
+            let workers = runtime
+                .as_ref()
+                .map_or(1, |runtime| runtime.metrics().num_workers());
+            others.min(workers - 1)
         });
-        let is_costly = decoder.decode.is_costly();
+        let threads = if decoder.decode.is_costly() {
+            threads.min(MOST)
+        } else {
+            0
+        };
         Self {
             decoder,
             under_way: VecDeque::new(),
-            threads: if is_costly { threads.min(MOST) } else { 0 },
+            threads,
             job_bytes: JOB_BYTES,
-            for_journal: (for_journal.min(MOST), JOURNAL_JOB_BYTES),
+            for_journal: (for_journal, JOURNAL_JOB_BYTES),
+            runtime,
+            helpers: Arc::new(Helpers::new()),
             spare: Vec::new(),
         }
     }
@@ -217,9 +256,9 @@ where
         self.job_bytes
     }
 
-    /// Returns whether other threads decode.
+    /// Returns whether there are helper threads.
     pub(crate) const fn has_threads(&self) -> bool {
-        self.threads > 0
+        self.threads > 0 && self.runtime.is_some()
     }
 
     /// Returns whether batches are being decoded.
@@ -227,51 +266,45 @@ where
         !self.under_way.is_empty()
     }
 
-    /// Returns the share to which an object belongs, which is the number of the thread that decodes it.
-    pub(crate) fn share_of(&self, key: &str) -> u8 {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(key.as_bytes());
-        let threads = self.threads.max(1) as u64;
-        // It is less than `MOST`.
-        (hasher.finish() % threads) as u8
-    }
-
     /// Passes on a batch.
     pub(crate) fn push(&mut self, batch: Batch<D::Value>) {
-        let mut has_share = [false; MOST];
-        for share in batch.shares() {
-            if let Some(has_share) = has_share.get_mut(usize::from(share)) {
-                *has_share = true;
-            }
-        }
-        let shares = (0..).zip(has_share).filter(|(_, has_share)| *has_share);
         let job = Arc::new(Job {
-            state: Mutex::new(Decoding {
-                batch: Some(Arc::new(batch)),
-                shares: [const { Share::Waiting }; MOST],
-                left: shares.clone().count(),
-            }),
+            state: Mutex::new(Decoding::Waiting(batch)),
             changed: Condvar::new(),
         });
         self.under_way.push_back(Arc::clone(&job));
-        for (share, _) in shares {
-            let (decoder, job) = (self.decoder.clone(), Arc::clone(&job));
-            run_on(share, Box::new(move || job.decode(share, &decoder)));
+        if let Some(runtime) = &self.runtime
+            && self.helpers.push(job, self.threads)
+        {
+            let (decoder, helpers) = (self.decoder.clone(), Arc::clone(&self.helpers));
+            runtime.spawn_blocking(move || {
+                while let Some(job) = helpers.next() {
+                    job.help(&decoder);
+                }
+            });
         }
     }
 
     /// Returns the oldest batch if it is done, or if there are too many in progress.
     pub(crate) fn next_done(&mut self) -> Option<Batch<D::Value>> {
         let is_done = self.under_way.front()?.is_done();
-        if is_done || self.under_way.len() > self.threads + AHEAD {
+        if is_done || self.under_way.len() > self.threads + 1 {
             return self.next();
         }
         None
     }
 
-    /// Returns the oldest batch when it is done.
+    /// Returns the oldest batch, and decodes others until it is done.
     pub(crate) fn next(&mut self) -> Option<Batch<D::Value>> {
-        self.under_way.pop_front()?.finish()
+        let job = self.under_way.pop_front()?;
+        job.help(&self.decoder);
+        for other in &self.under_way {
+            if job.is_done() {
+                break;
+            }
+            other.help(&self.decoder);
+        }
+        Some(job.finish())
     }
 
     /// Returns an empty batch.

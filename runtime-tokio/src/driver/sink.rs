@@ -31,8 +31,6 @@ use crate::driver::pool::{Decoder, Pool};
 
 /// The most objects that are applied under one lock.
 const BATCH: usize = 256;
-/// The bytes of JSON that the driver decodes by itself.
-const IN_PLACE: usize = 32 << 10;
 /// The bytes of JSON of lists, in all informers, after which returning memory to the system is worth it.
 const LARGE: usize = 1 << 20;
 /// The longest time to hold the lock, rounded up to whole steps.
@@ -146,11 +144,7 @@ where
                     decode,
                     source,
                 } = self.pool.decoder();
-                let now = if self.pool.has_threads() {
-                    Err(self.pool.share_of(key))
-                } else {
-                    Ok(&**decode)
-                };
+                let now = (!self.pool.has_threads()).then_some(&**decode);
                 self.batch.restore(key, object, now, &mut |report| {
                     inner.report_of(Some(*source), &report);
                 });
@@ -220,8 +214,7 @@ where
         }
         self.batch.persists = self.recorder.is_some();
         if self.pool.has_threads() && frame.problem.is_none() {
-            self.batch
-                .decode_later(frame, self.pool.share_of(frame.key));
+            self.batch.decode_later(frame);
         } else {
             let Decoder {
                 inner,
@@ -259,7 +252,8 @@ where
     fn proceed(&mut self) {
         if self.batch.pending() >= self.pool.job_bytes() || self.batch.items.len() >= BATCH {
             if self.batch.pending() > 0 {
-                self.pass_on();
+                let empty = self.pool.empty();
+                self.pool.push(core::mem::replace(&mut self.batch, empty));
             } else {
                 self.apply(None);
             }
@@ -269,17 +263,8 @@ where
         }
     }
 
-    fn pass_on(&mut self) {
-        let empty = self.pool.empty();
-        self.pool.push(core::mem::replace(&mut self.batch, empty));
-    }
-
     /// Applies everything that was gathered.
     fn apply(&mut self, version: Option<&ResourceVersion<Key>>) {
-        // Passing a few objects on would take longer than decoding them.
-        if self.pool.has_threads() && self.batch.pending() > IN_PLACE {
-            self.pass_on();
-        }
         while let Some(batch) = self.pool.next() {
             self.apply_one(batch, None);
         }

@@ -323,11 +323,11 @@ impl<T, F: Form, D: Decode<Value = F::Stored>> Builder<T, F, D> {
 
     settings_methods!();
 
-    /// Sets the number of threads that decode large amounts of data, such as the first list. With 0, the driver decodes
-    /// alone. The default on a multi-threaded runtime is the number of processors, at most 8, and 0 if there is only one
-    /// processor. On other runtimes it is 0.
+    /// Sets the number of threads that help to decode large amounts of data, such as the first list. With 0, the driver
+    /// decodes alone. The default on a multi-threaded runtime is one less than the number of processors, at most 8. On
+    /// other runtimes it is 0.
     ///
-    /// All informers of the process share these threads, which start when there is work. They do not affect the order of
+    /// They are blocking threads of the runtime, and used only while there is work. They do not affect the order of
     /// notifications. A decoder returns from [`Decode::is_costly`] whether the effort is worth it.
     pub const fn decoders(mut self, threads: usize) -> Self {
         self.decoders = Some(threads);
