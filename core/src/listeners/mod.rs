@@ -228,11 +228,10 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
     }
 
     /// Coalesces the pending notifications of listeners that exceeded their limit. Call it after a batch of
-    /// notifications, without holding the cache's lock. Returns the number of notifications that are kept for the slowest
-    /// of the other listeners.
-    pub fn coalesce(&mut self) -> usize {
+    /// notifications, without holding the cache's lock.
+    pub fn coalesce(&mut self) {
         if self.log.len() <= self.least_limit {
-            return self.log.len();
+            return;
         }
         let end = self.first + self.log.len() as u64;
         for listener in self.listeners.values_mut() {
@@ -251,7 +250,6 @@ impl<K: Clone + AsRef<str>, T: Clone> Listeners<K, T> {
             listener.next = end;
         }
         self.forget();
-        self.log.len()
     }
 
     /// Moves up to `max` events for a listener into `out`; returns whether there are more.

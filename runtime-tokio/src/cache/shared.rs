@@ -338,22 +338,21 @@ impl<V> Inner<V> {
         })
     }
 
-    /// Wakes all listeners, and coalesces the pending notifications of slow ones. Returns the number of notifications
-    /// that are kept for the slowest of the others.
-    pub(crate) fn wake(&self) -> usize {
-        let (backlog, wakers): (_, Vec<Waker>) = self.with_delivery(|delivery| {
-            let backlog = delivery.listeners.coalesce();
+    /// Wakes all listeners, and coalesces the pending notifications of slow ones.
+    pub(crate) fn wake(&self) {
+        let wakers: Vec<Waker> = self.with_delivery(|delivery| {
+            delivery.listeners.coalesce();
             let now = Instant::now();
             let waiting = delivery.waiting.values_mut();
-            let wakers = waiting.filter_map(|waiting| {
-                let waker = waiting.waker.take()?;
-                waiting.behind_since = Some(now);
-                Some(waker)
-            });
-            (backlog, wakers.collect())
+            waiting
+                .filter_map(|waiting| {
+                    let waker = waiting.waker.take()?;
+                    waiting.behind_since = Some(now);
+                    Some(waker)
+                })
+                .collect()
         });
         wakers.into_iter().for_each(Waker::wake);
-        backlog
     }
 
     /// Wakes the driver when its deadline may have changed.

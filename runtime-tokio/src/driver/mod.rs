@@ -2,7 +2,6 @@
 
 mod allocator;
 mod audit;
-mod backpressure;
 mod batch;
 mod guard;
 pub(crate) mod journal;

@@ -24,7 +24,6 @@ use crate::cache::entry::{Key, in_cluster};
 use crate::cache::metrics::Levels;
 use crate::cache::shared::{Inner, METRICS, ON_VERSION};
 use crate::driver::allocator::give_back;
-use crate::driver::backpressure::Backpressure;
 use crate::driver::batch::{Batch, Item};
 use crate::driver::journal::{Outbox, moment, now};
 use crate::driver::pool::{Decoder, Pool};
@@ -62,8 +61,6 @@ pub(crate) struct CacheSink<D: Decode> {
     unusable: u64,
     /// Whether the cache was restored from the journal and the server has not confirmed it.
     restored: bool,
-    /// Gives handlers time to catch up.
-    backpressure: Backpressure,
     /// Whether a sweep or a resync is in progress. It continues when the driver is polled next.
     walking: bool,
     /// The versions that are reached when it is complete, if `on_version` is set.
@@ -100,7 +97,6 @@ where
             recorder: None,
             unusable: 0,
             restored: false,
-            backpressure: Backpressure::default(),
             walking: false,
             versions: Vec::new(),
         }
@@ -304,11 +300,7 @@ where
     /// `deltas` more.
     fn walk(&mut self, deltas: usize) {
         self.walking = !self.turn();
-        let backlog = self.inner.wake();
-        // Reading alone leaves the handlers enough time.
-        if self.pool.has_threads() {
-            self.backpressure.applied(deltas, backlog);
-        }
+        self.inner.wake();
         if !self.walking {
             let versions = core::mem::take(&mut self.versions);
             if let Some(hear) = &self.inner.on_version {
@@ -548,7 +540,6 @@ where
         if let Some(recorder) = &mut self.recorder {
             core::task::ready!(recorder.journal().poll_room(cx));
         }
-        core::task::ready!(self.backpressure.poll(cx));
         // Handlers are notified of a list before later events change its objects. Otherwise they would miss the change.
         self.poll_walk(cx)
     }
