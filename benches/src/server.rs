@@ -243,12 +243,10 @@ impl Connection<'_> {
             .map_or(0, |after| {
                 after.saturating_sub(self.replay.set.list_version())
             });
-        let rest = events
-            .iter()
-            .skip(usize::try_from(seen).unwrap_or(usize::MAX));
+        let seen = usize::try_from(seen).unwrap_or(usize::MAX);
         match self.pace.rate {
             None => {
-                for event in rest {
+                for event in events.iter().skip(seen) {
                     out.chunk(&[event, end])?;
                 }
                 out.flush()?;
@@ -258,11 +256,11 @@ impl Connection<'_> {
                 let step = Duration::from_secs(1) / rate.max(1);
                 let mut stamped = Vec::new();
                 let last = events.len().saturating_sub(1);
-                let rounds = 1..self.pace.repeat.max(1);
-                let again = rounds.flat_map(|_| events.iter().take(last));
-                let whole = rest.take(last).chain(again).chain(events.at(last));
-                for (number, event) in whole.enumerate() {
-                    let due = step * u32::try_from(number).unwrap_or(u32::MAX);
+                let rounds = 0..self.pace.repeat.max(1);
+                let rounds = rounds.flat_map(|_| events.iter().take(last));
+                let all = rounds.chain(events.at(last)).enumerate();
+                for (number, event) in all.skip(seen) {
+                    let due = step * u32::try_from(number - seen).unwrap_or(u32::MAX);
                     std::thread::sleep(due.saturating_sub(began.elapsed()));
                     stamped.clear();
                     stamped.extend_from_slice(event);

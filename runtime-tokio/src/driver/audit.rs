@@ -19,7 +19,7 @@ use crate::cache::shared::{Inner, METRICS};
 use crate::timer::TokioTimer;
 
 /// The most differences that are reported individually.
-const NOTIFIED: usize = 100;
+const REPORTED: usize = 100;
 
 /// A source under audit.
 pub(crate) struct Audited<V> {
@@ -120,7 +120,7 @@ impl<V> Audited<V> {
             AuditVerdict::Doubt => {}
             AuditVerdict::Drift { count, repair } => {
                 self.note(count);
-                for (key, kind) in audit.drift().take(NOTIFIED) {
+                for (key, kind) in audit.drift().take(REPORTED) {
                     self.report(Problem::Drift { key, kind });
                 }
                 self.report(Problem::Drifted { count, repair });

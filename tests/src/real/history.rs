@@ -50,8 +50,9 @@ impl Book {
     pub fn differences(&self, state: &Versions) -> Vec<String> {
         let mut differences = self.contradictions.clone();
         let twice = self.deletes.iter().filter(|(_, times)| **times > 1);
-        differences
-            .extend(twice.map(|(uid, times)| format!("{uid} was notified deleted {times} times")));
+        differences.extend(
+            twice.map(|(uid, times)| format!("{uid} had {times} notifications of its deletion")),
+        );
         differences.extend(compare("notified", &self.state, "there is", state));
         differences
     }

@@ -471,7 +471,7 @@ async fn crowd(seed: u64, joins: usize, most: usize, stay: usize) {
                 .collect();
             assert_eq!(
                 *notified, shown,
-                "it was notified all, also what was pending at the stop"
+                "it was notified of all, also of what was pending at the stop"
             );
         }
     }

@@ -68,7 +68,7 @@ async fn each_runs_by_its_one_command() {
 
 /// An example reports what the cluster lacks.
 #[tokio::test]
-async fn what_the_cluster_lacks_is_notified() {
+async fn what_the_cluster_lacks_is_reported() {
     let server = Mock::with_clock(FakeServer::new(1), TokioClock::new());
     let serving = serve(server, "127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", serving.local_addr());
@@ -89,8 +89,8 @@ async fn what_the_cluster_lacks_is_notified() {
             }
         }
     };
-    let notified = tokio::time::timeout(PATIENCE, reading).await;
-    assert!(notified.is_ok(), "nothing is said of what is missing");
+    let reported = tokio::time::timeout(PATIENCE, reading).await;
+    assert!(reported.is_ok(), "nothing is said of what is missing");
     child.kill().await.unwrap();
 }
 

@@ -120,7 +120,7 @@ async fn what_trying_again_does_not_mend_ends_it() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_outage_is_notified() {
+async fn the_end_of_an_outage_is_reported() {
     let (server, url) = serve_pods(1).await;
     server.with(|server| server.inject(Fault::status(503, "no").on(Verb::Watch).times(1)));
     let mut child = Command::new(program())

@@ -36,7 +36,7 @@ pub(crate) async fn access_is_withdrawn_and_given_back(context: Context) -> Outc
     let notified = || subject.reports("forbidden") >= 1;
     until(
         Duration::from_secs(30),
-        "it is notified that it may not",
+        "access is reported as forbidden",
         notified,
     )
     .await?;

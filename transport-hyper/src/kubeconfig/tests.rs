@@ -302,7 +302,7 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 #[tokio::test]
-async fn a_plugin_is_reported_of_the_cluster() {
+async fn a_plugin_gets_the_cluster() {
     let script = format!(
         "echo \"$KUBERNETES_EXEC_INFO\" >reported\n{}",
         gives(r#""token": "t""#)

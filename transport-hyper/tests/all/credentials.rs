@@ -365,7 +365,7 @@ async fn any_server_is_taken_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_for_the_server_and_reported_who_asks() {
+async fn a_proxy_is_asked_for_the_server_with_credentials() {
     let (proxy, ca) = (Server::start().await, Ca::new());
     let mut transport = HyperTransport::builder("https://kubernetes.example:6443")
         .root_certificates(ca.certificate.pem())

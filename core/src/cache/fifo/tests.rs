@@ -476,7 +476,7 @@ fn a_key_function_of_ones_own<S: Storage>(mode: Mode) {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn growing_storage_keeps_every_delta_unless_notified_otherwise() {
+fn growing_storage_keeps_every_delta_by_default() {
     for (mut fifo, count) in [
         (DeltaFifo::<Obj, Heap>::new(Obj::write_key), 2),
         (DeltaFifo::merged(Obj::write_key), 1),

@@ -99,9 +99,7 @@ impl Invariant for Handlers {
                 ));
             }
             if !one.synced && !context.client.engine.cache().is_incomplete() {
-                return Err(format!(
-                    "handler {number} was never notified that all is synced"
-                ));
+                return Err(format!("handler {number} was never notified of the sync"));
             }
         }
         Ok(())
